@@ -5,7 +5,7 @@
 set -euo pipefail
 test=(go test -v -vet=off -timeout 20m) # a package takes four times as long beside others as alone
 raced=(lksms/internal/platform/{merge,setting,snapshot,sweep} lksms/internal/dispatch/{push,queue/line,receipt} lksms/internal/insight/statistics lksms/internal/transport/httpapi/{gate,gate/capacity,stream})
-longest=(lksms/internal/{dispatch/queue,transport/httpapi,insight/alert,platform/migrate,app,platform/access} lksms/test/{model,soak} lksms/cmd/lksms)
+longest=(lksms/internal/{dispatch/queue,dispatch/queue/submit,transport/httpapi,insight/alert,platform/migrate,app,platform/access} lksms/test/{model,soak} lksms/cmd/lksms)
 mapfile -t raced < <(go list ./... | grep -xF -f <(printf '%s\n' "${raced[@]}"))
 longest+=(lksms/test/soak/mutants) # it compiles the service once for each mutant
 output=$(mktemp)

@@ -42,24 +42,6 @@ func TestTheSmallestPriorityGoesFirst(t *testing.T) {
 	}
 }
 
-func TestAUserMayNotAskForMoreThanItsTopPriority(t *testing.T) {
-	b := apptest.New(t)
-	usual := b.AddUser("usual", "submit", nil)
-	low := b.AddUser("low", "submit", map[string]any{"top_priority": 7})
-	for _, c := range []struct {
-		who      []string
-		priority int
-		kind     string
-		status   int
-	}{{usual, 1, "notification", 200}, {usual, 0, "notification", 422}, {low, 7, "marketing", 200}, {low, 6, "marketing", 422},
-		{low, 5, "notification", 200}, {low, 1, "verification", 200}, {nil, 0, "marketing", 200}} {
-		a := b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": c.priority, "message_type": c.kind}, c.who...)
-		if a.Status != c.status || c.status == 422 && a.Fields() != "priority" {
-			t.Errorf("priority %d of a %s: %s", c.priority, c.kind, a.Raw)
-		}
-	}
-}
-
 // A low priority waits for the higher ones no longer than the setting says.
 func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	b := apptest.New(t)
@@ -506,19 +488,6 @@ func TestS3_5_SignaturesAndSegments(t *testing.T) {
 	}
 	if got := *b.GetSender("signs").Balance; got != 7 {
 		t.Errorf("10 characters in segments of 4: balance %d, want 7", got)
-	}
-}
-
-func TestADedupKeyIsItsCompanysOwn(t *testing.T) {
-	b := apptest.New(t)
-	one, two := b.AddCompany("one", 1), b.AddCompany("two", 1)
-	body := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "order-1"}
-	ids := map[string]bool{}
-	for _, who := range [][]string{one, two, one, two, nil} {
-		ids[apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", body, who...)).TaskID] = true
-	}
-	if len(ids) != 3 {
-		t.Errorf("%d tasks, want one for each of three companies", len(ids))
 	}
 }
 

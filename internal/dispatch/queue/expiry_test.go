@@ -182,33 +182,6 @@ func TestALeaseOfAnExpiredTaskCanBeGivenBack(t *testing.T) {
 	}
 }
 
-func TestAMessageThatCouldOnlyExpireIsRefused(t *testing.T) {
-	b := apptest.New(t)
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 3600})
-	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
-		"template_name": "n", "template_no": "hourly", "template_content": "{n}", "send_type": "scheduled",
-	})
-	next := time.Now().Truncate(time.Hour).Add(time.Hour)
-	later := time.Now().Add(5 * time.Hour)
-	for name, bad := range map[string]map[string]any{
-		"a scheduled template": {"template_no": "hourly", "params": map[string]any{"n": "1"}, "expires_at": next},
-		"the time of sending":  {"content": "x", "expect_send_time": later, "expires_at": later},
-		"a moment after it":    {"content": "x", "expect_send_time": later, "expires_at": later.Add(time.Second)},
-	} {
-		bad["phone_number"] = apptest.Phone
-		for _, path := range []string{"/api/v1/sms/send", "/api/v1/sms/send?dry_run=true"} {
-			if a := b.Expect(422, "request.invalid", "POST", path, bad); a.Fields() != "expires_at" {
-				t.Errorf("%s, %s: wrong fields %s", name, path, a.Fields())
-			}
-		}
-		sent := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{bad}}))
-		if item := sent.Items[0]; item.Code != 422 || item.Error.Reason != "request.invalid" {
-			t.Errorf("%s of several: %+v", name, item)
-		}
-	}
-	b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "template_no": "hourly", "params": map[string]any{"n": "1"}, "expires_at": next.Add(time.Hour)})
-}
-
 func TestAnExplanationSaysThatATaskCanOnlyExpire(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{

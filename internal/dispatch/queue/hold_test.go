@@ -72,25 +72,15 @@ func cancelBatch(b *apptest.Bundle, want int) {
 	}
 }
 
-func listOf(b *apptest.Bundle, filter string) (ids []string) {
-	b.T.Helper()
-	page := apptest.Decode[api.TaskPage](b.T, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100&"+filter, nil))
-	for _, task := range page.Items {
-		ids = append(ids, task.TaskID)
-	}
-	slices.Reverse(ids)
-	return ids
-}
-
 func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 5, nil)
 	others := submitBatch(b, 8, 2, nil)
 	single := b.Submit("single")
-	counted := counts(b)
+	counted := b.Counts()
 	hold(b, 5)
 	hold(b, 0)
-	if got := counts(b); got != counted {
+	if got := b.Counts(); got != counted {
 		t.Errorf("counts: %s, before %s", got, counted)
 	}
 	for _, sweep := range []func() (int, error){
@@ -172,7 +162,7 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 		t.Errorf("claimed %v", got)
 	}
 	b.Report(ids[3], "app", 2, nil) // the sender of the expired lease sent the message
-	expectCounts(b, "0 new, 2 retries, 0 held, 2 sent, 0 failed")
+	b.ExpectCounts("0 new, 2 retries, 0 held, 2 sent, 0 failed")
 	again := submitBatch(b, 7, 1, nil)
 	release(b, 2)
 	if got := b.ClaimIDs(10); len(got) != 2 || !slices.Contains(got, ids[1]) || !slices.Contains(got, again[0]) {
@@ -194,7 +184,7 @@ func TestAPauseShortensNoWait(t *testing.T) {
 	hold(b, 5)
 	b.Exec("UPDATE queue SET due_when_resumed = NULL WHERE task_id = $1", ids[1]) // held by a server that does not know the column
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[2]+"/cancel", nil)
-	requeue(b, ids[2])
+	b.Requeue(ids[2])
 	if due := b.Task(ids[2]).DueAt; due != nil {
 		t.Errorf("due at %v", due)
 	}
@@ -253,7 +243,7 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 			}
 		}
 	}
-	expectCounts(b, "1 new, 0 retries, 1 held, 0 sent, 0 failed")
+	b.ExpectCounts("1 new, 0 retries, 1 held, 0 sent, 0 failed")
 }
 
 // A requeued task is of its batch still, and is held at once while the batch is paused.
@@ -262,7 +252,7 @@ func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	ids := submitBatch(b, 7, 2, func(s *submit.Submission) { s.Test = true })
 	hold(b, 2)
 	cancelBatch(b, 2)
-	requeue(b, ids[0])
+	b.Requeue(ids[0])
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
@@ -280,7 +270,7 @@ func TestLargeBatchesAreHeldInPortions(t *testing.T) {
 	release(b, 2500)
 	hold(b, 2500)
 	cancelBatch(b, 2500)
-	expectCounts(b, "0 new, 0 retries, 0 held, 0 sent, 0 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 0 failed")
 }
 
 // While claims, holds and releases of a batch run at once, no task is leased twice or lost, and none is leased after the last hold.
@@ -440,19 +430,19 @@ func TestTasksAreListedByTheirBatch(t *testing.T) {
 	of7 := submitBatch(b, 7, 3, nil)
 	tests := submitBatch(b, 8, 2, func(s *submit.Submission) { s.Test = true })
 	b.SubmitMany("single", 2, nil)
-	if got := listOf(b, "batch_id=7"); !slices.Equal(got, of7) {
+	if got := b.ListIDs("batch_id=7"); !slices.Equal(got, of7) {
 		t.Errorf("batch 7: %v", got)
 	}
-	if got := listOf(b, "batch_id=8&test=true&status=0"); !slices.Equal(got, tests) {
+	if got := b.ListIDs("batch_id=8&test=true&status=0"); !slices.Equal(got, tests) {
 		t.Errorf("tests of batch 8: %v", got)
 	}
-	if got := listOf(b, "test=true"); !slices.Equal(got, tests) {
+	if got := b.ListIDs("test=true"); !slices.Equal(got, tests) {
 		t.Errorf("tests: %v", got)
 	}
-	if got := listOf(b, "batch_id=8&test=false"); len(got) != 0 {
+	if got := b.ListIDs("batch_id=8&test=false"); len(got) != 0 {
 		t.Errorf("no tests: %v", got)
 	}
-	if got := listOf(b, "test=false"); len(got) < 5 || slices.Contains(got, tests[0]) {
+	if got := b.ListIDs("test=false"); len(got) < 5 || slices.Contains(got, tests[0]) {
 		t.Errorf("no tests: %v", got)
 	}
 	if page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?batch_id=7", nil, w.Acme...)); len(page.Items) != 0 {
@@ -485,7 +475,7 @@ func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
 	if _, err := b.App.Tasks.CancelAll(t.Context(), ids, "operator"); err != nil {
 		t.Fatal(err)
 	}
-	requeue(b, claimed[1].TaskID)
+	b.Requeue(claimed[1].TaskID)
 	if left, err := b.App.Queue.SettleReceipts(t.Context(), []queue.Final{
 		{TaskID: claimed[0].TaskID, SenderNo: "app", State: 1}, {TaskID: claimed[1].TaskID, SenderNo: "app", State: 2, LeaseID: &claimed[1].LeaseID},
 	}); err != nil || slices.Contains(left, true) {

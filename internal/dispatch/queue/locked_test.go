@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -34,7 +33,7 @@ func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
 		do   func(b *apptest.Bundle, id string)
 	}{
 		"look-up":            {settled, func(b *apptest.Bundle, id string) { b.Task(id) }},
-		"timeline":           {settled, func(b *apptest.Bundle, id string) { timeline(b, id) }},
+		"timeline":           {settled, func(b *apptest.Bundle, id string) { b.Events(id) }},
 		"explanation":        {waiting, func(b *apptest.Bundle, id string) { b.Explain(id) }},
 		"submission":         {waiting, func(b *apptest.Bundle, _ string) { b.Submit("y") }},
 		"repeated dedup_key": {named, func(b *apptest.Bundle, _ string) { b.SubmitBody(repeat) }},
@@ -52,10 +51,10 @@ func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
 		"cancellation": {waiting, func(b *apptest.Bundle, _ string) {
 			b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.Submit("y")+"/cancel", nil)
 		}},
-		"requeue": {waiting, func(b *apptest.Bundle, _ string) { requeue(b, fail(b, "y")) }},
+		"requeue": {waiting, func(b *apptest.Bundle, _ string) { b.Requeue(b.Fail("y")) }},
 		"list":    {waiting, func(b *apptest.Bundle, _ string) { b.Expect(200, "", "GET", today, nil) }},
 		"receipt": {settled, func(b *apptest.Bundle, id string) {
-			settleReceipts(b, []queue.Final{{TaskID: id, State: 1}}, false)
+			b.SettleReceipts([]queue.Final{{TaskID: id, State: 1}}, false)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +120,7 @@ func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
 	batch := map[string]any{"messages": []any{message("locked"), message("k"), message("new")}}
 	apptest.Promptly(t, "a batch", func() {
 		items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, batch)).Items
-		if got := fmt.Sprint(itemOutcomes(items)); items[0].Code != 503 || items[1].Code != 200 || *items[1].TaskID != id || items[2].Code != 200 {
+		if got := fmt.Sprint(apptest.Outcomes(items)); items[0].Code != 503 || items[1].Code != 200 || *items[1].TaskID != id || items[2].Code != 200 {
 			t.Errorf("outcomes %s", got)
 		}
 	})
@@ -152,27 +151,10 @@ func TestARepeatOfALockedPartitionHasNoFinalAnswer(t *testing.T) {
 		"messages": []any{repeat, first, map[string]any{"phone_number": apptest.Phone, "content": "x"}},
 	})).Items
 	if items[0].Code != 503 || items[1].Code != refused.Status || items[2].Code != 200 {
-		t.Errorf("outcomes %v", itemOutcomes(items))
+		t.Errorf("outcomes %v", apptest.Outcomes(items))
 	}
 	unlock()
 	b.Expect(200, "", "POST", "/api/v1/sms/send", repeat)
-}
-
-// settleReceipts stores receipts in one transaction, and expects which of them are left.
-func settleReceipts(b *apptest.Bundle, finals []queue.Final, want ...bool) {
-	b.T.Helper()
-	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
-	defer cancel()
-	err := b.App.DB.Tx(ctx, func(ctx context.Context) error {
-		left, err := b.App.Queue.SettleReceipts(ctx, finals)
-		if err == nil && !slices.Equal(left, want) {
-			b.T.Errorf("left %v, want %v", left, want)
-		}
-		return err
-	})
-	if err != nil {
-		b.T.Error(err)
-	}
 }
 
 // A task of a locked partition is requeued later.
@@ -186,7 +168,7 @@ func TestATaskOfALockedPartitionIsRequeuedLater(t *testing.T) {
 	})
 	unlock()
 	b.Exec("UPDATE report_logs SET outcome = 4 WHERE task_id = $1", locked)
-	requeue(b, locked)
+	b.Requeue(locked)
 }
 
 // A receipt of a locked partition is left for later.
@@ -197,11 +179,11 @@ func TestAReceiptOfALockedPartitionIsLeft(t *testing.T) {
 	b.Report(id, "app", 2, nil)
 	locked, unlock := b.LockDay(5)
 	finals := []queue.Final{{TaskID: locked, State: 1}, {TaskID: id, State: 1}}
-	settleReceipts(b, finals, true, false)
+	b.SettleReceipts(finals, true, false)
 	if task := b.Task(id); task.Delivery == nil {
 		t.Error("the other receipt was not stored")
 	}
 	unlock()
-	settleReceipts(b, finals, false, false)
+	b.SettleReceipts(finals, false, false)
 	b.ExpectEffects(locked, "reported success", "receipt delivered")
 }

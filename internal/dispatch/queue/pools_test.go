@@ -496,69 +496,6 @@ func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// The explanation of a task says for each sender what a claim of the sender would find.
-func TestAnExplanationAgreesWithClaims(t *testing.T) {
-	b := apptest.New(t)
-	why := func(id string) map[string]string {
-		t.Helper()
-		said := map[string]string{}
-		for _, s := range apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil)).Senders {
-			if said[s.SenderNo] = "can"; s.Why != nil {
-				said[s.SenderNo] = string(*s.Why)
-			}
-		}
-		return said
-	}
-	for no, body := range map[string]map[string]any{
-		"first": {}, "rival": {}, "few": {"limits": map[string]any{"per_month": 1}}, "poor": {"balance": 1}, "small": {"segment_size": 10, "limits": map[string]any{"per_day": 9}},
-	} {
-		body["sender_no"], body["is_shared"] = no, false
-		b.AddSender(body)
-		b.AddRoute("default", no, 1)
-		b.Take(no, 1)
-	}
-	b.AddSender(map[string]any{"sender_no": "backup", "is_shared": false})
-	b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": "backup", "sort": -1})
-	b.Take("backup", 1)
-	id := b.Submit(strings.Repeat("长", 100)) // two segments, or ten of small's
-	if got := fmt.Sprint(why(id)); got != "map[backup:outranked few:no_quota first:can poor:no_funds rival:can small:no_quota]" {
-		t.Error(got)
-	}
-	dry := apptest.Decode[struct {
-		Senders []struct {
-			CanTake bool `json:"can_take"`
-		}
-	}](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": apptest.Phone, "content": "x"}))
-	able := 0
-	for _, s := range dry.Senders {
-		if s.CanTake {
-			able++
-		}
-	}
-	if able != 5 {
-		t.Errorf("%d senders can take a short message: %+v", able, dry.Senders)
-	}
-	for _, no := range []string{"few", "poor", "small", "backup"} {
-		if got := b.Take(no, 10); len(got) != 0 {
-			t.Errorf("%s took %v", no, got)
-		}
-	}
-	b.SubmitMany("x", 100, nil)
-	if n := len(b.Take("first", 100)); n == 0 || n > 20 {
-		t.Fatalf("took %d", n)
-	}
-	next := apptest.Scan[string](b, "SELECT task_id FROM tasks WHERE status = 0 ORDER BY rank LIMIT 1")
-	if got := why(next); got["first"] != "ahead" || got["rival"] != "can" {
-		t.Errorf("after first took its share: %v", got)
-	}
-	if got := b.Take("first", 100); len(got) != 0 {
-		t.Errorf("first took %d more", len(got))
-	}
-	if got := b.Take("rival", 1); len(got) != 1 || got[0].TaskID != next {
-		t.Errorf("rival got %v", got)
-	}
-}
-
 // A sender that is busy with a higher priority in another pool does not hold up its rivals in this pool.
 func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 	b := apptest.New(t)

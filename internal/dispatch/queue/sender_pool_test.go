@@ -218,7 +218,7 @@ func TestASenderIsNotDeletedWhileTasksWaitForItAlone(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
 	b.Expect(200, "", "DELETE", "/api/v1/admin/senders/one", nil)
 	expectRefusedOn(b, "acme", "one")
-	b.Expect(409, "task.sender_gone", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.sender_gone", "POST", apptest.RequeuePath(id), nil)
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
@@ -363,7 +363,7 @@ func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
 		}
 	}
 	cancel()
-	requeue(b, ids[0])
+	b.Requeue(ids[0])
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 1 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
@@ -380,12 +380,12 @@ func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
 	expectTaken(b, "other")
 	cancel()
 	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), map[string]any{"status": "off"})
-	b.Expect(409, "task.sender_gone", "POST", requeuePath(ids[0]), nil)
+	b.Expect(409, "task.sender_gone", "POST", apptest.RequeuePath(ids[0]), nil)
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "operator", ""); n != 0 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
 	}
 	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), map[string]any{"status": "on"})
-	requeue(b, ids[0])
+	b.Requeue(ids[0])
 	expectTaken(b, "one", "a")
 }
 

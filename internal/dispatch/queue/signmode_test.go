@@ -280,28 +280,6 @@ func TestTurnsCountWhatIsSent(t *testing.T) {
 	}
 }
 
-// A dry run and an explanation count what each sender would send.
-func TestADryRunCountsAsTheSenderDoes(t *testing.T) {
-	b := apptest.New(t)
-	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 1, "sort": 1})
-	b.AddSender(map[string]any{"sender_no": "adds", "sign_mode": "by_provider", "balance": 1})
-	body := map[string]any{"phone_number": apptest.Phone, "content": strings.Repeat("长", 68), "sign": "公司"}
-	dry := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", body))
-	if dry.Segments == nil || *dry.Segments != 2 || dry.Cost == nil || *dry.Cost != 1 {
-		t.Errorf("the dry run says %d segments, cost %v", *dry.Segments, *dry.Cost)
-	}
-	whys := map[string]string{}
-	for _, one := range b.Explain(b.SubmitBody(body).TaskID).Senders {
-		whys[one.SenderNo] = "able"
-		if one.Why != nil {
-			whys[one.SenderNo] = string(*one.Why)
-		}
-	}
-	if whys["adds"] != "no_funds" || whys["bare"] == "no_funds" || len(whys) != 2 {
-		t.Errorf("the explanation says %v", whys)
-	}
-}
-
 func TestASenderThatForbidsSignaturesHasNone(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"sender_no": "app", "name": "app", "sign": "平台", "sign_mode": "none"}

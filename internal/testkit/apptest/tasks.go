@@ -1,10 +1,14 @@
 package apptest
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/dispatch/queue"
 )
 
 // Submit submits text for Phone, and returns the id of the task.
@@ -145,4 +149,102 @@ func (b *Bundle) AwaitStatus(id string, status int16) {
 func (b *Bundle) Explain(id string) api.Explanation {
 	b.T.Helper()
 	return Decode[api.Explanation](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
+}
+
+// RequeuePath is where a task is requeued.
+func RequeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
+
+// Requeue requeues a task as the admin.
+func (b *Bundle) Requeue(id string) api.Task {
+	b.T.Helper()
+	return Decode[api.Task](b.T, b.Expect(200, "", "POST", RequeuePath(id), nil))
+}
+
+// Fail submits a message, and returns the next task, which a sender reports FAILED for good.
+func (b *Bundle) Fail(text string) string {
+	b.T.Helper()
+	b.Submit(text)
+	id := b.ClaimIDs(1)[0]
+	b.Report(id, "app", 3, Report{"error_message": "no credit"})
+	return id
+}
+
+// Timeline returns the timeline of a task.
+func (b *Bundle) Timeline(id string) []api.TimelineEvent {
+	b.T.Helper()
+	return Decode[[]api.TimelineEvent](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
+}
+
+// Events lists the kinds of the events in the timeline of a task.
+func (b *Bundle) Events(id string) string {
+	b.T.Helper()
+	var names []string
+	for _, e := range b.Timeline(id) {
+		names = append(names, string(e.Event))
+	}
+	return strings.Join(names, " ")
+}
+
+// Counts says how many tasks have each state.
+func (b *Bundle) Counts() string {
+	b.T.Helper()
+	s := Decode[api.Statistics](b.T, b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil))
+	return fmt.Sprintf("%d new, %d retries, %d held, %d sent, %d failed", s.PendingNewTasks, s.PendingRetryTasks, s.ProcessingTasks, s.SuccessTasks, s.FailedTasks)
+}
+
+// ExpectCounts expects what Counts says.
+func (b *Bundle) ExpectCounts(want string) {
+	b.T.Helper()
+	if got := b.Counts(); got != want {
+		b.T.Errorf("counts: %s, want %s", got, want)
+	}
+}
+
+// SettleReceipts stores receipts in one transaction, and expects which of them are left.
+func (b *Bundle) SettleReceipts(finals []queue.Final, want ...bool) {
+	b.T.Helper()
+	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)
+	defer cancel()
+	err := b.App.DB.Tx(ctx, func(ctx context.Context) error {
+		left, err := b.App.Queue.SettleReceipts(ctx, finals)
+		if err == nil && !slices.Equal(left, want) {
+			b.T.Errorf("left %v, want %v", left, want)
+		}
+		return err
+	})
+	if err != nil {
+		b.T.Error(err)
+	}
+}
+
+// Outcome returns the code of an item of an answer, with its wrong fields or its reason.
+func Outcome(code int, detail *api.ErrorDetail) string {
+	text := fmt.Sprint(code)
+	if detail != nil && detail.Fields != nil {
+		for _, f := range *detail.Fields {
+			text += " " + f.Field
+		}
+	} else if detail != nil {
+		text += " " + detail.Reason
+	}
+	return text
+}
+
+// Outcomes returns the Outcome of each item.
+func Outcomes(items []api.SentItem) (all []string) {
+	for _, item := range items {
+		all = append(all, Outcome(item.Code, item.Error))
+	}
+	return all
+}
+
+// ListIDs lists up to a hundred tasks by a filter, the oldest first, and returns their ids.
+func (b *Bundle) ListIDs(filter string) (ids []string) {
+	b.T.Helper()
+	page := Decode[api.TaskPage](b.T, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100&"+filter, nil))
+	for _, task := range page.Items {
+		ids = append(ids, task.TaskID)
+	}
+	slices.Reverse(ids)
+	return ids
 }

@@ -1,4 +1,4 @@
-package queue_test
+package submit_test
 
 import (
 	"testing"

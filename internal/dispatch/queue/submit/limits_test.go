@@ -1,4 +1,4 @@
-package queue_test
+package submit_test
 
 import (
 	"encoding/json"
@@ -108,7 +108,7 @@ func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
 	for _, headers := range [][]string{nil, {apptest.KeyHeader, "k"}} {
 		data := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{"messages": []any{long, fits, empty, ofDefault}}, headers...))
 		want := "422 content,200,422 content,200"
-		if got := strings.Join(itemOutcomes(data.Items), ","); got != want {
+		if got := strings.Join(apptest.Outcomes(data.Items), ","); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		b.Expect(200, "", "POST", path+"/reset", nil)

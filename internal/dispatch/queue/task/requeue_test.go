@@ -1,4 +1,4 @@
-package queue_test
+package task_test
 
 import (
 	"context"
@@ -15,42 +15,6 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func requeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
-
-// requeue requeues a task as the admin.
-func requeue(b *apptest.Bundle, id string) api.Task {
-	b.T.Helper()
-	return apptest.Decode[api.Task](b.T, b.Expect(200, "", "POST", requeuePath(id), nil))
-}
-
-// fail submits a message, and returns the next task, which a sender reports FAILED for good.
-func fail(b *apptest.Bundle, text string) string {
-	b.T.Helper()
-	b.Submit(text)
-	id := b.ClaimIDs(1)[0]
-	b.Report(id, "app", 3, apptest.Report{"error_message": "no credit"})
-	return id
-}
-
-// events returns the timeline of a task.
-func events(b *apptest.Bundle, id string) []api.TimelineEvent {
-	b.T.Helper()
-	return apptest.Decode[[]api.TimelineEvent](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
-}
-
-func counts(b *apptest.Bundle) string {
-	b.T.Helper()
-	s := apptest.Decode[api.Statistics](b.T, b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil))
-	return fmt.Sprintf("%d new, %d retries, %d held, %d sent, %d failed", s.PendingNewTasks, s.PendingRetryTasks, s.ProcessingTasks, s.SuccessTasks, s.FailedTasks)
-}
-
-func expectCounts(b *apptest.Bundle, want string) {
-	b.T.Helper()
-	if got := counts(b); got != want {
-		b.T.Errorf("counts: %s, want %s", got, want)
-	}
-}
-
 func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 	b := apptest.New(t)
 	operator := b.AddUser("operator", "admin", nil)
@@ -63,15 +27,15 @@ func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 		}
 		b.Report(id, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": zero, "lease_id": got[0].LeaseID})
 	}
-	expectCounts(b, "0 new, 0 retries, 0 held, 0 sent, 1 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 1 failed")
 	ended := b.Task(id)
-	a := b.Expect(200, "", "POST", requeuePath(id), map[string]any{"remark": "the provider was down"}, operator...)
+	a := b.Expect(200, "", "POST", apptest.RequeuePath(id), map[string]any{"remark": "the provider was down"}, operator...)
 	again := apptest.Decode[api.Task](t, a)
 	if again.Status != api.TaskPending || again.RetryCount != 0 || again.Result != nil || again.ReportedAt != nil || again.ProcessingAppID != nil ||
 		again.Content != "x" || *again.Sign != "公司" || again.Priority != 2 || !again.DueAt.After(ended.UpdatedAt) || !again.CreatedAt.Equal(ended.CreatedAt) {
 		t.Errorf("requeued: %s", a.Raw)
 	}
-	expectCounts(b, "1 new, 0 retries, 0 held, 0 sent, 0 failed")
+	b.ExpectCounts("1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if _, err := b.App.Senders.SweepSeen(t.Context()); err != nil { // stores the poll
 		t.Fatal(err)
 	}
@@ -84,14 +48,14 @@ func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 		t.Fatalf("claimed %+v", got)
 	}
 	b.Report(id, "app", 2, nil)
-	expectCounts(b, "0 new, 0 retries, 0 held, 1 sent, 0 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 1 sent, 0 failed")
 	if n, err := b.App.History.Fold(t.Context()); n == 0 || err != nil {
 		t.Errorf("folded %d, %v", n, err)
 	}
-	expectCounts(b, "0 new, 0 retries, 0 held, 1 sent, 0 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 1 sent, 0 failed")
 
 	var told []string
-	for _, e := range events(b, id) {
+	for _, e := range b.Timeline(id) {
 		one := string(e.Event)
 		if e.Effect != nil {
 			one += " " + string(*e.Effect)
@@ -115,45 +79,45 @@ func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL", id); n != 1 {
 		t.Errorf("%d outcomes", n)
 	}
-	b.Expect(409, "task.succeeded", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.succeeded", "POST", apptest.RequeuePath(id), nil)
 }
 
 func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
-	b.Expect(404, "task.not_found", "POST", requeuePath("task_20231201_001"), nil)
+	b.Expect(404, "task.not_found", "POST", apptest.RequeuePath("task_20231201_001"), nil)
 	id := b.Submit("x")
-	b.Expect(409, "task.not_ended", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.not_ended", "POST", apptest.RequeuePath(id), nil)
 	b.Claim("app", 1)
-	b.Expect(409, "task.not_ended", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.not_ended", "POST", apptest.RequeuePath(id), nil)
 	b.Report(id, "app", 2, nil)
-	b.Expect(409, "task.succeeded", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.succeeded", "POST", apptest.RequeuePath(id), nil)
 
 	// A user requeues its own tasks; those of others do not exist.
 	own := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "y"}, acme...)).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+own+"/cancel", nil, acme...)
-	b.Expect(404, "task.not_found", "POST", requeuePath(own), nil, beta...)
-	a := b.Expect(200, "", "POST", requeuePath(own), map[string]any{"remark": "误操作"}, acme...)
+	b.Expect(404, "task.not_found", "POST", apptest.RequeuePath(own), nil, beta...)
+	a := b.Expect(200, "", "POST", apptest.RequeuePath(own), map[string]any{"remark": "误操作"}, acme...)
 	if got := apptest.Decode[api.Task](t, a); got.Status != api.TaskPending {
 		t.Errorf("a cancelled task: %s", a.Raw)
 	}
 	b.ExpectEffects(own, "cancelled cancelled", "requeued requeued")
-	b.Expect(422, "request.invalid", "POST", requeuePath(own), map[string]any{"remark": ""})
-	b.Expect(422, "request.invalid", "POST", requeuePath(own), map[string]any{"remark": strings.Repeat("x", 201)})
-	b.Expect(422, "request.invalid", "POST", requeuePath(own), map[string]any{"why": "x"})
-	b.Expect(400, "request.malformed", "POST", requeuePath(own), "{")
+	b.Expect(422, "request.invalid", "POST", apptest.RequeuePath(own), map[string]any{"remark": ""})
+	b.Expect(422, "request.invalid", "POST", apptest.RequeuePath(own), map[string]any{"remark": strings.Repeat("x", 201)})
+	b.Expect(422, "request.invalid", "POST", apptest.RequeuePath(own), map[string]any{"why": "x"})
+	b.Expect(400, "request.malformed", "POST", apptest.RequeuePath(own), "{")
 
 	// A message that has expired is not sent any more.
 	late := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "z", "expires_at": time.Now().Add(time.Hour)}).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+late+"/cancel", nil)
 	b.Exec("UPDATE messages SET expires_at = now() - interval '1 second' WHERE task_id = $1", late)
-	b.Expect(409, "task.expired", "POST", requeuePath(late), nil)
+	b.Expect(409, "task.expired", "POST", apptest.RequeuePath(late), nil)
 
 	// A message is not sent before its time.
 	soon := time.Now().Add(time.Hour).Truncate(time.Second)
 	scheduled := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "s", "expect_send_time": soon}).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+scheduled+"/cancel", nil)
-	if got := requeue(b, scheduled); !got.DueAt.Equal(soon) {
+	if got := b.Requeue(scheduled); !got.DueAt.Equal(soon) {
 		t.Errorf("due at %s, want %s", got.DueAt, soon)
 	}
 }
@@ -168,7 +132,7 @@ func TestAReportOfTheLifeBeforeDoesNotSettleTheNext(t *testing.T) {
 	if got := b.Task(id); got.Status != api.TaskFailed {
 		t.Fatalf("%+v", got)
 	}
-	requeue(b, id)
+	b.Requeue(id)
 	for _, status := range []int{2, 3} {
 		b.Report(id, "app", status, apptest.Report{"lease_id": old})
 		b.Report(id, "app", status, nil)
@@ -186,13 +150,13 @@ func TestAReportOfTheLifeBeforeDoesNotSettleTheNext(t *testing.T) {
 	b.Report(id, "other", 3, apptest.Report{"lease_id": lease})
 	b.ExpectEffects(id, "recovered exhausted", "requeued requeued", "reported ignored", "reported ignored", "reported ignored", "reported ignored",
 		"reported ignored", "reported ignored", "reported refused", "reported failed")
-	expectCounts(b, "0 new, 0 retries, 0 held, 0 sent, 1 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 1 failed")
 }
 
 // Of requeues that come together, one requeues the task. A cancellation beside them ends it or not; nothing is lost or counted twice.
 func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 	b := apptest.New(t)
-	id := fail(b, "x")
+	id := b.Fail("x")
 	const each = 8
 	for round := range 10 {
 		statuses := make([]int, 2*each)
@@ -224,7 +188,7 @@ func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 			b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
 		}
 	}
-	expectCounts(b, "0 new, 0 retries, 0 held, 0 sent, 0 failed")
+	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE task_id = $1 AND outcome IS NOT NULL", id); n != 1 {
 		t.Errorf("%d outcomes", n)
 	}
@@ -233,7 +197,7 @@ func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 // A requeue that waits for another one, which commits, finds that the task is no longer FAILED.
 func TestARequeueThatWaitedForAnother(t *testing.T) {
 	b := apptest.New(t)
-	id := fail(b, "x")
+	id := b.Fail("x")
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +207,7 @@ func TestARequeueThatWaitedForAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered := make(chan apptest.Answer, 1)
-	go func() { answered <- b.Call("POST", requeuePath(id), nil) }()
+	go func() { answered <- b.Call("POST", apptest.RequeuePath(id), nil) }()
 	b.AwaitLockWait()
 	if _, err := tx.Exec(t.Context(), `WITH q AS (
 			INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content)
@@ -279,7 +243,7 @@ func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 		t.Fatalf("deleted %d pools, %v", n, err)
 	}
 	b.AddRoute("default", "second", 1)
-	requeue(b, id)
+	b.Requeue(id)
 	if got := b.Claim("first", 1); len(got) != 0 {
 		t.Errorf("the sender of the old route got %v", got)
 	}
@@ -291,14 +255,14 @@ func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 // A sender that waits gets a requeued task at once.
 func TestARequeueWakesASenderThatWaits(t *testing.T) {
 	b := apptest.New(t)
-	id := fail(b, "x")
+	id := b.Fail("x")
 	claimed := make(chan apptest.Answer, 1)
 	go func() {
 		claimed <- b.Call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 20})
 	}()
 	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() == 1 })
 	start := time.Now()
-	requeue(b, id)
+	b.Requeue(id)
 	if got := apptest.Decode[[]api.ClaimedTask](t, <-claimed); len(got) != 1 || got[0].TaskID != id {
 		t.Errorf("claimed %v", got)
 	}
@@ -310,7 +274,7 @@ func TestARequeueWakesASenderThatWaits(t *testing.T) {
 // settleReceipt stores the receipt of one lease.
 func settleReceipt(b *apptest.Bundle, id string, state int16, code string, lease int64) {
 	b.T.Helper()
-	settleReceipts(b, []queue.Final{{TaskID: id, SenderNo: "app", Code: code, State: state, LeaseID: &lease}}, false)
+	b.SettleReceipts([]queue.Final{{TaskID: id, SenderNo: "app", Code: code, State: state, LeaseID: &lease}}, false)
 }
 
 // Receipts of an attempt from before the requeue say nothing about the new life, unless the message arrived.
@@ -323,8 +287,8 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 	if got := b.Task(id); *got.Delivery != api.TaskUndelivered {
 		t.Fatalf("%+v", got)
 	}
-	requeue(b, id)
-	expectCounts(b, "1 new, 0 retries, 0 held, 0 sent, 0 failed")
+	b.Requeue(id)
+	b.ExpectCounts("1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if got := b.Task(id); got.Delivery != nil || got.DeliveryCode != nil {
 		t.Errorf("the new life has the receipt of the one before: %+v", got)
 	}
@@ -346,7 +310,7 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 	b.ExpectEffects(id, "reported failed", "past_receipt undelivered", "requeued requeued", "past_receipt undelivered", "reported success",
 		"receipt undelivered", "receipt delivered")
 	var receipts []string
-	for _, e := range events(b, id) {
+	for _, e := range b.Timeline(id) {
 		if e.Event == api.EventReceipt {
 			receipts = append(receipts, fmt.Sprint(*e.Effect, " ", optional.Value(e.Message)))
 		}
@@ -413,7 +377,7 @@ func TestADeliveredMessageIsNotRequeued(t *testing.T) {
 	lease := b.Claim("app", 1)[0].LeaseID
 	b.Report(id, "app", 3, nil) // the sender was wrong
 	settleReceipt(b, id, 1, "", lease)
-	b.Expect(409, "task.delivered", "POST", requeuePath(id), nil)
+	b.Expect(409, "task.delivered", "POST", apptest.RequeuePath(id), nil)
 	b.ExpectEffects(id, "reported failed", "receipt delivered")
 }
 
@@ -421,17 +385,17 @@ func TestADeliveredMessageIsNotRequeued(t *testing.T) {
 func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
 	b := apptest.New(t)
 	pending := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": 9}).TaskID
-	fit, sent := fail(b, "fit"), b.Submit("sent")
+	fit, sent := b.Fail("fit"), b.Submit("sent")
 	b.ClaimIDs(1)
 	b.Report(sent, "app", 2, nil)
-	delivered, expired := fail(b, "delivered"), fail(b, "expired")
-	settleReceipts(b, []queue.Final{{TaskID: delivered, State: 1}}, false)
+	delivered, expired := b.Fail("delivered"), b.Fail("expired")
+	b.SettleReceipts([]queue.Final{{TaskID: delivered, State: 1}}, false)
 	b.Exec("UPDATE messages SET expires_at = now() WHERE task_id = $1", expired)
-	unreachable, gone := fail(b, "unreachable"), fail(b, "gone")
+	unreachable, gone := b.Fail("unreachable"), b.Fail("gone")
 	b.Exec("UPDATE report_logs SET event = 'unreachable' WHERE task_id = $1", unreachable)
 	b.Exec("UPDATE messages SET company_id = 99 WHERE task_id = $1", gone)
-	b.Expect(409, "task.withdrawn", "POST", requeuePath(gone), nil)
-	b.Expect(409, "task.unreachable", "POST", requeuePath(unreachable), nil)
+	b.Expect(409, "task.withdrawn", "POST", apptest.RequeuePath(gone), nil)
+	b.Expect(409, "task.unreachable", "POST", apptest.RequeuePath(unreachable), nil)
 	ids := []string{unreachable, sent, "task_20200101_none", gone, fit, pending, expired, delivered, fit}
 	n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "admin", "")
 	if n != 1 || err != nil {
@@ -448,16 +412,16 @@ func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
 // A requeue that fails at its end changes nothing: neither the outcome, nor the counts.
 func TestARequeueThatFailsChangesNothing(t *testing.T) {
 	b := apptest.New(t)
-	id := fail(b, "x")
-	before := counts(b)
+	id := b.Fail("x")
+	before := b.Counts()
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100'; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON queue FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	b.Expect(503, "unavailable", "POST", requeuePath(id), nil)
+	b.Expect(503, "unavailable", "POST", apptest.RequeuePath(id), nil)
 	b.Exec("DROP TRIGGER refuse ON queue")
 	if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != "no credit" {
 		t.Errorf("%+v", got)
 	}
-	expectCounts(b, before)
+	b.ExpectCounts(before)
 	b.ExpectEffects(id, "reported failed")
-	requeue(b, id)
+	b.Requeue(id)
 }

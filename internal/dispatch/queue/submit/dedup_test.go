@@ -1,4 +1,4 @@
-package queue_test
+package submit_test
 
 import (
 	"cmp"
@@ -31,7 +31,7 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE task_id = $1 AND status_code = 200", first.TaskID); n != 2 {
 		t.Errorf("%d log rows of two submissions", n)
 	}
-	if got := timeline(b, first.TaskID); got != "received claimed reported repeated" {
+	if got := b.Events(first.TaskID); got != "received claimed reported repeated" {
 		t.Errorf("timeline: %s", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
 			t.Errorf("%s would get %+v", who, dry)
 		}
 	}
-	if got := timeline(b, first.TaskID); got != "received repeated repeated" {
+	if got := b.Events(first.TaskID); got != "received repeated repeated" {
 		t.Errorf("the first one's timeline: %s", got)
 	}
 }
@@ -113,16 +113,6 @@ func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
 	}
 }
 
-// timeline lists the events in the timeline of a task.
-func timeline(b *apptest.Bundle, id string) string {
-	b.T.Helper()
-	var names []string
-	for _, e := range apptest.Decode[[]api.TimelineEvent](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)) {
-		names = append(names, string(e.Event))
-	}
-	return strings.Join(names, " ")
-}
-
 // Also for a batch in one transaction, whose log rows all have the same time.
 func TestATimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	b := apptest.New(t)
@@ -130,7 +120,7 @@ func TestATimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	for i, headers := range [][]string{{apptest.KeyHeader, "one"}, {apptest.KeyHeader, "two"}, nil} {
 		batch := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{message, message}}, headers...))
 		want := "received repeated" + strings.Repeat(" repeated repeated", i)
-		if got := timeline(b, *batch.Items[0].TaskID); got != want {
+		if got := b.Events(*batch.Items[0].TaskID); got != want {
 			t.Errorf("after %d batches: %s, want %s", i+1, got, want)
 		}
 	}

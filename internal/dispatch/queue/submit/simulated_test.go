@@ -1,4 +1,4 @@
-package queue_test
+package submit_test
 
 import (
 	"testing"
@@ -39,17 +39,17 @@ func TestATestIsSentUnlessTheSettingSaysNo(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	b.ExpectEffects(made.TaskID, "simulated success")
-	timeline := events(b, made.TaskID)
+	timeline := b.Timeline(made.TaskID)
 	if len(timeline) != 2 || timeline[1].Event != api.EventSimulated || timeline[1].Message == nil || *timeline[1].Message != "测试短信，未发送" {
 		t.Errorf("%+v", timeline)
 	}
 	if e := b.Explain(made.TaskID); e.Reason != api.BecauseSettled {
 		t.Errorf("%+v", e)
 	}
-	b.Expect(409, "task.succeeded", "POST", requeuePath(made.TaskID), nil)
+	b.Expect(409, "task.succeeded", "POST", apptest.RequeuePath(made.TaskID), nil)
 	b.Expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+made.TaskID+"/cancel", nil)
 	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(made.TaskID, "app", 2, nil))
-	expectCounts(b, "0 new, 0 retries, 2 held, 1 sent, 0 failed")
+	b.ExpectCounts("0 new, 0 retries, 2 held, 1 sent, 0 failed")
 	facts := apptest.Scan[string](b, "SELECT concat_ws(' ', sum(submitted), sum(success), sum(leases), sum(segments), bool_and(is_test), min(country_no)) FROM facts WHERE success > 0")
 	if facts != "1 1 0 0 t CN" {
 		t.Errorf("facts: %s", facts)
@@ -67,12 +67,12 @@ func TestATestIsNotRequeuedWhileTestsAreOff(t *testing.T) {
 		b.Report(id, "app", 3, nil)
 	}
 	sendNoTests(b)
-	b.Expect(409, "task.tests_off", "POST", requeuePath(test), nil)
+	b.Expect(409, "task.tests_off", "POST", apptest.RequeuePath(test), nil)
 	if n, err := b.App.Tasks.RequeueAll(t.Context(), []string{test, other}, "admin", ""); err != nil || n != 1 {
 		t.Errorf("%d requeued, %v", n, err)
 	}
 	putSMS(b, map[string]any{"send_tests": true})
-	b.Expect(200, "", "POST", requeuePath(test), nil)
+	b.Expect(200, "", "POST", apptest.RequeuePath(test), nil)
 }
 
 // A test that is not sent is like any other message for batches, dedup keys, default contents, templates and the dry run.
@@ -107,7 +107,7 @@ func TestEveryKindOfTestIsSimulated(t *testing.T) {
 		t.Errorf("%d default contents were consumed", n)
 	}
 	b.Expect(200, "", "POST", "/api/v1/sms/send", ofDefault)
-	if got := listOf(b, "test=true&status=2"); len(got) != 4 {
+	if got := b.ListIDs("test=true&status=2"); len(got) != 4 {
 		t.Errorf("tests: %v", got)
 	}
 	if got := b.ClaimIDs(10); len(got) != 1 || got[0] != *data.Items[3].TaskID {

@@ -1,4 +1,4 @@
-package queue_test
+package task_test
 
 import (
 	"strconv"

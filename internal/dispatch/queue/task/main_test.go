@@ -1,0 +1,9 @@
+package task_test
+
+import (
+	"testing"
+
+	"lksms/internal/testkit/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
