@@ -198,7 +198,7 @@ judged AS (`},
 		{batches, "WHERE b.id = $1 AND b.status = $2::text\nFOR NO KEY UPDATE", "WHERE b.id = $1 AND b.status = $2::text"},
 	}},
 	{"pause", "only the sweep holds the tasks of a paused batch", []change{
-		{batching, "\t\t_, err := s.Tasks.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
+		{batching, "\t\t_, err := s.Queue.HoldBatch(ctx, id)\n\t\treturn err\n", "\t\treturn nil // a sweep does it too\n"},
 	}},
 	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
 		{claims, "        lease_limit = $10::smallint,\n        updated_at = (SELECT moment.at FROM moment),\n",
