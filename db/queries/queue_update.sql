@@ -96,13 +96,14 @@ UNION ALL
 SELECT e.id FROM ended e
 ORDER BY id;
 
--- RequeueSenders returns the pools of one sender that tasks need to wait again: the channel, the company, the message type and the sender of each.
--- name: RequeueSenders :many
-SELECT DISTINCT c.channel, m.company_id, m.message_type, m.sender_no::text AS sender_no
+-- RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose channel was deleted has no row: it is
+-- withdrawn.
+-- name: RequeueMessages :many
+SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
-WHERE m.task_id = ANY (@task_ids::text[]) AND m.sender_no IS NOT NULL
-ORDER BY c.channel, m.company_id, m.message_type, sender_no;
+WHERE m.task_id = ANY (@task_ids::text[])
+ORDER BY m.task_id;
 
 -- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
 -- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose

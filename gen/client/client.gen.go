@@ -11485,6 +11485,8 @@ type ClientInterface interface {
 	//   deleted.
 	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+	//   missing.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -11512,6 +11514,8 @@ type ClientInterface interface {
 	//   deleted.
 	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+	//   missing.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -15769,6 +15773,8 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //     deleted.
 //   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+//   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+//     missing.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -15806,6 +15812,8 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //     deleted.
 //   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+//   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+//     missing.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -28409,6 +28417,8 @@ type ClientWithResponsesInterface interface {
 	//   deleted.
 	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+	//   missing.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -28436,6 +28446,8 @@ type ClientWithResponsesInterface interface {
 	//   deleted.
 	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+	// - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+	//   missing.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -48765,6 +48777,8 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //     deleted.
 //   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+//   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+//     missing.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -48798,6 +48812,8 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //     deleted.
 //   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.tests_off`: it is a test message, and the setting `sms.send_tests` is off.
+//   - `task.recipient_refused`: a new message to the recipient would be refused now: the company may not send to the country, or a signature is
+//     missing.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).

@@ -164,35 +164,42 @@ func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, e
 	return items, nil
 }
 
-const requeueSenders = `-- name: RequeueSenders :many
-SELECT DISTINCT c.channel, m.company_id, m.message_type, m.sender_no::text AS sender_no
+const requeueMessages = `-- name: RequeueMessages :many
+SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
-WHERE m.task_id = ANY ($1::text[]) AND m.sender_no IS NOT NULL
-ORDER BY c.channel, m.company_id, m.message_type, sender_no
+WHERE m.task_id = ANY ($1::text[])
+ORDER BY m.task_id
 `
 
-type RequeueSendersRow struct {
+type RequeueMessagesRow struct {
+	TaskID      string
 	Channel     string
 	CompanyID   int64
 	MessageType int16
+	Recipient   string
+	Sign        string
 	SenderNo    string
 }
 
-// RequeueSenders returns the pools of one sender that tasks need to wait again: the channel, the company, the message type and the sender of each.
-func (q *Queries) RequeueSenders(ctx context.Context, taskIds []string) ([]RequeueSendersRow, error) {
-	rows, err := q.db.Query(ctx, requeueSenders, taskIds)
+// RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose channel was deleted has no row: it is
+// withdrawn.
+func (q *Queries) RequeueMessages(ctx context.Context, taskIds []string) ([]RequeueMessagesRow, error) {
+	rows, err := q.db.Query(ctx, requeueMessages, taskIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RequeueSendersRow
+	var items []RequeueMessagesRow
 	for rows.Next() {
-		var i RequeueSendersRow
+		var i RequeueMessagesRow
 		if err := rows.Scan(
+			&i.TaskID,
 			&i.Channel,
 			&i.CompanyID,
 			&i.MessageType,
+			&i.Recipient,
+			&i.Sign,
 			&i.SenderNo,
 		); err != nil {
 			return nil, err

@@ -27,6 +27,7 @@ import (
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/push"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
@@ -273,10 +274,13 @@ func (a *App) wireDispatch() {
 	a.Senders.Register(a.metrics)
 	a.Queue = queue.New(a.DB, a.Directory, a.Senders, a.settings, a.tracer, a.metrics)
 	a.explain = explain.New(a.DB, a.Directory, a.Senders, a.settings)
+	admission := admit.New(a.Directory)
 	a.Submissions = submit.New(a.DB, submit.Services{
-		Queue: a.Queue, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
+		Queue: a.Queue, Admit: admission, Explain: a.explain, Templates: a.templates, Directory: a.Directory, Settings: a.settings,
 	})
-	a.Tasks = task.New(a.DB, task.Services{Queue: a.Queue, Explain: a.explain, Directory: a.Directory, Settings: a.settings}, a.metrics)
+	a.Tasks = task.New(a.DB, task.Services{
+		Queue: a.Queue, Admit: admission, Explain: a.explain, Directory: a.Directory, Settings: a.settings,
+	}, a.metrics)
 	a.Jobs = job.New(a.DB, a.Tasks, a.settings, o.Log)
 	a.Receipts = receipt.New(a.DB, a.Queue, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)

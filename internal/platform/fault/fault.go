@@ -72,6 +72,7 @@ const (
 	BatchExpired           Reason = "batch.expired"
 	TaskSenderGone         Reason = "task.sender_gone"
 	TaskTestsOff           Reason = "task.tests_off"
+	TaskRecipientRefused   Reason = "task.recipient_refused"
 	JobNotFound            Reason = "job.not_found"
 	CallbackNotFound       Reason = "callback.not_found"
 	JobNotRunning          Reason = "job.not_running"
@@ -125,7 +126,7 @@ var Reasons = []Reason{
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, MessageNotFound, TaskNotPending, TaskNotHeld, LeaseNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
 	TaskExpired, TaskUnreachable, TaskErased, TaskWithdrawn, BatchNotFound, BatchRowNotFound, BatchWrongStatus, BatchNothingToSend, BatchExpired, TaskSenderGone, TaskTestsOff,
-	CallbackNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
+	TaskRecipientRefused, CallbackNotFound, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, SenderNotTestable, TemplateNotFound, NotificationNotFound,
 	ContactNotFound, TagNotFound, ImportNotFound, ErasureNotFound, ReconciliationNotFound, TemplateNoneActive, TemplateNotActive, TemplateWrongStatus, TemplateInReview,
 	TemplateVoided, DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, CompanyOff, ChannelNotFound, CountryNotFound,
 	SenderNotFound, RouteRuleNotFound, InboundNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, WebhookNotFound, EventsCursorGone, Exists, InUse,

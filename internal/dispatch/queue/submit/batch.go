@@ -28,10 +28,9 @@ func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID in
 	b := batch{
 		s: s, inTx: s.db.InTx(ctx), subs: subs, originOf: originOf, outcomes: make([]Outcome, len(subs)), named: map[dedupName]bool{},
 	}
-	templates, asOf := s.templates.Finder(companyID), time.Now()
+	rows, errs := s.prepareAll(ctx, subs, companyID, originOf)
 	for i, sub := range subs {
-		origin := originOf(i)
-		row, err := s.prepare(ctx, asOf, sub, origin, templates)
+		origin, row, err := originOf(i), rows[i], errs[i]
 		isReady := err == nil && !sub.isDefault()
 		isNamed := sub.DedupKey != nil && b.named[dedupName{origin.User, *sub.DedupKey}]
 		switch {
@@ -51,6 +50,23 @@ func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID in
 	b.store(ctx)
 	b.repeat(ctx)
 	return b.ended(ctx)
+}
+
+// prepareAll is prepare for several submissions of a company. It decides about all recipients together.
+func (s *Service) prepareAll(ctx context.Context, subs []Submission, companyID int64, originOf func(i int) Origin) ([]newTask, []error) {
+	rows, errs := make([]newTask, len(subs)), make([]error, len(subs))
+	templates, asOf := s.templates.Finder(companyID), time.Now()
+	var ready []*newTask
+	var indexes []int
+	for i, sub := range subs {
+		if rows[i], errs[i] = s.read(ctx, asOf, sub, originOf(i), templates); errs[i] == nil && !sub.isDefault() {
+			ready, indexes = append(ready, &rows[i]), append(indexes, i)
+		}
+	}
+	for n, err := range s.putAll(ctx, ready) {
+		errs[indexes[n]] = err
+	}
+	return rows, errs
 }
 
 // batch is a SubmitAll in progress.

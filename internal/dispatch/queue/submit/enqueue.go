@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
@@ -44,29 +45,37 @@ type Person struct {
 type unreachable struct{ result, label string }
 
 var (
-	noAddress   = unreachable{result.NoAddress, "no_address"}
-	notServed   = unreachable{result.NotServed, "country"}
-	notSigned   = unreachable{result.NoSignature, "signature"}
 	reachable   = unreachable{}
-	faultReason = map[fault.Rule]unreachable{fault.CountryNotServed: notServed, fault.Required: notSigned}
+	noAddress   = unreachable{result.NoAddress, "no_address"}
+	faultReason = map[fault.Rule]unreachable{
+		fault.Blank: noAddress, fault.CountryNotServed: {result.NotServed, "country"}, fault.Required: {result.NoSignature, "signature"},
+	}
 )
 
-// placeOf returns the pool of a message to a person, and why the person is unreachable, if so.
-func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, person Person) (directory.Place, unreachable, error) {
-	place, err := s.directory.Place(ctx, asOf, m.Channel, m.CompanyID, m.MessageType, person.Address, m.Sign != "")
-	if m.IsOlder {
-		err = directory.Held(err)
+// admitPeople decides which people may get a message, and finds the pools of all.
+func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, people []Person) []admit.Verdict {
+	messages := make([]admit.Message, len(people))
+	for i, person := range people {
+		messages[i] = admit.Message{
+			Channel: m.Channel, CompanyID: m.CompanyID, MessageType: m.MessageType, Recipient: person.Address, IsSigned: m.Sign != "",
+			AsOf: asOf, WasAccepted: m.IsOlder,
+		}
 	}
-	reason, wrong := reachable, new(fault.Error)
-	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
-		reason, err = faultReason[wrong.Fields[0].Rule], nil
+	return s.admit.Admit(ctx, messages)
+}
+
+// reasonOf returns why a person is unreachable, if so. The error is not a fault.
+func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
+	reason, refused := reachable, new(fault.Error)
+	if errors.As(verdict.Err, &refused) && len(refused.Fields) == 1 {
+		reason = faultReason[refused.Fields[0].Rule]
+	} else if verdict.Err != nil {
+		return reason, verdict.Err
 	}
-	if person.Address == "" {
-		reason = noAddress
-	} else if person.Refused != "" {
+	if person.Refused != "" && reason != noAddress {
 		reason = unreachable{person.Refused, "parameters"}
 	}
-	return place, reason, err
+	return reason, nil
 }
 
 // maxBeginning is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
@@ -109,8 +118,10 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		return nil, err
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
-	for _, person := range people {
-		place, reason, err := s.placeOf(ctx, asOf, m, person)
+	verdicts := s.admitPeople(ctx, asOf, m, people)
+	for i, person := range people {
+		place := verdicts[i].Place
+		reason, err := reasonOf(verdicts[i], person)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
 	"lksms/internal/platform/logtext"
@@ -129,8 +130,12 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if err := s.directory.Renew(ctx); err != nil {
 			return nil, err
 		}
+		again := make([]*newTask, len(rows))
 		for i := range rows {
-			if err := s.put(ctx, &rows[i]); err != nil {
+			again[i] = &rows[i]
+		}
+		for _, err := range s.putAll(ctx, again) {
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -170,17 +175,25 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubm
 // maxPlaced bounds how often tasks are placed, each time by the directory of that moment.
 const maxPlaced = 4
 
-// put sets the pool of a task.
-func (s *Service) put(ctx context.Context, row *newTask) (err error) {
-	if row.SenderNo == "" {
-		row.place, err = s.directory.Place(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
-	} else {
-		row.place, err = s.directory.PlaceOnSender(ctx, row.asOf, row.Channel, row.CompanyID, row.MessageType, row.recipient, row.Sign != "", row.SenderNo)
+// put sets the pool of a task, unless its recipient may not get it.
+func (s *Service) put(ctx context.Context, row *newTask) error {
+	return s.putAll(ctx, []*newTask{row})[0]
+}
+
+// putAll is put for several, each with its own error.
+func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
+	messages := make([]admit.Message, len(rows))
+	for i, r := range rows {
+		messages[i] = admit.Message{
+			Channel: r.Channel, CompanyID: r.CompanyID, MessageType: r.MessageType, Recipient: r.recipient, IsSigned: r.Sign != "", SenderNo: r.SenderNo,
+			AsOf: r.asOf, WasAccepted: r.WasChecked,
+		}
 	}
-	if row.WasChecked {
-		return directory.Held(err) //nolint:wrapcheck // a fault
+	errs := make([]error, len(rows))
+	for i, verdict := range s.admit.Admit(ctx, messages) {
+		rows[i].place, errs[i] = verdict.Place, verdict.Err
 	}
-	return err
+	return errs
 }
 
 func submitParams(rows []newTask) dbq.TaskSubmitParams {

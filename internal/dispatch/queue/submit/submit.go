@@ -17,6 +17,7 @@ import (
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/taskid"
@@ -38,6 +39,7 @@ type Service struct {
 	q         *dbq.Queries
 	inParts   *dbq.Queries // statements that read tasks by their ids
 	queue     *queue.Service
+	admit     *admit.Service
 	explain   *explain.Service
 	templates *template.Service
 	directory *directory.Service
@@ -49,6 +51,7 @@ type Service struct {
 // Services are those that a Service uses.
 type Services struct {
 	Queue     *queue.Service
+	Admit     *admit.Service
 	Explain   *explain.Service
 	Templates *template.Service
 	Directory *directory.Service
@@ -59,7 +62,7 @@ type Services struct {
 func New(db *postgres.DB, uses Services) *Service {
 	s := &Service{
 		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
-		queue: uses.Queue, explain: uses.Explain, templates: uses.Templates, directory: uses.Directory, settings: uses.Settings,
+		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, templates: uses.Templates, directory: uses.Directory, settings: uses.Settings,
 	}
 	s.submits = queue.NewMerger(s.storeAll, nil)
 	s.refusals = queue.NewMerger(func(ctx context.Context, rows []refusedRow) ([]struct{}, error) {
@@ -277,6 +280,15 @@ const farthest = 366
 // prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
 // gives it both. asOf is when the submission came in.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
+	row, err := s.read(ctx, asOf, sub, origin, templates)
+	if err == nil && !sub.isDefault() {
+		err = s.put(ctx, &row)
+	}
+	return row, err
+}
+
+// read is prepare without the decision about the recipient and without the pool.
+func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
 	sub.Channel = cmp.Or(sub.Channel, directory.SMS)
 	number, err := s.readAddress(ctx, sub, origin)
 	if err != nil {
@@ -313,7 +325,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 		err = fault.InvalidField("content", fault.Blank, nil)
 	}
 	if err == nil {
-		err = s.complete(ctx, &row, text)
+		err = complete(&row, text)
 	}
 	return row, err
 }
@@ -330,9 +342,9 @@ func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin
 	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
 }
 
-// complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
-// that is longer than the message type allows, and those of a place.
-func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
+// complete gives a task its text, before it gets its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
+// that is longer than the message type allows.
+func complete(row *newTask, text template.Rendered) (err error) {
 	if row.Sign == "" {
 		row.Sign = text.Sign
 	}
@@ -354,7 +366,7 @@ func (s *Service) complete(ctx context.Context, row *newTask, text template.Rend
 	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
 		return fmt.Errorf("name template in the log: %w", err)
 	}
-	return s.put(ctx, row)
+	return nil
 }
 
 // consumeDefault gives a task the default content of its phone number, in the transaction of ctx. A test that is not sent consumes none.
@@ -367,7 +379,10 @@ func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
 	if err != nil {
 		return err
 	}
-	return s.complete(ctx, row, text)
+	if err := complete(row, text); err != nil {
+		return err
+	}
+	return s.put(ctx, row)
 }
 
 // checkTimes checks the times of a submission.

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"lksms/gen/dbq"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -16,7 +19,7 @@ const requeueTries = 3
 
 // Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
 // task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn,
-// task.sender_gone, task.tests_off.
+// task.sender_gone, task.tests_off, task.recipient_refused.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (dbq.Task, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return dbq.Task{}, err
@@ -51,11 +54,12 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err
 			}
-			if err = s.requeuePools(ctx, ids); err != nil {
+			admitted, err := s.readmit(ctx, ids)
+			if err != nil || len(admitted) == 0 {
 				return err
 			}
 			rows, err = s.inParts.TaskRequeue(ctx, dbq.TaskRequeueParams{
-				TaskIds: ids, SendTests: values.SMS.SendTests, Remark: remark, RequestData: detail,
+				TaskIds: admitted, SendTests: values.SMS.SendTests, Remark: remark, RequestData: detail,
 			})
 			return err
 		})
@@ -75,27 +79,47 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 	return len(rows), nil
 }
 
-// requeuePools makes the pools of one sender that tasks need to wait again, and holds them until the end of the transaction of ctx. A sender that does
-// not serve the company any more gets none: its tasks cannot be requeued.
-func (s *Service) requeuePools(ctx context.Context, ids []string) error {
-	wanted, err := s.inParts.RequeueSenders(ctx, ids)
-	if err != nil || len(wanted) == 0 {
-		return err
+// readmit returns those of ids whose recipients may get a message now: that a message was accepted once does not admit it again. It makes the pools of
+// one sender that the tasks need, and holds them until the end of the transaction of ctx: the statement that follows leaves out the tasks of a pool that
+// is gone.
+func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string, err error) {
+	rows, verdicts, err := s.judge(ctx, ids)
+	if err != nil {
+		return nil, err
 	}
 	var pools []int64
-	for _, w := range wanted {
-		pool, err := s.directory.SenderPool(ctx, w.Channel, w.CompanyID, w.MessageType, w.SenderNo)
+	for i, row := range rows {
 		var refused *fault.Error
-		if errors.As(err, &refused) {
+		switch pool := verdicts[i].Place.PoolID; {
+		case errors.As(verdicts[i].Err, &refused):
 			continue
+		case verdicts[i].Err != nil:
+			return nil, verdicts[i].Err
+		case row.SenderNo != "" && !slices.Contains(pools, pool):
+			pools = append(pools, pool)
 		}
-		if err != nil {
-			return err
-		}
-		pools = append(pools, pool)
+		admitted = append(admitted, row.TaskID)
 	}
-	_, err = s.directory.HoldSenderPools(ctx, pools) // the statement that follows leaves out the tasks of a pool that is gone
-	return err
+	if len(pools) > 0 {
+		_, err = s.directory.HoldSenderPools(ctx, pools)
+	}
+	return admitted, err
+}
+
+// judge decides whether the recipients of tasks may get their messages now.
+func (s *Service) judge(ctx context.Context, ids []string) ([]dbq.RequeueMessagesRow, []admit.Verdict, error) {
+	rows, err := s.inParts.RequeueMessages(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	messages, asOf := make([]admit.Message, len(rows)), time.Now()
+	for i, row := range rows {
+		messages[i] = admit.Message{
+			Channel: row.Channel, CompanyID: row.CompanyID, MessageType: row.MessageType, Recipient: row.Recipient, IsSigned: row.Sign != "",
+			SenderNo: row.SenderNo, AsOf: asOf,
+		}
+	}
+	return rows, s.admit.Admit(ctx, messages), nil
 }
 
 // RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdict.
@@ -126,6 +150,19 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	}
 	if reason, isRefused := refusedVerdicts[verdict]; isRefused {
 		return fault.New(fault.Conflict, reason)
+	}
+	_, verdicts, err := s.judge(ctx, []string{id})
+	if err != nil {
+		return fmt.Errorf("judge recipient of task: %w", err)
+	}
+	for _, verdict := range verdicts {
+		var refused *fault.Error
+		switch {
+		case errors.As(verdict.Err, &refused):
+			return fault.New(fault.Conflict, fault.TaskRecipientRefused)
+		case verdict.Err != nil:
+			return verdict.Err
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
@@ -19,6 +20,7 @@ type Service struct {
 	q         *dbq.Queries
 	inParts   *dbq.Queries // statements that read tasks by their ids
 	queue     *queue.Service
+	admit     *admit.Service
 	explain   *explain.Service
 	directory *directory.Service
 	settings  *setting.Service
@@ -29,6 +31,7 @@ type Service struct {
 // Services are those that a Service uses.
 type Services struct {
 	Queue     *queue.Service
+	Admit     *admit.Service
 	Explain   *explain.Service
 	Directory *directory.Service
 	Settings  *setting.Service
@@ -38,7 +41,7 @@ type Services struct {
 func New(db *postgres.DB, uses Services, reg prometheus.Registerer) *Service {
 	return &Service{
 		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
-		queue: uses.Queue, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings,
+		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings,
 		requeued: promauto.With(reg).NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
 		}),
