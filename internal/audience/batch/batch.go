@@ -11,7 +11,7 @@ import (
 	"math"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/contact"
@@ -72,8 +72,8 @@ type Service struct {
 	Services
 
 	db       *postgres.DB
-	q        *dbq.Queries
-	inParts  *dbq.Queries // statements that read tasks by their ids
+	q        *batchq.Queries
+	inParts  *batchq.Queries // statements that read tasks by their ids
 	log      *slog.Logger
 	progress *progress.Reader
 }
@@ -81,7 +81,7 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
 	return &Service{
-		Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), log: log,
+		Services: services, db: db, q: batchq.New(db), inParts: batchq.New(db.InPartitions()), log: log,
 		progress: progress.New(db, services.Directory, services.Settings),
 	}
 }
@@ -125,10 +125,10 @@ type Request struct {
 
 // Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
 // once. Faults: request.invalid, template.not_active, limit.reached.
-func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
+func (s *Service) Create(ctx context.Context, r Request) (batchq.Batch, error) {
 	p, rendering, err := s.prepared(ctx, r)
 	if err != nil {
-		return dbq.Batch{}, err
+		return batchq.Batch{}, err
 	}
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -145,14 +145,14 @@ func (s *Service) Create(ctx context.Context, r Request) (dbq.Batch, error) {
 		return s.Uploads.Use(ctx, r.Upload.ID, fmt.Sprintf("batch %d", id))
 	})
 	if err != nil {
-		return dbq.Batch{}, postgres.Wrap("create batch", err, nil)
+		return batchq.Batch{}, postgres.Wrap("create batch", err, nil)
 	}
 	return s.get(ctx, Viewer{}, id)
 }
 
 // prepared checks a request, and returns the batch to store, and the text of another channel than sms.
-func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreateParams, rendering *placeholder.Text, err error) {
-	p = dbq.BatchCreateParams{
+func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreateParams, rendering *placeholder.Text, err error) {
+	p = batchq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
 		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
 		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
@@ -189,7 +189,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p dbq.BatchCreatePar
 			return p, nil, err
 		}
 	}
-	rows, err := source.Open(ctx, s.Uploads, s.Contacts, dbq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
+	rows, err := source.Open(ctx, s.Uploads, s.Contacts, batchq.Batch{CompanyID: p.CompanyID, Channel: r.Channel, Tag: p.Tag, TagsAll: p.TagsAll, TagsAny: p.TagsAny, TagsNone: p.TagsNone, PhoneColumn: p.PhoneColumn, SignColumn: optional.NonZero(r.SignColumn), UploadID: uploadID(r.Upload)})
 	if err != nil {
 		return p, nil, err
 	}
@@ -239,7 +239,7 @@ func (r Request) tagField() string {
 }
 
 // chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
-func (r Request) chooseTags(p *dbq.BatchCreateParams) error {
+func (r Request) chooseTags(p *batchq.BatchCreateParams) error {
 	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
 	all := r.Tags.All
 	if r.Tag != "" {
@@ -272,8 +272,8 @@ type Viewer struct {
 
 var errNoBatch = fault.New(fault.NotFound, fault.BatchNotFound)
 
-func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (dbq.Batch, error) {
-	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (batchq.Batch, error) {
+	rows, err := s.q.BatchList(ctx, batchq.BatchListParams{
 		BeforeID: math.MaxInt64, ID: &id, CompanyID: viewer.CompanyID, PageLimit: 1,
 	})
 	return postgres.One(rows, err, "get batch", errNoBatch)
@@ -285,7 +285,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Pr
 	if err != nil {
 		return progress.Progress{}, err
 	}
-	all, err := s.progress.Of(ctx, []dbq.Batch{row})
+	all, err := s.progress.Of(ctx, []batchq.Batch{row})
 	if err != nil {
 		return progress.Progress{}, err
 	}
@@ -294,7 +294,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Pr
 
 // List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
 func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]progress.Progress, error) {
-	rows, err := s.q.BatchList(ctx, dbq.BatchListParams{
+	rows, err := s.q.BatchList(ctx, batchq.BatchListParams{
 		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
 	})
 	if err != nil {
@@ -327,7 +327,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		if err != nil {
 			return progress.Progress{}, err
 		}
-		if n, err = s.q.BatchConfirm(ctx, dbq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
+		if n, err = s.q.BatchConfirm(ctx, batchq.BatchConfirmParams{ID: id, Every: every, ConfirmedBy: by}); err != nil {
 			return progress.Progress{}, postgres.Wrap("confirm batch", err, nil)
 		}
 	}
@@ -344,7 +344,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 }
 
 // checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
-func (s *Service) checkTemplate(ctx context.Context, b dbq.Batch) error {
+func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	if b.TemplateNo == nil {
 		return nil
 	}
@@ -367,7 +367,7 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string)
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
 	}
-	n, err := s.q.BatchPause(ctx, dbq.BatchPauseParams{ID: id, Username: by})
+	n, err := s.q.BatchPause(ctx, batchq.BatchPauseParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "pause batch", progress.Paused, func() error {
 		_, err := s.Queue.HoldBatch(ctx, id)
 		return err
@@ -379,7 +379,7 @@ func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
 	}
-	n, err := s.q.BatchResume(ctx, dbq.BatchResumeParams{ID: id, Username: by})
+	n, err := s.q.BatchResume(ctx, batchq.BatchResumeParams{ID: id, Username: by})
 	return s.changed(ctx, viewer, id, n, err, "resume batch", progress.Running, func() error { return s.release(ctx, id) })
 }
 
@@ -432,23 +432,26 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 
 // noteAct records what a user did with a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
-	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, dbq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
+	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
 // maxActs is how many acts of a batch are shown.
 const maxActs = 100
 
+// Act is what a user did with a batch.
+type Act = batchq.BatchActsRow
+
 // Acts returns what users did with a batch, newest first.
-func (s *Service) Acts(ctx context.Context, id int64) ([]dbq.BatchActsRow, error) {
-	acts, err := s.q.BatchActs(ctx, dbq.BatchActsParams{BatchID: id, Most: maxActs})
+func (s *Service) Acts(ctx context.Context, id int64) ([]Act, error) {
+	acts, err := s.q.BatchActs(ctx, batchq.BatchActsParams{BatchID: id, Most: maxActs})
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
 
 // Requeued says what a requeue of a batch does.
 type Requeued struct {
-	Count   int64        // FAILED tasks that are sent again
-	Skipped []Skipped    // FAILED tasks that cannot be sent again
-	Job     *dbq.TaskJob // nil: no task can be sent again
+	Count   int64     // FAILED tasks that are sent again
+	Skipped []Skipped // FAILED tasks that cannot be sent again
+	Job     *job.Row  // nil: no task can be sent again
 }
 
 // Skipped is a number of tasks that cannot be sent again, and why.
@@ -499,7 +502,7 @@ func (r *Requeued) skip(reason fault.Reason, n int64) {
 }
 
 // requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
-func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err error) {
+func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, err error) {
 	_, first, _, err := s.Tasks.Span(ctx, task.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
 		return r, err //nolint:wrapcheck // names no number
@@ -512,7 +515,7 @@ func (s *Service) requeueable(ctx context.Context, b dbq.Batch) (r Requeued, err
 	if err != nil {
 		return r, err
 	}
-	rows, err := s.inParts.BatchFailedVerdicts(ctx, dbq.BatchFailedVerdictsParams{
+	rows, err := s.inParts.BatchFailedVerdicts(ctx, batchq.BatchFailedVerdictsParams{
 		FromID: first, BatchID: b.ID, SendTests: values.SMS.SendTests, IsServed: isServed,
 	})
 	if err != nil {
@@ -588,7 +591,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	}
 	batches, err := s.Settings.DeleteExpiredBatches(ctx, 1, func(keep time.Duration) (int64, error) {
 		held := keep + values.History.BatchWidth() + maxHoldTime
-		n, err := s.q.BatchesDeleteExpired(ctx, dbq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: keep, KeepHeld: held})
+		n, err := s.q.BatchesDeleteExpired(ctx, batchq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: keep, KeepHeld: held})
 		return n, postgres.Wrap("delete batches", err, nil)
 	})
 	return parts + batches, err

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
@@ -88,7 +88,7 @@ var errElsewhere = errors.New("the check of this batch has ended, or another ser
 
 // check is a batch that is being checked.
 type check struct {
-	batch dbq.Batch
+	batch batchq.Batch
 	text  message
 	rows  source.Source
 
@@ -128,7 +128,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 // was broken off, all later rows would be moved.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
-	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		isChecking = true
 		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
 	})
@@ -157,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, false, sums.err
 	}
 	isDone = true // unless it is still being checked
-	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held dbq.BatchHoldRow) error {
+	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
 			return errElsewhere
@@ -183,10 +183,10 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 }
 
 // endCheck marks duplicates, and lets the batch go on. The caller has locked it, and it has all its rows.
-func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
-	var repeated dbq.BatchRowsDuplicateRow
+func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
+	var repeated batchq.BatchRowsDuplicateRow
 	if b.Dedup != DedupNone {
-		if repeated, err = s.q.BatchRowsDuplicate(ctx, dbq.BatchRowsDuplicateParams{
+		if repeated, err = s.q.BatchRowsDuplicate(ctx, batchq.BatchRowsDuplicateParams{
 			BatchID: b.ID, Dedup: b.Dedup, FoldsCase: address.FoldsCase(b.Channel), Address: address.Field(b.Channel),
 		}); err != nil {
 			return fmt.Errorf("find duplicates: %w", err)
@@ -196,10 +196,10 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.q.BatchSum(ctx, dbq.BatchSumParams{ID: b.ID, MaxSampled: progress.MaxSampled}); err != nil {
+	if err := s.q.BatchSum(ctx, batchq.BatchSumParams{ID: b.ID, MaxSampled: progress.MaxSampled}); err != nil {
 		return fmt.Errorf("sum rows by country: %w", err)
 	}
-	if _, err := s.q.BatchReady(ctx, dbq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
+	if _, err := s.q.BatchReady(ctx, batchq.BatchReadyParams{ID: b.ID, Every: every, Duplicate: repeated.Rows, Segments: repeated.Segments}); err != nil {
 		return fmt.Errorf("end check: %w", err)
 	}
 	if b.UploadID != nil {
@@ -209,13 +209,13 @@ func (s *Service) endCheck(ctx context.Context, b dbq.Batch) (err error) {
 }
 
 // refuse ends a batch whose list cannot be read.
-func (s *Service) refuse(ctx context.Context, b dbq.Batch, wrong fault.Field) error {
+func (s *Service) refuse(ctx context.Context, b batchq.Batch, wrong fault.Field) error {
 	why, err := fault.Encode(wrong)
 	if err != nil {
 		return err //nolint:wrapcheck // says what it is
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		n, err := s.q.BatchUnreadable(ctx, dbq.BatchUnreadableParams{ID: b.ID, Fault: why})
+		n, err := s.q.BatchUnreadable(ctx, batchq.BatchUnreadableParams{ID: b.ID, Fault: why})
 		if err != nil || n == 0 || b.UploadID == nil {
 			return postgres.Wrap("refuse list", err, nil)
 		}
@@ -301,13 +301,13 @@ func signOf(cell sheet.Cell) (string, *fault.Error) {
 
 // sums counts the rows of a portion.
 type sums struct {
-	dbq.BatchCheckedParams
+	batchq.BatchCheckedParams
 
 	err error // of the database: the rows could not be judged
 }
 
 // judge checks rows.
-func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p dbq.BatchRowsAddParams, n sums) {
+func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p batchq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()
 	for _, row := range rows {
@@ -355,7 +355,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 	case row.address.Text == "":
 		wrong = fault.InvalidField(field, fault.Required, nil)
 	case wrong == nil:
-		sub := submission(c.batch, dbq.BatchRowsNextRow{
+		sub := submission(c.batch, batchq.BatchRowsNextRow{
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
 		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
@@ -402,7 +402,7 @@ func codeOf(wrong *fault.Error) int16 {
 }
 
 // submission returns the message of a row. Without a signature of its own it has that of the batch.
-func submission(b dbq.Batch, row dbq.BatchRowsNextRow) submit.Submission {
+func submission(b batchq.Batch, row batchq.BatchRowsNextRow) submit.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
 		from = &template.Source{ID: *b.TemplateID, TemplateNo: *b.TemplateNo, Version: *b.TemplateVersion, Language: optional.Value(b.TemplateLanguage)}
@@ -416,6 +416,6 @@ func submission(b dbq.Batch, row dbq.BatchRowsNextRow) submit.Submission {
 }
 
 // originOf returns the request that made a batch. It was checked that its user may ask for its priority.
-func originOf(b dbq.Batch) submit.Origin {
+func originOf(b batchq.Batch) submit.Origin {
 	return submit.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
 }

@@ -3,14 +3,15 @@ package batch
 import (
 	"context"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
 )
 
 // AddFacts is the history.Consumer of the figures of batches.
-func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
-	var p dbq.BatchCountsAddParams
+func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
+	var p batchq.BatchCountsAddParams
 	for _, f := range facts {
 		if f.BatchID == nil {
 			continue

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
@@ -52,7 +52,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 }
 
 // turn does what is to be done for a batch, and returns how many of its rows it fed.
-func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int, err error) {
+func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow) (fed int, err error) {
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running {
 		return 0, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int,
 }
 
 // follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
-func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
+func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) error {
 	switch {
 	case b.Status == progress.Paused: // again: a task that a sender held may be to be retried
 		if _, err := s.Queue.HoldBatch(ctx, b.ID); err != nil {
@@ -75,7 +75,7 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 			return err
 		}
 	}
-	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ dbq.BatchHoldRow) error {
+	err := s.while(ctx, b.ID, b.Status, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		_, err := s.q.BatchFinish(ctx, b.ID)
 		return err
 	})
@@ -90,14 +90,14 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Queue.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
 	}
-	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ dbq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
+	err := s.while(ctx, id, progress.Running, func(ctx context.Context, _ batchq.BatchHoldRow) error { return s.q.BatchReleased(ctx, id) })
 	return postgres.Wrap("note release", err, nil)
 }
 
 // while runs do in a transaction that has locked a batch in a status. It does nothing if the batch has another status by now.
-func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, dbq.BatchHoldRow) error) error {
+func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		held, err := s.q.BatchHold(ctx, dbq.BatchHoldParams{ID: id, Status: status})
+		held, err := s.q.BatchHold(ctx, batchq.BatchHoldParams{ID: id, Status: status})
 		if postgres.IsNoRows(err) {
 			return nil
 		}
@@ -127,7 +127,7 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 // feedPortion makes tasks of the next rows of a batch, in one transaction with the note that they became tasks: whatever is killed, each row becomes
 // one task at most.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
-	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held dbq.BatchHoldRow) error {
+	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		b := held.Batch
 		switch {
 		case !held.IsDue:
@@ -141,7 +141,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 		if isServed, err := s.isServed(ctx, b); err != nil || !isServed {
 			return err
 		}
-		rows, err := s.q.BatchRowsNext(ctx, dbq.BatchRowsNextParams{BatchID: id, AfterRow: b.FedRow, Portion: fedRows})
+		rows, err := s.q.BatchRowsNext(ctx, batchq.BatchRowsNextParams{BatchID: id, AfterRow: b.FedRow, Portion: fedRows})
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -161,7 +161,7 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 var errMustWait = errors.New("the batch must wait")
 
 // isServed reports whether the only sender of a batch, if it has one, serves the company. While routes are replaced it may not for a moment.
-func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
+func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
 	}
@@ -175,7 +175,7 @@ func (s *Service) isServed(ctx context.Context, b dbq.Batch) (bool, error) {
 
 // submit makes tasks of rows, in the transaction of ctx. A failure that is not one of the rows is an error, so that nothing is stored and the same rows
 // are tried again.
-func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsNextRow) error {
+func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.BatchRowsNextRow) error {
 	subs := make([]submit.Submission, len(rows))
 	for i, row := range rows {
 		subs[i] = submission(b, row)
@@ -188,8 +188,8 @@ func (s *Service) submit(ctx context.Context, b dbq.Batch, rows []dbq.BatchRowsN
 	if err := sharedFailure(outcomes); err != nil {
 		return err
 	}
-	n := dbq.BatchFedParams{ID: b.ID, FedRow: rows[len(rows)-1].RowNo}
-	p := dbq.BatchRowsFedParams{BatchID: b.ID}
+	n := batchq.BatchFedParams{ID: b.ID, FedRow: rows[len(rows)-1].RowNo}
+	p := batchq.BatchRowsFedParams{BatchID: b.ID}
 	for i, o := range outcomes {
 		code, why := int16(0), []byte(nil)
 		if o.Err != nil {
@@ -230,7 +230,7 @@ func sharedFailure(outcomes []submit.Outcome) error {
 }
 
 // reasonOf returns why a row was refused, as it is stored. A row that the database refuses alone must not hold up the rows after it.
-func (s *Service) reasonOf(ctx context.Context, b dbq.Batch, row dbq.BatchRowsNextRow, err error) ([]byte, error) {
+func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) ([]byte, error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {
 		return fault.Encode(wrong.Fields[0]) //nolint:wrapcheck // says what it is

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/batch/source"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/dispatch/directory"
@@ -27,7 +27,7 @@ type message struct {
 }
 
 // message reads the text of a batch.
-func (s *Service) message(ctx context.Context, b dbq.Batch) (message, error) {
+func (s *Service) message(ctx context.Context, b batchq.Batch) (message, error) {
 	if b.RenderingID == nil {
 		text, err := template.Parse("content", b.Content)
 		return message{channel: b.Channel, text: text}, err //nolint:wrapcheck // a fault
@@ -123,7 +123,7 @@ func (m message) filled(values []byte) (placeholder.Text, error) {
 }
 
 // compose reads the text that a request asks for into the batch to store. Faults: request.invalid, template.not_active.
-func (s *Service) compose(ctx context.Context, r Request, p *dbq.BatchCreateParams) (message, error) {
+func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	if r.Channel == directory.SMS {
 		return s.composeText(ctx, r, p)
 	}
@@ -183,7 +183,7 @@ func renderingOf(r Request) (placeholder.Text, error) {
 }
 
 // composeText is compose for short messages.
-func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreateParams) (message, error) {
+func (s *Service) composeText(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	switch {
 	case r.Subject != "":
 		return message{}, fault.InvalidField("subject", fault.NotTogether, "channel="+directory.SMS)
@@ -220,7 +220,7 @@ func (s *Service) composeText(ctx context.Context, r Request, p *dbq.BatchCreate
 const maxContent = 1024
 
 // filledText returns what a row of a batch on another channel than sms becomes.
-func (s *Service) filledText(ctx context.Context, b dbq.Batch, values []byte) (placeholder.Text, error) {
+func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte) (placeholder.Text, error) {
 	m, err := s.message(ctx, b)
 	if err != nil {
 		return placeholder.Text{}, err

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
@@ -33,7 +33,7 @@ const (
 
 // Row is a row of a batch and the state of its task.
 type Row struct {
-	dbq.BatchRow
+	batchq.BatchRow
 
 	Status   string
 	Delivery int16   // 1 delivered, 2 undelivered, 0 no receipt
@@ -97,22 +97,22 @@ var codesOf = map[string][]int16{
 }
 
 // rowsOf reads rows that may have a status.
-func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]dbq.BatchRow, error) {
+func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]batchq.BatchRow, error) {
 	if codes, isWrong := codesOf[status]; isWrong {
-		return s.q.BatchRowsWrong(ctx, dbq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
+		return s.q.BatchRowsWrong(ctx, batchq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
 	}
-	return s.q.BatchRowList(ctx, dbq.BatchRowListParams{BatchID: id, AfterRow: after, OnlyValid: status != "", PageLimit: rowsScanned})
+	return s.q.BatchRowList(ctx, batchq.BatchRowListParams{BatchID: id, AfterRow: after, OnlyValid: status != "", PageLimit: rowsScanned})
 }
 
 // withTasks adds the states of their tasks to rows.
-func (s *Service) withTasks(ctx context.Context, b dbq.Batch, rows []dbq.BatchRow) ([]Row, error) {
+func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.BatchRow) ([]Row, error) {
 	var ids []string
 	for _, row := range rows {
 		if row.TaskID != nil {
 			ids = append(ids, *row.TaskID)
 		}
 	}
-	states := map[string]dbq.TaskStatesRow{}
+	states := map[string]batchq.TaskStatesRow{}
 	if len(ids) > 0 {
 		found, err := s.inParts.TaskStates(ctx, ids)
 		if err != nil {
@@ -164,11 +164,11 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 	if err != nil {
 		return err
 	}
-	p := dbq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
+	p := batchq.BatchRowsWrongParams{BatchID: id, Codes: slices.Concat(codesOf[RowInvalid], codesOf[RowDuplicate], codesOf[RowBlocked]), PageLimit: rowsScanned}
 	for {
-		var rows []dbq.BatchRow
+		var rows []batchq.BatchRow
 		if b.Status == progress.Finished {
-			rows, err = s.q.BatchRowsUnsent(ctx, dbq.BatchRowsUnsentParams{BatchID: id, AfterRow: p.AfterRow, PageLimit: p.PageLimit})
+			rows, err = s.q.BatchRowsUnsent(ctx, batchq.BatchRowsUnsentParams{BatchID: id, AfterRow: p.AfterRow, PageLimit: p.PageLimit})
 		} else {
 			rows, err = s.q.BatchRowsWrong(ctx, p)
 		}
@@ -190,7 +190,7 @@ func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do fun
 }
 
 // canOnlyExpire reports whether the messages of a batch would expire before they can be sent.
-func canOnlyExpire(b dbq.Batch) bool {
+func canOnlyExpire(b batchq.Batch) bool {
 	return submit.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
 }
 
@@ -214,7 +214,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	if err != nil {
 		return Preview{}, err
 	}
-	rows, err := s.q.BatchRowList(ctx, dbq.BatchRowListParams{
+	rows, err := s.q.BatchRowList(ctx, batchq.BatchRowListParams{
 		BatchID: id, AfterRow: max(0, rowNo-1), OnlyValid: rowNo == 0, PageLimit: 1,
 	})
 	if err == nil && (len(rows) == 0 || rowNo != 0 && rows[0].RowNo != rowNo) {
@@ -232,7 +232,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	if row.Code != nil && *row.Code != IsDuplicate || row.Content == "" {
 		return p, nil
 	}
-	sub := submission(b, dbq.BatchRowsNextRow{
+	sub := submission(b, batchq.BatchRowsNextRow{
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
 	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now

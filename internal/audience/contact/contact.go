@@ -10,7 +10,7 @@ import (
 
 	"unicode/utf8"
 
-	"lksms/gen/dbq"
+	"lksms/gen/contactq"
 	"lksms/internal/audience/upload"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
@@ -25,7 +25,7 @@ import (
 // Service manages contacts.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
+	q         *contactq.Queries
 	uploads   *upload.Service
 	settings  *setting.Service
 	directory *directory.Service
@@ -33,7 +33,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service, dir *directory.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), uploads: uploads, settings: settings, directory: dir}
+	return &Service{db: db, q: contactq.New(db), uploads: uploads, settings: settings, directory: dir}
 }
 
 // Sweeps are what the service does again and again.
@@ -53,6 +53,9 @@ type Contact struct {
 	Attributes                                     *map[string]string // an empty text is no attribute
 }
 
+// Row is a contact as it is stored.
+type Row = contactq.Contact
+
 // regionOr returns the region of phone numbers without a country code: that of a request, else that of the company. Fault: request.invalid.
 func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
 	if region == "" {
@@ -68,7 +71,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 	if err != nil {
 		return 0, err
 	}
-	p := dbq.ContactChangeParams{CompanyID: companyID}
+	p := contactq.ContactChangeParams{CompanyID: companyID}
 	addField := func(texts *[]string, given *[]bool, text *string) {
 		*texts, *given = append(*texts, optional.Value(text)), append(*given, text != nil)
 	}
@@ -96,7 +99,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 	}
 	var n int64
 	err = s.change(ctx, companyID, func(ctx context.Context) (err error) {
-		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
+		if err = s.q.ContactAdd(ctx, contactq.ContactAddParams{
 			CompanyID: companyID, UserIds: p.UserIds, Names: p.Names, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids,
 			Emails: p.Emails, Attributes: p.Attributes,
 		}); err != nil {
@@ -108,11 +111,17 @@ func (s *Service) Put(ctx context.Context, companyID int64, region string, conta
 	return int(n), err
 }
 
+// Lock makes other changes of the contacts and tags of a company wait until the transaction of ctx ends.
+func Lock(ctx context.Context, db *postgres.DB, companyID int64) error {
+	_, err := contactq.New(db).ContactsHold(ctx, companyID)
+	return postgres.Wrap("lock contacts", err, nil)
+}
+
 // change runs do in a transaction in which nobody else changes the contacts and tags of the company.
 func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.q.ContactsHold(ctx, companyID); err != nil {
-			return fmt.Errorf("lock contacts: %w", err)
+		if err := Lock(ctx, s.db, companyID); err != nil {
+			return err
 		}
 		return do(ctx)
 	})
@@ -163,7 +172,7 @@ func checkAttribute(field, name, value string) *fault.Error {
 }
 
 // Attributes returns the attributes of a contact.
-func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
+func Attributes(c Row) (attributes map[string]string, err error) {
 	if err := json.Unmarshal(c.Attributes, &attributes); err != nil {
 		return nil, fmt.Errorf("read attributes: %w", err)
 	}
@@ -171,8 +180,8 @@ func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
 }
 
 // List returns up to limit contacts in the order of user ids, starting behind the user id after.
-func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
-	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]Row, error) {
+	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
@@ -193,14 +202,14 @@ const fieldsFound = 4
 // Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
 // does not matter. The next page starts behind next; nil: no page follows. It reads a bounded number of entries, so that there may be fewer contacts,
 // or none, and still a next page.
-func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
+func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []Row, next *Place, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)
 	if err != nil {
 		return nil, nil, err
 	}
 	prefix := strings.Map(lower, text)
 	from := after.from(prefix)
-	p := dbq.ContactSearchParams{
+	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
 	}
 	if number := phone.Beginning(text, region); number != "" {
@@ -238,27 +247,27 @@ func lower(r rune) rune {
 var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
 
 // Get returns one contact. Fault: contact.not_found.
-func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
-	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, companyID int64, userID string) (Row, error) {
+	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
 	return postgres.One(rows, err, "get contact", errNoContact)
 }
 
 // Delete removes a contact. Fault: contact.not_found.
 func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
 	return s.change(ctx, companyID, func(ctx context.Context) error {
-		n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
+		n, err := s.q.ContactDelete(ctx, contactq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
 		return postgres.DeletedOne(n, err, "delete contact", errNoContact)
 	})
 }
 
 // Named returns those contacts of a company that are there, in the order of user ids.
-func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]dbq.Contact, error) {
-	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
+func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]Row, error) {
+	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
 // Address returns the address of a contact on a channel; empty: it has none. On a channel for which contacts have no field, the user id is the address.
-func Address(c dbq.Contact, channel string) string {
+func Address(c Row, channel string) string {
 	switch channel {
 	case directory.SMS:
 		return optional.Value(c.Phone)
@@ -278,7 +287,7 @@ func (s *Service) Addresses(ctx context.Context, companyID int64, channel string
 	if err != nil {
 		return nil, err
 	}
-	contacts := make(map[string]dbq.Contact, len(rows))
+	contacts := make(map[string]Row, len(rows))
 	for _, row := range rows {
 		contacts[row.UserID] = row
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/contactq"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/audience/upload"
 	"lksms/internal/platform/fault"
@@ -40,14 +40,14 @@ type ImportRequest struct {
 
 // StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
 // user ids, limit.reached.
-func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.ContactImport, error) {
+func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, error) {
 	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet, r.Region)
 	if err != nil {
-		return dbq.ContactImport{}, err
+		return ImportRow{}, err
 	}
 	_ = list.rows.Close()                                  // its columns are known
 	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody looks at the rows before they are stored
-		return dbq.ContactImport{}, fault.InvalidField("encoding", fault.NotCertain, nil)
+		return ImportRow{}, fault.InvalidField("encoding", fault.NotCertain, nil)
 	}
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -56,7 +56,7 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 				return err
 			}
 		}
-		id, err = s.q.ImportCreate(ctx, dbq.ImportCreateParams{
+		id, err = s.q.ImportCreate(ctx, contactq.ImportCreateParams{
 			CompanyID: r.CompanyID, FileName: r.Upload.Name, UploadID: r.Upload.ID, Sheet: r.Sheet, Tag: r.Tag, DefaultRegion: r.Region, CreatedBy: r.By, Most: maxImports,
 		})
 		if err != nil {
@@ -65,22 +65,22 @@ func (s *Service) StartImport(ctx context.Context, r ImportRequest) (dbq.Contact
 		return s.uploads.Use(ctx, r.Upload.ID, fmt.Sprint("contact import ", id))
 	})
 	if err != nil {
-		return dbq.ContactImport{}, err
+		return ImportRow{}, err
 	}
 	return s.GetImport(ctx, r.CompanyID, id)
 }
 
 // Imports returns up to limit imports of a company with smaller ids than before, newest first.
-func (s *Service) Imports(ctx context.Context, companyID, before int64, limit int) ([]dbq.ContactImport, error) {
-	rows, err := s.q.ImportList(ctx, dbq.ImportListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) Imports(ctx context.Context, companyID, before int64, limit int) ([]ImportRow, error) {
+	rows, err := s.q.ImportList(ctx, contactq.ImportListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list imports", err, nil)
 }
 
 var errNoImport = fault.New(fault.NotFound, fault.ImportNotFound)
 
 // GetImport returns an import. Fault: import.not_found.
-func (s *Service) GetImport(ctx context.Context, companyID, id int64) (dbq.ContactImport, error) {
-	rows, err := s.q.ImportList(ctx, dbq.ImportListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
+func (s *Service) GetImport(ctx context.Context, companyID, id int64) (ImportRow, error) {
+	rows, err := s.q.ImportList(ctx, contactq.ImportListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
 	return postgres.One(rows, err, "get import", errNoImport)
 }
 
@@ -92,7 +92,7 @@ type ImportError struct {
 
 // ImportErrors returns up to limit rows behind the row after of which nothing was stored.
 func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit int) ([]ImportError, error) {
-	rows, err := s.q.ImportErrorList(ctx, dbq.ImportErrorListParams{ImportID: importID, AfterRow: after, PageLimit: int32(limit)})
+	rows, err := s.q.ImportErrorList(ctx, contactq.ImportErrorListParams{ImportID: importID, AfterRow: after, PageLimit: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("list errors of import: %w", err)
 	}
@@ -370,8 +370,8 @@ func (s *Service) Import(ctx context.Context) (int, error) {
 // running is an import that this server works on.
 type running struct {
 	id   int64
-	row  dbq.ContactImport // RowNo: the last row that is stored
-	list *list             // nil: not open yet
+	row  ImportRow // RowNo: the last row that is stored
+	list *list     // nil: not open yet
 }
 
 func (r *running) close() {
@@ -439,7 +439,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 // endImport ends an import, with the fault because of which its list cannot be read, or nil.
 func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.q.ImportHold(ctx, dbq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
+		if _, err := s.q.ImportHold(ctx, contactq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
 			return heldOr(err)
 		}
 		return s.end(ctx, r, wrong)
@@ -448,7 +448,7 @@ func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error)
 
 // end ends an import that is locked, and deletes its list.
 func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error {
-	p := dbq.ImportEndParams{ID: r.id}
+	p := contactq.ImportEndParams{ID: r.id}
 	if wrong != nil {
 		if len(wrong.Fields) == 0 { // limit.reached
 			wrong = fault.InvalidField("file", fault.BeyondLimit, wrong.Limit)
@@ -473,7 +473,7 @@ func heldOr(err error) error {
 func (s *Service) storePortion(ctx context.Context, r *running, p portion) error {
 	company := r.row.CompanyID
 	return s.change(ctx, company, func(ctx context.Context) error {
-		if _, err := s.q.ImportHold(ctx, dbq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
+		if _, err := s.q.ImportHold(ctx, contactq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
 			return heldOr(err)
 		}
 		if err := s.refuseOverfull(ctx, company, r.list, &p); err != nil {
@@ -492,11 +492,11 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 			if err != nil {
 				return fault.OfField(err, ErrNoTag, "tag") //nolint:wrapcheck // a fault
 			}
-			if _, err := s.q.TagAdd(ctx, dbq.TagAddParams{TagID: tag.ID, CompanyID: company, UserIds: params.UserIds}); err != nil {
+			if _, err := s.q.TagAdd(ctx, contactq.TagAddParams{TagID: tag.ID, CompanyID: company, UserIds: params.UserIds}); err != nil {
 				return fmt.Errorf("add contacts to tag: %w", err)
 			}
 		}
-		counted := dbq.ImportAdvanceParams{
+		counted := contactq.ImportAdvanceParams{
 			ID: r.id, RowNo: max(r.row.RowNo, p.lastRow), Rows: p.rows, Added: stored.Added, Changed: stored.Changed, MaxErrors: maxErrors,
 			ErrorRows: []int64{}, Failures: [][]byte{},
 		}
@@ -523,7 +523,7 @@ func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, 
 	if err != nil {
 		return err
 	}
-	overfull, err := s.q.ImportOverfull(ctx, dbq.ImportOverfullParams{
+	overfull, err := s.q.ImportOverfull(ctx, contactq.ImportOverfullParams{
 		CompanyID: companyID, UserIds: params.UserIds, Attributes: params.Attributes, Most: maxAttributes,
 	})
 	if err != nil {
@@ -536,8 +536,8 @@ func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, 
 	return nil
 }
 
-func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, error) {
-	p := dbq.ImportStoreParams{CompanyID: companyID}
+func storeParams(companyID int64, contacts []dbContact) (contactq.ImportStoreParams, error) {
+	p := contactq.ImportStoreParams{CompanyID: companyID}
 	for _, c := range contacts {
 		attributes, err := json.Marshal(c.attributes)
 		if err != nil {
@@ -554,7 +554,7 @@ func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, 
 // DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpiredImports(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, importsDeleted, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ImportsDeleteExpired(ctx, dbq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})
+		n, err := s.q.ImportsDeleteExpired(ctx, contactq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})
 		return n, postgres.Wrap("delete imports", err, nil)
 	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/upload"
@@ -16,7 +15,7 @@ import (
 )
 
 // startImport uploads a list, and begins its import for the company 1.
-func startImport(b *apptest.Bundle, tag *string, content string) (dbq.ContactImport, error) {
+func startImport(b *apptest.Bundle, tag *string, content string) (contact.ImportRow, error) {
 	b.T.Helper()
 	u, err := b.App.Uploads.Receive(b.T.Context(), strings.NewReader(content), upload.Meta{CompanyID: 1, SubmittedBy: "admin", Name: "名单.csv"})
 	if err != nil {
@@ -26,7 +25,7 @@ func startImport(b *apptest.Bundle, tag *string, content string) (dbq.ContactImp
 }
 
 // imported imports a list, and returns the import when it has ended.
-func imported(b *apptest.Bundle, tag *string, content string) dbq.ContactImport {
+func imported(b *apptest.Bundle, tag *string, content string) contact.ImportRow {
 	b.T.Helper()
 	i, err := startImport(b, tag, content)
 	if err != nil {
@@ -41,7 +40,7 @@ func imported(b *apptest.Bundle, tag *string, content string) dbq.ContactImport 
 	return i
 }
 
-func counts(i dbq.ContactImport) string {
+func counts(i contact.ImportRow) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 

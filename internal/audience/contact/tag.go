@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/contactq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -16,9 +16,9 @@ import (
 var ErrNoTag = fault.New(fault.NotFound, fault.TagNotFound)
 
 // PutTag makes sure that a tag exists, and returns it. Fault: limit.reached.
-func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row dbq.Tag, err error) {
+func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row TagRow, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
-		if err := s.q.TagPut(ctx, dbq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
+		if err := s.q.TagPut(ctx, contactq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
 			return postgres.Wrap("put tag", err, nil)
 		}
 		row, err = s.GetTag(ctx, companyID, tag)
@@ -30,25 +30,25 @@ func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row 
 // DeleteTag removes a tag. The contacts that it held stay. Fault: tag.not_found.
 func (s *Service) DeleteTag(ctx context.Context, companyID int64, tag string) error {
 	return s.change(ctx, companyID, func(ctx context.Context) error {
-		n, err := s.q.TagDelete(ctx, dbq.TagDeleteParams{CompanyID: companyID, Tag: tag})
+		n, err := s.q.TagDelete(ctx, contactq.TagDeleteParams{CompanyID: companyID, Tag: tag})
 		return postgres.DeletedOne(n, err, "delete tag", ErrNoTag)
 	})
 }
 
 // GetTag returns a tag. Fault: tag.not_found.
-func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (dbq.Tag, error) {
-	rows, err := s.q.TagList(ctx, dbq.TagListParams{CompanyID: companyID, Tags: []string{tag}, BeforeID: math.MaxInt64, PageLimit: 1})
+func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (TagRow, error) {
+	rows, err := s.q.TagList(ctx, contactq.TagListParams{CompanyID: companyID, Tags: []string{tag}, BeforeID: math.MaxInt64, PageLimit: 1})
 	return postgres.One(rows, err, "get tag", ErrNoTag)
 }
 
 // Tags returns up to limit tags with smaller ids than before, newest first; with a userID those that hold this contact. Fault: contact.not_found.
-func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, before int64, limit int) ([]dbq.Tag, error) {
+func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, before int64, limit int) ([]TagRow, error) {
 	if userID != nil {
 		if _, err := s.Get(ctx, companyID, *userID); err != nil {
 			return nil, err
 		}
 	}
-	rows, err := s.q.TagList(ctx, dbq.TagListParams{CompanyID: companyID, UserID: userID, BeforeID: before, PageLimit: int32(limit)})
+	rows, err := s.q.TagList(ctx, contactq.TagListParams{CompanyID: companyID, UserID: userID, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list tags", err, nil)
 }
 
@@ -65,20 +65,20 @@ func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, ad
 		if err != nil {
 			return err
 		}
-		if c.Removed, err = s.q.TagRemove(ctx, dbq.TagRemoveParams{TagID: row.ID, UserIds: remove}); err != nil {
+		if c.Removed, err = s.q.TagRemove(ctx, contactq.TagRemoveParams{TagID: row.ID, UserIds: remove}); err != nil {
 			return fmt.Errorf("remove contacts from tag: %w", err)
 		}
-		if c.Added, err = s.q.TagAdd(ctx, dbq.TagAddParams{TagID: row.ID, CompanyID: companyID, UserIds: add}); err != nil {
+		if c.Added, err = s.q.TagAdd(ctx, contactq.TagAddParams{TagID: row.ID, CompanyID: companyID, UserIds: add}); err != nil {
 			return fmt.Errorf("add contacts to tag: %w", err)
 		}
-		if c.Unknown, err = s.q.ContactsUnknown(ctx, dbq.ContactsUnknownParams{CompanyID: companyID, UserIds: add}); err != nil {
+		if c.Unknown, err = s.q.ContactsUnknown(ctx, contactq.ContactsUnknownParams{CompanyID: companyID, UserIds: add}); err != nil {
 			return fmt.Errorf("find unknown contacts: %w", err)
 		}
 		c.Unknown = slices.Compact(c.Unknown)
 		if c.Added+c.Removed == 0 {
 			return nil
 		}
-		err = s.q.TagRecord(ctx, dbq.TagRecordParams{TagID: row.ID, Added: c.Added, Removed: c.Removed})
+		err = s.q.TagRecord(ctx, contactq.TagRecordParams{TagID: row.ID, Added: c.Added, Removed: c.Removed})
 		return postgres.Wrap("write audit", err, nil)
 	})
 	return c, err
@@ -103,16 +103,16 @@ func (s *Service) resolve(ctx context.Context, of Selection) (found selected, er
 		of.Tags, of.AnyTags = append(slices.Clone(of.Tags), of.AnyTags...), nil
 	}
 	names := distinct(slices.Concat(of.Tags, of.AnyTags, of.NotTags))
-	rows := []dbq.Tag{}
+	rows := []TagRow{}
 	if len(names) > 0 {
-		if rows, err = s.q.TagList(ctx, dbq.TagListParams{CompanyID: of.CompanyID, Tags: names, BeforeID: math.MaxInt64, PageLimit: int32(len(names))}); err != nil {
+		if rows, err = s.q.TagList(ctx, contactq.TagListParams{CompanyID: of.CompanyID, Tags: names, BeforeID: math.MaxInt64, PageLimit: int32(len(names))}); err != nil {
 			return found, fmt.Errorf("find tags: %w", err)
 		}
 	}
 	if len(rows) < len(names) {
 		return found, ErrNoTag
 	}
-	slices.SortFunc(rows, func(a, b dbq.Tag) int { return cmp.Compare(a.Contacts, b.Contacts) })
+	slices.SortFunc(rows, func(a, b TagRow) int { return cmp.Compare(a.Contacts, b.Contacts) })
 	found.others, found.anyOf, found.excluded = []int64{}, []int64{}, []int64{}
 	for _, row := range rows {
 		if slices.Contains(of.NotTags, row.Tag) {
@@ -145,12 +145,12 @@ const maxScan = 5000
 
 // ListSelected returns up to limit selected contacts in the order of user ids, starting behind the user id after. It looks at maxScan contacts: if the
 // page is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
-func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []dbq.Contact, end string, err error) {
+func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []Row, end string, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err = s.q.ContactListTagged(ctx, dbq.ContactListTaggedParams{
+	rows, err = s.q.ContactListTagged(ctx, contactq.ContactListTaggedParams{
 		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, AfterID: after, ScanLimit: maxScan, PageLimit: int32(limit),
 	})
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) ListSelected(ctx context.Context, of Selection, after string, 
 	if len(rows) == limit || found.contacts <= maxScan {
 		return rows, "", nil
 	}
-	end, err = s.q.ContactScanEnd(ctx, dbq.ContactScanEndParams{CompanyID: of.CompanyID, TagID: found.tagID, AfterID: after, ScanLimit: maxScan})
+	end, err = s.q.ContactScanEnd(ctx, contactq.ContactScanEndParams{CompanyID: of.CompanyID, TagID: found.tagID, AfterID: after, ScanLimit: maxScan})
 	if postgres.IsNoRows(err) {
 		return rows, "", nil
 	}
@@ -178,7 +178,7 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 	if len(found.others)+len(found.anyOf)+len(found.excluded) == 0 {
 		return found.contacts, true, nil
 	}
-	n, err = s.q.ContactCountTagged(ctx, dbq.ContactCountTaggedParams{
+	n, err = s.q.ContactCountTagged(ctx, contactq.ContactCountTaggedParams{
 		CompanyID: of.CompanyID, TagID: found.tagID, TagIds: found.others, AnyTagIds: found.anyOf, NotTagIds: found.excluded, ScanLimit: maxCount,
 	})
 	return n, found.contacts <= maxCount, postgres.Wrap("count contacts", err, nil)
@@ -192,18 +192,18 @@ const (
 // Export returns the names of all attributes, and a function that calls page with all selected contacts in the order of user ids, some at a time. No
 // transaction is open between the pages: a contact that is changed meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
 // if there are too many names.
-func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]dbq.Contact) error) error, err error) {
+func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]Row) error) error, err error) {
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
 	}
-	attributes, err = s.q.ContactAttributes(ctx, dbq.ContactAttributesParams{CompanyID: of.CompanyID, Most: maxNames + 1})
+	attributes, err = s.q.ContactAttributes(ctx, contactq.ContactAttributesParams{CompanyID: of.CompanyID, Most: maxNames + 1})
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("find attributes: %w", err)
 	case len(attributes) > maxNames:
 		return nil, nil, fault.InvalidField("attributes", fault.TooManyItems, maxNames)
 	}
-	return attributes, func(page func([]dbq.Contact) error) error {
+	return attributes, func(page func([]Row) error) error {
 		for after := ""; ; {
 			rows, end, err := s.ListSelected(ctx, of, after, exportPage)
 			if err != nil {
@@ -236,7 +236,7 @@ func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	total := 0
 	for _, id := range ids {
 		n, err := postgres.InBatches(emptyBatch, func() (int64, error) {
-			return s.q.DeletedTagEmpty(ctx, dbq.DeletedTagEmptyParams{TagID: id, BatchSize: emptyBatch})
+			return s.q.DeletedTagEmpty(ctx, contactq.DeletedTagEmptyParams{TagID: id, BatchSize: emptyBatch})
 		})
 		if total += n; err == nil {
 			err = s.q.DeletedTagDelete(ctx, id)

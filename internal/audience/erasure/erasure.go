@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/erasureq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/task"
@@ -35,7 +35,7 @@ const (
 // Service erases people.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
+	q         *erasureq.Queries
 	tasks     *task.Service
 	directory *directory.Service
 	settings  *setting.Service
@@ -43,7 +43,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, tasks *task.Service, directory *directory.Service, settings *setting.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), tasks: tasks, directory: directory, settings: settings}
+	return &Service{db: db, q: erasureq.New(db), tasks: tasks, directory: directory, settings: settings}
 }
 
 // Sweeps are what the service does again and again.
@@ -84,7 +84,7 @@ type Counts struct {
 }
 
 // CountsOf returns the counts of an erasure.
-func CountsOf(e dbq.Erasure) (c Counts, err error) {
+func CountsOf(e Row) (c Counts, err error) {
 	if err := json.Unmarshal(e.Counts, &c); err != nil {
 		return c, fmt.Errorf("read counts of erasure: %w", err)
 	}
@@ -94,15 +94,15 @@ func CountsOf(e dbq.Erasure) (c Counts, err error) {
 var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
 // Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
-func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
-	p := dbq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: maxRunning}
+func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
+	p := erasureq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: maxRunning}
 	if r.UserID != nil {
 		p.UserIds = append(p.UserIds, *r.UserID)
 	}
 	if r.Phone != nil {
 		number, err := s.directory.NormaliseNumber(ctx, &r.CompanyID, "phone", r.Phone)
 		if err != nil {
-			return dbq.Erasure{}, err
+			return Row{}, err
 		}
 		p.AskedRecipients = append(p.AskedRecipients, *number)
 	}
@@ -110,16 +110,16 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 		p.AskedRecipients = append(p.AskedRecipients, distinct([]string{*r.Email, strings.ToLower(*r.Email)})...)
 	}
 	if len(p.UserIds)+len(p.AskedRecipients) == 0 {
-		return dbq.Erasure{}, fault.InvalidField("user_id", fault.Required, nil)
+		return Row{}, fault.InvalidField("user_id", fault.Required, nil)
 	}
-	contacts, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
+	contacts, err := s.q.ErasedContacts(ctx, erasureq.ErasedContactsParams{
 		CompanyID: r.CompanyID, UserIds: p.UserIds, Recipients: p.AskedRecipients, Most: maxContacts + 1,
 	})
 	switch {
 	case err != nil:
-		return dbq.Erasure{}, fmt.Errorf("find contacts: %w", err)
+		return Row{}, fmt.Errorf("find contacts: %w", err)
 	case len(contacts) > maxContacts:
-		return dbq.Erasure{}, fault.InvalidField("phone", fault.TooManySelected, maxContacts)
+		return Row{}, fault.InvalidField("phone", fault.TooManySelected, maxContacts)
 	}
 	p.Recipients = slices.Clone(p.AskedRecipients)
 	for _, c := range contacts {
@@ -133,7 +133,7 @@ func (s *Service) Start(ctx context.Context, r Request) (dbq.Erasure, error) {
 	p.UserIds, p.Recipients = distinct(p.UserIds), distinct(p.Recipients)
 	id, err := s.q.ErasureCreate(ctx, p)
 	if err != nil {
-		return dbq.Erasure{}, postgres.Wrap("create erasure", err, fault.AtLimit(maxRunning))
+		return Row{}, postgres.Wrap("create erasure", err, fault.AtLimit(maxRunning))
 	}
 	return s.Get(ctx, r.CompanyID, id)
 }
@@ -144,14 +144,14 @@ func distinct(all []string) []string {
 }
 
 // Get returns an erasure. Fault: erasure.not_found.
-func (s *Service) Get(ctx context.Context, companyID, id int64) (dbq.Erasure, error) {
-	rows, err := s.q.ErasureList(ctx, dbq.ErasureListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, companyID, id int64) (Row, error) {
+	rows, err := s.q.ErasureList(ctx, erasureq.ErasureListParams{CompanyID: companyID, ID: &id, BeforeID: id + 1, PageLimit: 1})
 	return postgres.One(rows, err, "get erasure", errNone)
 }
 
 // List returns up to limit erasures of a company with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, companyID, before int64, limit int) ([]dbq.Erasure, error) {
-	rows, err := s.q.ErasureList(ctx, dbq.ErasureListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, companyID, before int64, limit int) ([]Row, error) {
+	rows, err := s.q.ErasureList(ctx, erasureq.ErasureListParams{CompanyID: companyID, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list erasures", err, nil)
 }
 
@@ -164,7 +164,7 @@ func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
 // DeleteExpired deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ErasuresDeleteExpired(ctx, dbq.ErasuresDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.ErasuresDeleteExpired(ctx, erasureq.ErasuresDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete erasures", err, nil)
 	})
 }
@@ -190,12 +190,12 @@ func (s *Service) Run(ctx context.Context) (ended int, err error) {
 }
 
 func (s *Service) wait(ctx context.Context, id, held int64) error {
-	return postgres.Wrap("wait with erasure", s.q.ErasureWait(ctx, dbq.ErasureWaitParams{ID: id, Held: held, Seconds: waitSeconds}), nil)
+	return postgres.Wrap("wait with erasure", s.q.ErasureWait(ctx, erasureq.ErasureWaitParams{ID: id, Held: held, Seconds: waitSeconds}), nil)
 }
 
 // person is whom an erasure is about.
 type person struct {
-	dbq.Erasure
+	Row
 
 	pseudonym string   // of the user ids, before the index of each
 	digits    []string // last digits of the phone numbers
@@ -206,8 +206,8 @@ type person struct {
 // digitsShown is how many digits of a number are compared before the number itself is.
 const digitsShown = 8
 
-func newPerson(e dbq.Erasure) *person {
-	p := &person{Erasure: e, pseudonym: fmt.Sprintf("erased-%d-", e.ID)}
+func newPerson(e Row) *person {
+	p := &person{Row: e, pseudonym: fmt.Sprintf("erased-%d-", e.ID)}
 	for _, address := range e.Recipients {
 		if strings.HasPrefix(address, "+") {
 			digits := address[1:]
@@ -244,7 +244,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 		}
 	}
 	// Before the tasks: what leaves the inbox now is among them, or is found by the next pass.
-	hasInbox, err := s.q.SqlInboxHas(ctx, dbq.SqlInboxHasParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
+	hasInbox, err := s.q.SqlInboxHas(ctx, erasureq.SqlInboxHasParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
 	if err != nil {
 		return false, fmt.Errorf("look into the inbox: %w", err)
 	}
@@ -252,7 +252,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	lists, err := s.q.ErasureLists(ctx, dbq.ErasureListsParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
+	lists, err := s.q.ErasureLists(ctx, erasureq.ErasureListsParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
 	if err != nil {
 		return false, fmt.Errorf("find lists: %w", err)
 	}
@@ -282,6 +282,6 @@ func (s *Service) count(ctx context.Context, p *person, ids []string, do func(ct
 		if err != nil {
 			return fmt.Errorf("write counts: %w", err)
 		}
-		return postgres.Wrap("count", s.q.ErasureCount(ctx, dbq.ErasureCountParams{ID: p.ID, Counts: text, TaskIds: ids}), nil)
+		return postgres.Wrap("count", s.q.ErasureCount(ctx, erasureq.ErasureCountParams{ID: p.ID, Counts: text, TaskIds: ids}), nil)
 	})
 }

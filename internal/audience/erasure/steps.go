@@ -11,7 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/erasureq"
+	"lksms/internal/audience/contact"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/result"
@@ -24,11 +25,11 @@ const cancelledBy = "system:erasures"
 // post to.
 func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-		if _, err := s.q.ContactsHold(ctx, p.CompanyID); err != nil {
-			return c, fmt.Errorf("lock contacts: %w", err)
+		if err := contact.Lock(ctx, s.db, p.CompanyID); err != nil {
+			return c, err
 		}
 		if len(p.AskedRecipients) > 0 {
-			added, err := s.q.ErasedContacts(ctx, dbq.ErasedContactsParams{
+			added, err := s.q.ErasedContacts(ctx, erasureq.ErasedContactsParams{
 				CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: maxContacts,
 			})
 			if err != nil {
@@ -40,21 +41,21 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 				}
 			}
 			// The contacts are deleted below, so no later pass finds their ids again.
-			if err := s.q.ErasureUsers(ctx, dbq.ErasureUsersParams{ID: p.ID, UserIds: p.UserIds}); err != nil {
+			if err := s.q.ErasureUsers(ctx, erasureq.ErasureUsersParams{ID: p.ID, UserIds: p.UserIds}); err != nil {
 				return c, fmt.Errorf("keep users: %w", err)
 			}
 		}
-		n, err := s.q.ErasureContacts(ctx, dbq.ErasureContactsParams{CompanyID: p.CompanyID, UserIds: p.UserIds})
+		n, err := s.q.ErasureContacts(ctx, erasureq.ErasureContactsParams{CompanyID: p.CompanyID, UserIds: p.UserIds})
 		if err != nil {
 			return c, fmt.Errorf("delete contacts: %w", err)
 		}
 		c.Contacts, c.Tags = n.Contacts, n.Tags
-		defaults, err := s.q.ErasureDefaults(ctx, dbq.ErasureDefaultsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+		defaults, err := s.q.ErasureDefaults(ctx, erasureq.ErasureDefaultsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
 		if err != nil {
 			return c, fmt.Errorf("delete default contents: %w", err)
 		}
 		c.DefaultContents = int64(len(defaults))
-		if err := s.q.ErasureInbounds(ctx, dbq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
+		if err := s.q.ErasureInbounds(ctx, erasureq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients}); err != nil {
 			return c, fmt.Errorf("take numbers out of inbounds: %w", err)
 		}
 		c.Changes, err = s.eraseAudit(ctx, p, []string{})
@@ -63,7 +64,7 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 }
 
 func (s *Service) eraseAudit(ctx context.Context, p *person, jobs []string) (int64, error) {
-	n, err := s.q.ErasureAudit(ctx, dbq.ErasureAuditParams{
+	n, err := s.q.ErasureAudit(ctx, erasureq.ErasureAuditParams{
 		CompanyID: p.CompanyID, Pseudonym: p.pseudonym, UserIds: p.UserIds, Recipients: p.Recipients, JobIds: jobs,
 	})
 	if err != nil {
@@ -74,13 +75,13 @@ func (s *Service) eraseAudit(ctx context.Context, p *person, jobs []string) (int
 
 // refuseRows lets no batch send to the person any more.
 func (s *Service) refuseRows(ctx context.Context, p *person) error {
-	ids, err := s.q.ErasureBatches(ctx, dbq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
+	ids, err := s.q.ErasureBatches(ctx, erasureq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
 	if err != nil {
 		return fmt.Errorf("find batches: %w", err)
 	}
 	for _, id := range ids {
 		// The rows are counted when they are erased.
-		if _, err := s.q.ErasureUnfed(ctx, dbq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients, Addresses: p.addresses()}); err != nil {
+		if _, err := s.q.ErasureUnfed(ctx, erasureq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients, Addresses: p.addresses()}); err != nil {
 			return fmt.Errorf("refuse rows of batch: %w", err)
 		}
 	}
@@ -91,7 +92,7 @@ func (s *Service) refuseRows(ctx context.Context, p *person) error {
 func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 	for n := portion; n == portion; {
 		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-			ids, err := s.q.ErasureAnnouncements(ctx, dbq.ErasureAnnouncementsParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Portion: portion})
+			ids, err := s.q.ErasureAnnouncements(ctx, erasureq.ErasureAnnouncementsParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Portion: portion})
 			if n = len(ids); err != nil || n == 0 {
 				return c, err
 			}
@@ -100,7 +101,7 @@ func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 				return c, err
 			}
 			c.Notifications = int64(len(notifications))
-			return c, s.q.ErasureAnnouncement(ctx, dbq.ErasureAnnouncementParams{Ids: ids, UserIds: p.UserIds})
+			return c, s.q.ErasureAnnouncement(ctx, erasureq.ErasureAnnouncementParams{Ids: ids, UserIds: p.UserIds})
 		})
 		if err != nil {
 			return fmt.Errorf("erase notifications: %w", err)
@@ -112,7 +113,7 @@ func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 // eraseTasks cancels the tasks that wait, erases those that have ended, and returns how many senders hold.
 func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err error) {
 	for after, n := "", portion; n == portion; {
-		rows, err := s.q.ErasureTasks(ctx, dbq.ErasureTasksParams{
+		rows, err := s.q.ErasureTasks(ctx, erasureq.ErasureTasksParams{
 			CompanyID: p.CompanyID, UserIds: p.UserIds, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: portion,
 		})
 		if err != nil {
@@ -132,7 +133,7 @@ func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err er
 	return held, nil
 }
 
-func (s *Service) erasePortion(ctx context.Context, p *person, rows []dbq.ErasureTasksRow) (held int64, err error) {
+func (s *Service) erasePortion(ctx context.Context, p *person, rows []erasureq.ErasureTasksRow) (held int64, err error) {
 	ids := make([]string, len(rows))
 	var renderings []int64
 	var recent []string
@@ -191,24 +192,24 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 		do func() (int64, error)
 	}{
 		{&c.Submissions, func() (int64, error) {
-			return s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
+			return s.q.ErasureSubmissions(ctx, erasureq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
 		}},
 		{&c.DedupKeys, func() (int64, error) { return s.q.ErasureKeys(ctx, ids) }},
 		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // counted nowhere
 		{&c.Reports, func() (int64, error) {
-			return s.q.ErasureReports(ctx, dbq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
+			return s.q.ErasureReports(ctx, erasureq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
 		}},
 		{&c.Attempts, func() (int64, error) {
-			return s.q.ErasureDeliveries(ctx, dbq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
+			return s.q.ErasureDeliveries(ctx, erasureq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
 		}},
 		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // counted nowhere
 		{&c.Tasks, func() (int64, error) {
-			return s.q.ErasureMessages(ctx, dbq.ErasureMessagesParams{
+			return s.q.ErasureMessages(ctx, erasureq.ErasureMessagesParams{
 				TaskIds: ids, Erased: result.Erased, Pseudonym: p.pseudonym, UserIds: p.UserIds,
 			})
 		}},
 		{&c.Texts, func() (int64, error) {
-			return s.q.ErasureRenderings(ctx, dbq.ErasureRenderingsParams{Ids: renderings, Erased: result.Erased})
+			return s.q.ErasureRenderings(ctx, erasureq.ErasureRenderingsParams{Ids: renderings, Erased: result.Erased})
 		}},
 	} {
 		if *act.n, err = act.do(); err != nil {
@@ -241,7 +242,7 @@ func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string
 	if receipts, err = s.q.ErasureReceiptsDelete(ctx, ids); err != nil {
 		return 0, 0, fmt.Errorf("delete receipts: %w", err)
 	}
-	callbacks, err = s.q.ErasureCallbacks(ctx, dbq.ErasureCallbacksParams{Ids: callbackIDs, Pattern: patternOf(spellings)})
+	callbacks, err = s.q.ErasureCallbacks(ctx, erasureq.ErasureCallbacksParams{Ids: callbackIDs, Pattern: patternOf(spellings)})
 	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
 }
 
@@ -279,7 +280,7 @@ func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 	about := p.texts()
 	for n := maxAnswers; n == maxAnswers; {
 		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-			rows, err := s.q.ErasureAnswers(ctx, dbq.ErasureAnswersParams{
+			rows, err := s.q.ErasureAnswers(ctx, erasureq.ErasureAnswersParams{
 				CompanyID: p.CompanyID, Texts: about, Most: maxAnswers,
 			})
 			if n = len(rows); err != nil {
@@ -295,7 +296,7 @@ func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 					continue
 				}
 				c.Answers++
-				if err := s.q.ErasureAnswer(ctx, dbq.ErasureAnswerParams{
+				if err := s.q.ErasureAnswer(ctx, erasureq.ErasureAnswerParams{
 					Response: text, Username: row.Username, Operation: row.Operation, Key: row.Key,
 				}); err != nil {
 					return c, err
@@ -329,7 +330,7 @@ func (p *person) texts() []string {
 var names = []string{"phone_number", "recipient", "user_id", "content", "final_content"}
 
 // scrubbed returns an answer without the person: an object that names the person or a task to the person loses who and what it is about.
-func (p *person) scrubbed(answer dbq.ErasureAnswersRow) (text []byte, isChanged bool, err error) {
+func (p *person) scrubbed(answer erasureq.ErasureAnswersRow) (text []byte, isChanged bool, err error) {
 	var all any
 	d := json.NewDecoder(bytes.NewReader(answer.Response))
 	d.UseNumber()
@@ -346,7 +347,7 @@ func (p *person) scrubbed(answer dbq.ErasureAnswersRow) (text []byte, isChanged 
 	return text, true, nil
 }
 
-func (p *person) scrub(answer dbq.ErasureAnswersRow, value any) (isChanged bool) {
+func (p *person) scrub(answer erasureq.ErasureAnswersRow, value any) (isChanged bool) {
 	switch value := value.(type) {
 	case []any:
 		for _, one := range value {
@@ -369,7 +370,7 @@ func (p *person) scrub(answer dbq.ErasureAnswersRow, value any) (isChanged bool)
 }
 
 // isAbout reports whether an object of an answer names the person, or a task to the person. An administrator's answers are about any company.
-func (p *person) isAbout(answer dbq.ErasureAnswersRow, object map[string]any) bool {
+func (p *person) isAbout(answer erasureq.ErasureAnswersRow, object map[string]any) bool {
 	is := func(name string, test func(string) bool) bool {
 		text, isText := object[name].(string)
 		return isText && test(text)
@@ -385,7 +386,7 @@ func (p *person) isAbout(answer dbq.ErasureAnswersRow, object map[string]any) bo
 
 // eraseRows erases rows of batches.
 func (s *Service) eraseRows(ctx context.Context, p *person) error {
-	ids, err := s.q.ErasureBatches(ctx, dbq.ErasureBatchesParams{CompanyID: p.CompanyID})
+	ids, err := s.q.ErasureBatches(ctx, erasureq.ErasureBatchesParams{CompanyID: p.CompanyID})
 	if err != nil {
 		return fmt.Errorf("find batches: %w", err)
 	}
@@ -395,7 +396,7 @@ func (s *Service) eraseRows(ctx context.Context, p *person) error {
 	}
 	for _, id := range ids {
 		for after, n := int64(0), portion; n == portion; {
-			rows, err := s.q.ErasureRowCandidates(ctx, dbq.ErasureRowCandidatesParams{
+			rows, err := s.q.ErasureRowCandidates(ctx, erasureq.ErasureRowCandidatesParams{
 				BatchID: id, AfterRow: after, Digits: digits, Addresses: addresses, Portion: portion,
 			})
 			if err != nil {
@@ -412,7 +413,7 @@ func (s *Service) eraseRows(ctx context.Context, p *person) error {
 				continue
 			}
 			err = s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-				c.BatchRows, err = s.q.ErasureRows(ctx, dbq.ErasureRowsParams{BatchID: id, RowNos: found})
+				c.BatchRows, err = s.q.ErasureRows(ctx, erasureq.ErasureRowsParams{BatchID: id, RowNos: found})
 				return c, err
 			})
 			if err != nil {
@@ -426,7 +427,7 @@ func (s *Service) eraseRows(ctx context.Context, p *person) error {
 // eraseSubmissions erases the submissions that were refused.
 func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
 	for after, n := int64(0), portion; n == portion && len(p.digits) > 0; {
-		rows, err := s.q.ErasureCandidates(ctx, dbq.ErasureCandidatesParams{CompanyID: &p.CompanyID, Digits: p.digits, AfterID: after, Portion: portion})
+		rows, err := s.q.ErasureCandidates(ctx, erasureq.ErasureCandidatesParams{CompanyID: &p.CompanyID, Digits: p.digits, AfterID: after, Portion: portion})
 		if err != nil {
 			return fmt.Errorf("find submissions: %w", err)
 		}
@@ -438,7 +439,7 @@ func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
 			}
 		}
 		err = s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-			c.Submissions, err = s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
+			c.Submissions, err = s.q.ErasureSubmissions(ctx, erasureq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
 			return c, err
 		})
 		if err != nil {
@@ -451,7 +452,7 @@ func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
 // eraseRest erases messages that are sent once, and jobs that selected the tasks of a number.
 func (s *Service) eraseRest(ctx context.Context, p *person) error {
 	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
-		c.SentOnce, err = s.q.ErasureOnce(ctx, dbq.ErasureOnceParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Pseudonym: p.pseudonym})
+		c.SentOnce, err = s.q.ErasureOnce(ctx, erasureq.ErasureOnceParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Pseudonym: p.pseudonym})
 		if err != nil {
 			return c, fmt.Errorf("erase messages that are sent once: %w", err)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -84,7 +84,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		// The start and the end of one thing may be reported at the same moment, and in either order.
-		if _, err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
+		if _, err := s.q.BusinessLock(ctx, notificationq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
 		ends, err := s.readEnds(ctx, origin.CompanyID, e)
@@ -154,7 +154,7 @@ const (
 )
 
 func (s *Service) readEnds(ctx context.Context, companyID int64, e Event) (found endings, err error) {
-	rows, err := s.q.BusinessEnds(ctx, dbq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
+	rows, err := s.q.BusinessEnds(ctx, notificationq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
 	for _, row := range rows {
 		one := &ending{row.EndedAt, row.AwaitsStart}
 		if row.Subject == taskSubject {
@@ -167,7 +167,7 @@ func (s *Service) readEnds(ctx context.Context, companyID int64, e Event) (found
 }
 
 func (s *Service) storeEnd(ctx context.Context, companyID int64, subject string, id int64, e ending) error {
-	return postgres.Wrap("store end", s.q.BusinessEndPut(ctx, dbq.BusinessEndPutParams{
+	return postgres.Wrap("store end", s.q.BusinessEndPut(ctx, notificationq.BusinessEndPutParams{
 		CompanyID: companyID, Subject: subject, SubjectID: id, EndedAt: e.at, AwaitsStart: e.awaitsStart,
 	}), nil)
 }
@@ -176,7 +176,7 @@ func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.
 	if err := s.storeEnd(ctx, companyID, taskSubject, taskID, ending{at: at}); err != nil {
 		return err
 	}
-	return postgres.Wrap("store ends of nodes", s.q.BusinessEndNodes(ctx, dbq.BusinessEndNodesParams{
+	return postgres.Wrap("store ends of nodes", s.q.BusinessEndNodes(ctx, notificationq.BusinessEndNodesParams{
 		CompanyID: companyID, TaskID: &taskID, EndedAt: at,
 	}), nil)
 }
@@ -199,12 +199,12 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 	if ends.node == nil && ends.task == nil {
 		return nil
 	}
-	err := s.q.NodeRemindersReplace(ctx, dbq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
+	err := s.q.NodeRemindersReplace(ctx, notificationq.NodeRemindersReplaceParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err == nil {
-		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
+		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: nodeSubject, SubjectID: *e.NodeID})
 	}
 	if err == nil {
-		err = s.q.BusinessEndDelete(ctx, dbq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
+		err = s.q.BusinessEndDelete(ctx, notificationq.BusinessEndDeleteParams{CompanyID: companyID, Subject: taskSubject, SubjectID: e.TaskID})
 	}
 	return postgres.Wrap("begin node again", err, nil)
 }
@@ -214,7 +214,7 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 // changes nothing, if that start was reported with its time.
 func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	companyID := origin.CompanyID
-	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
+	reminders, err := s.q.NodeReminders(ctx, notificationq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err != nil {
 		return 0, nil, fmt.Errorf("read reminders: %w", err)
 	}
@@ -246,7 +246,7 @@ func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, en
 // moveReminders withdraws the reminders of orbits that are planned for another time now, and returns how many people had not been reminded by. Their
 // dedup keys are free for the reminders of the new time. A reminder that was sent stays sent, unless it comes again later by more than its life.
 func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
-	p := dbq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
+	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
 	for _, orbit := range e.Orbits {
 		p.OrbitNos, p.InTimes = append(p.OrbitNos, orbit.No), append(p.InTimes, orbit.InTime)
 	}
@@ -260,7 +260,7 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Orig
 			waiting = append(waiting, n.ID)
 		}
 	}
-	err = s.q.RemindersReplace(ctx, dbq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
+	err = s.q.RemindersReplace(ctx, notificationq.RemindersReplaceParams{Ids: all, WaitingIds: waiting, Operator: e.Operator, ChangedBy: origin.User})
 	if err != nil {
 		return 0, postgres.Wrap("replace reminders", err, nil)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/fault"
@@ -103,7 +103,7 @@ const maxWaiting = 100_000
 
 // checkWaiting returns limit.reached if too many notifications of the company wait, those just stored included.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
-	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
+	n, err := s.q.NotificationsWaiting(ctx, notificationq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
 	if err == nil && n > maxWaiting {
 		return fault.AtLimit(maxWaiting)
 	}
@@ -125,18 +125,18 @@ func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (h
 	for i := range made {
 		ids[i] = made[i].ID
 	}
-	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
+	outcomes, err := s.q.NotificationOutcomes(ctx, notificationq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
 	if err != nil {
 		return false, fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: maxFailures + 1})
+	failures, err := s.q.NotificationFailures(ctx, notificationq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: maxFailures + 1})
 	if err != nil {
 		return false, fmt.Errorf("read failures: %w", err)
 	}
 	if hasMore = len(failures) > maxFailures; hasMore {
 		failures = failures[:maxFailures]
 	}
-	byID := map[int64]dbq.NotificationOutcomesRow{}
+	byID := map[int64]notificationq.NotificationOutcomesRow{}
 	for _, o := range outcomes {
 		byID[o.ID] = o
 	}
@@ -167,7 +167,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 			return made, fmt.Errorf("write payload: %w", err)
 		}
 	}
-	p := dbq.NotificationCreateParams{
+	p := notificationq.NotificationCreateParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, BizTaskID: n.BizTaskID, DedupKey: n.DedupKey,
 		AnnouncementID: a.id, OwnPayload: own, NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
 		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
@@ -216,7 +216,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 // findNamed returns the id of the notification that has the dedup key of n; 0: none has. One that failed and reached nobody gives its key up, and is
 // replaced. It is locked before: of several attempts at once, one takes its place.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
-	found, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
 	})
 	switch {
@@ -238,7 +238,7 @@ func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.O
 		return 0, nil, fmt.Errorf("free dedup key: %w", err)
 	}
 	// It keeps the key, or another attempt has just taken it.
-	again, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
+	again, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
 	})
 	if postgres.IsNoRows(err) {

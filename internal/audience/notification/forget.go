@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/sweep"
@@ -15,10 +15,10 @@ import (
 const deleteBatch = 500
 
 // Retention ends notifications whose tasks are dropped.
-type Retention struct{ q *dbq.Queries }
+type Retention struct{ q *notificationq.Queries }
 
 // NewRetention returns a Retention on db.
-func NewRetention(db *postgres.DB) Retention { return Retention{dbq.New(db)} }
+func NewRetention(db *postgres.DB) Retention { return Retention{notificationq.New(db)} }
 
 // Sweeps are what the service does again and again.
 func (f Retention) Sweeps() []sweep.Job {
@@ -32,7 +32,7 @@ func (f Retention) Sweeps() []sweep.Job {
 // still tell that state.
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.NotificationsEnd(ctx, dbq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
+		n, err := s.q.NotificationsEnd(ctx, notificationq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete notifications", err, nil)
 	})
 	return err
@@ -40,7 +40,7 @@ func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID 
 
 // Held returns up to most tasks of that range of notifications that are still being sent: they say whom these have reached.
 func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
-	ids, err := s.q.NotificationsHold(ctx, dbq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
+	ids, err := s.q.NotificationsHold(ctx, notificationq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 

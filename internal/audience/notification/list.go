@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -28,7 +28,7 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 		if err != nil {
 			return err
 		}
-		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
+		ids, err := s.q.NotificationSet(ctx, notificationq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: by.Operator, ChangedBy: by.User})
 		if err != nil {
 			return fmt.Errorf("set state of notifications: %w", err)
 		}
@@ -43,7 +43,7 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 
 // lock locks the notifications of a business, and returns their ids.
 func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
-	ids, err := s.q.NotificationLock(ctx, dbq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
+	ids, err := s.q.NotificationLock(ctx, notificationq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
 	return ids, postgres.Wrap("lock notifications", err, nil)
 }
 
@@ -56,7 +56,7 @@ func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bi
 		if err != nil {
 			return err
 		}
-		n, err := s.q.NotificationDelete(ctx, dbq.NotificationDeleteParams{Ids: ids, Operator: by.Operator, ChangedBy: by.User})
+		n, err := s.q.NotificationDelete(ctx, notificationq.NotificationDeleteParams{Ids: ids, Operator: by.Operator, ChangedBy: by.User})
 		if err != nil {
 			return fmt.Errorf("delete notifications: %w", err)
 		}
@@ -88,13 +88,13 @@ const maxScan = 2000
 
 // List returns notifications, newest first. A filter by state stops after maxScan notifications: if the page is not
 // full by then, before is the id at which to continue. Otherwise before is 0.
-func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
-	p := dbq.NotificationListParams{
+func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64, err error) {
+	p := notificationq.NotificationListParams{
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
 		BeforeID: f.Before, PageLimit: int32(f.Limit),
 	}
 	if f.Status != nil {
-		scanned, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
+		scanned, err := s.q.NotificationStatuses(ctx, notificationq.NotificationStatusesParams{
 			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
 			BeforeID: f.Before, ScanLimit: maxScan,
 		})
@@ -117,10 +117,10 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationLi
 
 // Whole is a complete notification. Lists have only the summary, because an announcement may be long.
 type Whole struct {
-	Summary      dbq.NotificationListRow
-	Announcement dbq.NotificationAnnouncementRow
-	People       []dbq.NotificationPeopleRow
-	Receipts     dbq.NotificationReceiptsRow
+	Summary      Row
+	Announcement notificationq.NotificationAnnouncementRow
+	People       []PersonRow
+	Receipts     notificationq.NotificationReceiptsRow
 }
 
 // maxPeople is how many people of a notification to a tag are returned.
@@ -128,7 +128,7 @@ const maxPeople = 1000
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
 func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whole, err error) {
-	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+	rows, err := s.q.NotificationList(ctx, notificationq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if n.Summary, err = postgres.One(rows, err, "get notification", errNoNotification); err != nil {
 		return n, err
 	}
@@ -138,6 +138,6 @@ func (s *Service) Get(ctx context.Context, viewer task.Viewer, id int64) (n Whol
 	if n.Receipts, err = s.q.NotificationReceipts(ctx, id); err != nil {
 		return n, fmt.Errorf("count receipts: %w", err)
 	}
-	n.People, err = s.q.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, MaxPeople: maxPeople})
+	n.People, err = s.q.NotificationPeople(ctx, notificationq.NotificationPeopleParams{ID: id, MaxPeople: maxPeople})
 	return n, postgres.Wrap("get recipients", err, nil)
 }

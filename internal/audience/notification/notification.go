@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/submit"
@@ -47,7 +47,7 @@ const Alerts = "system:alerts"
 // Service manages notifications. Every method is at most one transaction, except Run.
 type Service struct {
 	db          *postgres.DB
-	q           *dbq.Queries
+	q           *notificationq.Queries
 	submissions *submit.Service
 	tasks       *task.Service
 	directory   *directory.Service
@@ -74,7 +74,7 @@ func New(db *postgres.DB, uses Services, platformURL string, tracer *tracing.Tra
 		failed.WithLabelValues(reason.label)
 	}
 	return &Service{
-		db: db, q: dbq.New(db), submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, contacts: uses.Contacts,
+		db: db, q: notificationq.New(db), submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, contacts: uses.Contacts,
 		platformURL: platformURL, tracer: tracer, failed: failed,
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
@@ -41,7 +41,7 @@ type Once struct {
 // SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
 // returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
 // which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
-func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
+func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row SubscribeRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
 		err = s.directory.CheckOpen(ctx, origin.CompanyID)
@@ -56,7 +56,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 		}
 		id := row.ID
 		if !deduplicated {
-			id, err = s.q.SubscribeCreate(ctx, dbq.SubscribeCreateParams{
+			id, err = s.q.SubscribeCreate(ctx, notificationq.SubscribeCreateParams{
 				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
 				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
 			})
@@ -82,8 +82,8 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 
 // earlierOnce locks the messages of a company with the identity of m, and returns the one that counts, if there is any: one that was sent or is on its
 // way, else the oldest. In the version before, each submitter had one.
-func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row dbq.SubscribeListRow, isFound bool, err error) {
-	ids, err := s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
+func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row SubscribeRow, isFound bool, err error) {
+	ids, err := s.q.SubscribeHold(ctx, notificationq.SubscribeHoldParams{
 		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
 	})
 	if err != nil {
@@ -110,12 +110,12 @@ func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row
 }
 
 // readOnce returns one message.
-func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
+func (s *Service) readOnce(ctx context.Context, id int64) (SubscribeRow, error) {
 	task, err := s.q.SubscribeTask(ctx, id)
 	if err != nil {
-		return dbq.SubscribeListRow{}, fmt.Errorf("find task of message: %w", err)
+		return SubscribeRow{}, fmt.Errorf("find task of message: %w", err)
 	}
-	rows, err := dbq.New(s.db.InPartitions()).SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
+	rows, err := notificationq.New(s.db.InPartitions()).SubscribeList(ctx, notificationq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
 	return postgres.One(rows, err, "read message", errNoNotification)
 }
 
@@ -124,7 +124,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	if err := submit.CheckExpiry(m.ExpiresAt, time.Now()); err != nil {
 		return err
 	}
-	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+	rendering, err := s.q.RenderingCreate(ctx, notificationq.RenderingCreateParams{
 		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	if err != nil {
 		return err
 	}
-	err = s.q.SubscribeSend(ctx, dbq.SubscribeSendParams{ID: id, TaskID: ids[0], TemplateID: m.TemplateID})
+	err = s.q.SubscribeSend(ctx, notificationq.SubscribeSendParams{ID: id, TaskID: ids[0], TemplateID: m.TemplateID})
 	return postgres.Wrap("store task of message", err, nil)
 }
 
@@ -166,7 +166,7 @@ type OnceFilter struct {
 func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
 
 // FailedAt is when a message failed; nil: it did not fail.
-func FailedAt(m dbq.SubscribeListRow) *time.Time {
+func FailedAt(m SubscribeRow) *time.Time {
 	switch {
 	case m.SendStatus != NotSent:
 		return nil
@@ -178,20 +178,20 @@ func FailedAt(m dbq.SubscribeListRow) *time.Time {
 }
 
 // SentOnce lists messages, newest first (S2.4), or failed messages, the latest failure first.
-func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
+func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, error) {
 	if f.IsOfFailures() {
-		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{
+		failures, err := s.q.SubscribeFailures(ctx, notificationq.SubscribeFailuresParams{
 			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID,
 			BeforeFailedAt: f.BeforeFailure, BeforeID: f.Before, PageLimit: int32(f.Limit),
 		})
-		rows := make([]dbq.SubscribeListRow, len(failures))
+		rows := make([]SubscribeRow, len(failures))
 		for i, failure := range failures {
-			rows[i] = dbq.SubscribeListRow(failure)
+			rows[i] = SubscribeRow(failure)
 		}
 		return rows, postgres.Wrap("list failures", err, nil)
 	}
 	// The tasks of a page may be of any day: a submitter sends the same message again.
-	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
+	rows, err := s.q.SubscribeList(ctx, notificationq.SubscribeListParams{
 		ToID:      taskid.Last,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
@@ -200,7 +200,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 }
 
 // OnceStatistics counts messages by template type (S2.4).
-func (s *Service) OnceStatistics(ctx context.Context, viewer task.Viewer) ([]dbq.SubscribeStatisticsRow, error) {
-	rows, err := s.q.SubscribeStatistics(ctx, dbq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
+func (s *Service) OnceStatistics(ctx context.Context, viewer task.Viewer) ([]SubscribeCounts, error) {
+	rows, err := s.q.SubscribeStatistics(ctx, notificationq.SubscribeStatisticsParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner})
 	return rows, postgres.Wrap("count messages", err, nil)
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
@@ -62,7 +62,7 @@ func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, k
 
 // personalise gives each person the values of a text that is filled per contact, or the reason why it cannot be filled. keys are the placeholders;
 // none: the text is the same for all.
-func (s *Service) personalise(ctx context.Context, n dbq.NotificationDueRow, m message, people []submit.Person) error {
+func (s *Service) personalise(ctx context.Context, n notificationq.NotificationDueRow, m message, people []submit.Person) error {
 	if len(m.keys) == 0 {
 		return nil
 	}

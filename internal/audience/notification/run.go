@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue/submit"
@@ -81,7 +81,7 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 // run runs up to most due notifications, or the one with the given id if it is due. It takes part in the caller's
 // transaction.
 func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.Origin) (int, error) {
-	due, err := s.q.NotificationDue(ctx, dbq.NotificationDueParams{ID: id, BatchSize: most})
+	due, err := s.q.NotificationDue(ctx, notificationq.NotificationDueParams{ID: id, BatchSize: most})
 	if err != nil {
 		return 0, fmt.Errorf("find due notifications: %w", err)
 	}
@@ -98,7 +98,7 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.
 }
 
 // runTraced is runOne with a span.
-func (s *Service) runTraced(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin submit.Origin) error {
+func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	ctx, span := s.tracer.Start(ctx, "", "notification", trace.SpanKindInternal,
 		attribute.Int64("lksms.notification_id", n.ID), attribute.String("lksms.channel", n.Channel))
 	defer span.End()
@@ -114,7 +114,7 @@ const lockedWait = 60
 
 // waits returns for how many seconds due notifications must still wait: for their last messages. One that never ran does not wait, not even while
 // a partition is moved to a tablespace.
-func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[int64]float64, error) {
+func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDueRow) (map[int64]float64, error) {
 	waits := map[int64]float64{}
 	var ids []int64
 	for _, n := range due {
@@ -143,7 +143,7 @@ func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[
 
 // runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification
 // that cannot be rendered fails.
-func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin submit.Origin) error {
+func (s *Service) runOne(ctx context.Context, n notificationq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	switch {
 	case n.IsExpired && n.RunRenderingID != nil:
 		return s.fail(ctx, n.ID, tagExpired)
@@ -188,7 +188,7 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait flo
 	}
 	switch {
 	case !to.isLast:
-		err := s.q.NotificationAdvance(ctx, dbq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.renderingID, RunAfter: to.last})
+		err := s.q.NotificationAdvance(ctx, notificationq.NotificationAdvanceParams{ID: n.ID, RenderingID: m.renderingID, RunAfter: to.last})
 		return postgres.Wrap("advance notification", err, nil)
 	case n.RepeatMinutes == nil:
 		return s.planNext(ctx, n.ID, nil)
@@ -206,7 +206,7 @@ type message struct {
 }
 
 // text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
-func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message, _ *failReason, err error) {
+func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) (m message, _ *failReason, err error) {
 	payload, err := s.payload(n)
 	if err != nil {
 		return m, nil, err
@@ -251,7 +251,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 	if strings.TrimSpace(m.content) == "" && (optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel)) {
 		return m, &empty, nil
 	}
-	m.renderingID, err = s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
+	m.renderingID, err = s.q.RenderingCreate(ctx, notificationq.RenderingCreateParams{
 		NotificationID: &n.ID, Title: m.title, Content: m.content, Html: m.html, TemplateID: optional.Value(n.ExternalID), Params: m.params,
 		IsTemplate: len(m.keys) > 0,
 	})
@@ -259,7 +259,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 }
 
 // payload returns the values for the placeholders of a due notification.
-func (s *Service) payload(n dbq.NotificationDueRow) (payload map[string]any, err error) {
+func (s *Service) payload(n notificationq.NotificationDueRow) (payload map[string]any, err error) {
 	d := json.NewDecoder(bytes.NewReader(n.Payload))
 	d.UseNumber()
 	if err := d.Decode(&payload); err != nil {
@@ -307,7 +307,7 @@ func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string,
 
 // planNext makes a notification due again in some seconds; nil: never.
 func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) error {
-	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, dbq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
+	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, notificationq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
 // audience is who gets a task now.
@@ -319,7 +319,7 @@ type audience struct {
 
 // recipients returns the users that get a task now, or why nobody does. If a notification without reminders runs again because it was set
 // back to Waiting, these are the users that have not been reached.
-func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) (to audience, reason *failReason, err error) {
+func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {
 		if to, reason, err = s.tagged(ctx, n); err != nil || reason != nil {
@@ -329,7 +329,7 @@ func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) (to 
 	if !n.HasRun || n.RepeatMinutes != nil {
 		return to, nil, nil
 	}
-	p := dbq.NotificationReachedParams{ID: n.ID}
+	p := notificationq.NotificationReachedParams{ID: n.ID}
 	if n.Tag != nil {
 		p.UserIds = to.userIDs
 	}
@@ -364,7 +364,7 @@ var failReasons = []failReason{internalError, expired, noTemplate, noParameters,
 // fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
 // any other has failed.
 func (s *Service) fail(ctx context.Context, id int64, reason failReason) error {
-	isFailed, err := s.q.NotificationFail(ctx, dbq.NotificationFailParams{ID: id, Remark: reason.remark})
+	isFailed, err := s.q.NotificationFail(ctx, notificationq.NotificationFailParams{ID: id, Remark: reason.remark})
 	if postgres.IsNoRows(err) { // the notification ended meanwhile
 		return nil
 	}

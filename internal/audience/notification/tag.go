@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/platform/fault"
 )
@@ -39,7 +39,7 @@ func isNoTag(err error) bool {
 
 // tagged returns the next contacts of the tag of a notification, behind those who got their tasks in this run, or why nobody gets any. The run records
 // the last of them together with their tasks, so that each contact gets one, whatever is killed.
-func (s *Service) tagged(ctx context.Context, n dbq.NotificationDueRow) (to audience, _ *failReason, err error) {
+func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow) (to audience, _ *failReason, err error) {
 	if n.RunRenderingID == nil {
 		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)
 		switch {

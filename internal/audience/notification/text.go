@@ -3,7 +3,7 @@ package notification
 import (
 	"context"
 
-	"lksms/gen/dbq"
+	"lksms/gen/notificationq"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -12,7 +12,7 @@ import (
 // TemplateText returns the text and the signature, which may be nil, of the template of a business type on a channel for a company. Fault:
 // template.not_found.
 func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (t placeholder.Text, sign *string, err error) {
-	row, err := s.q.EffectiveTemplate(ctx, dbq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
+	row, err := s.q.EffectiveTemplate(ctx, notificationq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
 	if err != nil {
 		return t, nil, postgres.Wrap("read template", err, errNoTemplate)
 	}
@@ -37,7 +37,7 @@ func (s *Service) StoreText(ctx context.Context, channel string, t placeholder.T
 			return 0, err
 		}
 	}
-	id, err := s.q.RenderingCreateOfBatch(ctx, dbq.RenderingCreateOfBatchParams{
+	id, err := s.q.RenderingCreateOfBatch(ctx, notificationq.RenderingCreateOfBatchParams{
 		Channel: channel, Title: t.Title, Content: t.Content, Html: t.HTML, TemplateID: t.TemplateID, Params: t.Params, IsTemplate: isTemplate,
 	})
 	return id, postgres.Wrap("store rendering", err, fault.New(fault.NotFound, fault.ChannelNotFound))

@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"lksms/gen/dbq"
+	"lksms/gen/uploadq"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -19,7 +19,7 @@ const cachedParts = 4
 // file reads an upload.
 type file struct {
 	ctx  context.Context // of Open: io.ReaderAt takes none
-	q    *dbq.Queries
+	q    *uploadq.Queries
 	id   int64
 	name string
 	size int64
@@ -86,7 +86,7 @@ func (f *file) part(no int64) ([]byte, error) {
 			return cached.bytes, nil
 		}
 	}
-	bytes, err := f.q.UploadPartGet(f.ctx, dbq.UploadPartGetParams{UploadID: f.id, Part: int32(no)})
+	bytes, err := f.q.UploadPartGet(f.ctx, uploadq.UploadPartGetParams{UploadID: f.id, Part: int32(no)})
 	if err != nil {
 		return nil, fmt.Errorf("read upload: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/uploadq"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -69,7 +69,7 @@ func (s *Service) setEncoding(ctx context.Context, f Form) error {
 	if f.File == nil || len(named) == 0 || !slices.Contains(sheet.Encodings, named[0]) {
 		return nil
 	}
-	return postgres.Wrap("store encoding of upload", s.q.UploadSetEncoding(ctx, dbq.UploadSetEncodingParams{ID: f.File.ID, Encoding: &named[0]}), nil)
+	return postgres.Wrap("store encoding of upload", s.q.UploadSetEncoding(ctx, uploadq.UploadSetEncodingParams{ID: f.File.ID, Encoding: &named[0]}), nil)
 }
 
 // readPart reads a part of a form.

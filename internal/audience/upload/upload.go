@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/uploadq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -45,11 +45,11 @@ const (
 // Service stores uploads.
 type Service struct {
 	db *postgres.DB
-	q  *dbq.Queries
+	q  *uploadq.Queries
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+func New(db *postgres.DB) *Service { return &Service{db: db, q: uploadq.New(db)} }
 
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
@@ -109,7 +109,7 @@ func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload,
 func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
-	u.ID, err = s.q.UploadAdd(ctx, dbq.UploadAddParams{
+	u.ID, err = s.q.UploadAdd(ctx, uploadq.UploadAddParams{
 		CompanyID: meta.CompanyID, SubmittedBy: meta.SubmittedBy, Name: u.Name, Most: maxCompany,
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 		}
 		if n > 0 {
 			_, _ = hash.Write(part[:n]) // never fails
-			if err := s.q.UploadPartAdd(ctx, dbq.UploadPartAddParams{UploadID: u.ID, Part: no, Bytes: part[:n]}); err != nil {
+			if err := s.q.UploadPartAdd(ctx, uploadq.UploadPartAddParams{UploadID: u.ID, Part: no, Bytes: part[:n]}); err != nil {
 				return fmt.Errorf("store part of upload: %w", err)
 			}
 		}
@@ -142,7 +142,7 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 		}
 	}
 	hash.Sum(u.Hash[:0])
-	n, err := s.q.UploadComplete(ctx, dbq.UploadCompleteParams{ID: u.ID, Size: u.Size})
+	n, err := s.q.UploadComplete(ctx, uploadq.UploadCompleteParams{ID: u.ID, Size: u.Size})
 	if err == nil && n == 0 {
 		err = errGone
 	}
@@ -175,7 +175,7 @@ func nameOf(name string) string {
 
 // Use keeps an upload until Delete. Call it in the transaction that stores what needs the file: usedBy names that, as in "batch 17".
 func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
-	n, err := s.q.UploadUse(ctx, dbq.UploadUseParams{ID: id, UsedBy: usedBy})
+	n, err := s.q.UploadUse(ctx, uploadq.UploadUseParams{ID: id, UsedBy: usedBy})
 	if err == nil && n == 0 {
 		err = errGone
 	}
@@ -200,7 +200,7 @@ func (s *Service) Drop(ctx context.Context, u Upload) error {
 // DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		return s.q.UploadsDeleteUnused(ctx, dbq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})
+		return s.q.UploadsDeleteUnused(ctx, uploadq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})
 	})
 	return n, postgres.Wrap("delete unused uploads", err, nil)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/platform/fault"
 )
 
@@ -89,10 +89,10 @@ func allows(isAny bool, on, off []int64, country int64) bool {
 	return slices.Contains(on, country) || slices.Contains(off, country) || isAny && len(on) == 0
 }
 
-func companyAllows(c dbq.DirectoryCompaniesRow, country int64) bool {
+func companyAllows(c directoryq.DirectoryCompaniesRow, country int64) bool {
 	return allows(c.AnyCountry, c.Countries, c.CountriesOff, country)
 }
 
-func channelAllows(c dbq.DirectoryChannelsRow, country int64) bool {
+func channelAllows(c directoryq.DirectoryChannelsRow, country int64) bool {
 	return allows(c.AnyCountry, c.Countries, c.CountriesOff, country)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -20,12 +20,12 @@ type Channel struct {
 }
 
 // CreateChannel adds a channel and its shared pool. Fault: exists.
-func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelListRow, error) {
+func (s *Service) CreateChannel(ctx context.Context, c Channel) (ChannelRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
-		_, err := s.q.ChannelCreate(ctx, dbq.ChannelCreateParams{
+		_, err := s.q.ChannelCreate(ctx, directoryq.ChannelCreateParams{
 			Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Status: c.Status, Countries: c.Countries.On,
 			CountriesOff: c.Countries.Off, AnyCountry: c.Countries.Any, RetryMinutes: c.RetryMinutes,
 		})
@@ -35,29 +35,29 @@ func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelList
 		return postgres.Wrap("create channel", err, nil)
 	})
 	if err != nil {
-		return dbq.ChannelListRow{}, err
+		return ChannelRow{}, err
 	}
 	return s.GetChannel(ctx, c.Channel)
 }
 
 // GetChannel returns one channel, or the fault channel.not_found.
-func (s *Service) GetChannel(ctx context.Context, channel string) (dbq.ChannelListRow, error) {
-	rows, err := s.q.ChannelList(ctx, dbq.ChannelListParams{BeforeID: math.MaxInt64, Channel: &channel, PageLimit: 1})
+func (s *Service) GetChannel(ctx context.Context, channel string) (ChannelRow, error) {
+	rows, err := s.q.ChannelList(ctx, directoryq.ChannelListParams{BeforeID: math.MaxInt64, Channel: &channel, PageLimit: 1})
 	return postgres.One(rows, err, "get channel", ErrNoChannel)
 }
 
 // ListChannels lists up to limit channels with smaller ids than before, newest first.
-func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]dbq.ChannelListRow, error) {
-	rows, err := s.q.ChannelList(ctx, dbq.ChannelListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]ChannelRow, error) {
+	rows, err := s.q.ChannelList(ctx, directoryq.ChannelListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list channels", err, nil)
 }
 
 // UpdateChannel changes a channel, as UpdateCompany does. Faults: channel.not_found, version.stale, request.invalid.
-func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row dbq.ChannelListRow, err error) {
+func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row ChannelRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)
-		read := func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) }
-		row, err = postgres.Patch(version, read, func(r dbq.ChannelListRow) int64 { return r.Version }, func(was dbq.ChannelListRow) (int64, error) {
+		read := func() (ChannelRow, error) { return s.GetChannel(ctx, channel) }
+		row, err = postgres.Patch(version, read, func(r ChannelRow) int64 { return r.Version }, func(was ChannelRow) (int64, error) {
 			c := Channel{
 				Channel: channel, Name: was.Name, SignatureRequired: was.SignatureRequired, Status: was.Status,
 				Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff), RetryMinutes: was.RetryMinutes,
@@ -67,7 +67,7 @@ func (s *Service) UpdateChannel(ctx context.Context, channel string, version *in
 			if err := s.checkCountries(ctx, c.Countries); err != nil {
 				return 0, err
 			}
-			n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
+			n, err := s.q.ChannelUpdate(ctx, directoryq.ChannelUpdateParams{
 				Channel: channel, Name: c.Name, SignatureRequired: c.SignatureRequired, RetryMinutes: c.RetryMinutes, Status: c.Status,
 				AnyCountry: c.Countries.Any, Version: was.Version,
 			})
@@ -84,11 +84,11 @@ func (s *Service) UpdateChannel(ctx context.Context, channel string, version *in
 // listServed replaces the countries that are on or off on a channel.
 func (s *Service) listServed(ctx context.Context, channel string, c Countries) error {
 	on, off := c.lists()
-	err := s.q.ChannelUnlist(ctx, dbq.ChannelUnlistParams{Channel: channel, Countries: on, CountriesOff: off})
+	err := s.q.ChannelUnlist(ctx, directoryq.ChannelUnlistParams{Channel: channel, Countries: on, CountriesOff: off})
 	if err != nil || len(on)+len(off) == 0 {
 		return err
 	}
-	return s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: on, CountriesOff: off})
+	return s.q.ChannelServe(ctx, directoryq.ChannelServeParams{Channel: channel, Countries: on, CountriesOff: off})
 }
 
 // DeleteChannel removes a channel without senders. sms cannot be removed. Faults: channel.not_found, in_use.
@@ -102,6 +102,6 @@ func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 			return postgres.Wrap("delete countries of channel", err, nil)
 		}
 		n, err := s.q.ChannelDelete(ctx, channel)
-		return postgres.Deleted(n, err, "delete channel", func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) })
+		return postgres.Deleted(n, err, "delete channel", func() (ChannelRow, error) { return s.GetChannel(ctx, channel) })
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -24,7 +24,7 @@ type Company struct {
 }
 
 // CreateCompany adds a company. Fault: exists.
-func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyListRow, error) {
+func (s *Service) CreateCompany(ctx context.Context, c Company) (CompanyRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
 		if err := phone.CheckRegion("default_region", c.DefaultRegion); err != nil {
 			return err //nolint:wrapcheck // a fault
@@ -32,7 +32,7 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyList
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
 			return err
 		}
-		_, err := s.q.CompanyCreate(ctx, dbq.CompanyCreateParams{
+		_, err := s.q.CompanyCreate(ctx, directoryq.CompanyCreateParams{
 			CompanyNo: c.No, Name: c.Name, Weight: c.Weight, Status: c.Status, Countries: c.Countries.On, CountriesOff: c.Countries.Off,
 			AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders, DefaultRegion: c.DefaultRegion,
 		})
@@ -42,31 +42,31 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyList
 		return postgres.Wrap("create company", err, nil)
 	})
 	if err != nil {
-		return dbq.CompanyListRow{}, err
+		return CompanyRow{}, err
 	}
 	return s.GetCompany(ctx, c.No)
 }
 
 // GetCompany returns one company, or the fault company.not_found.
-func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow, error) {
-	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
+func (s *Service) GetCompany(ctx context.Context, no string) (CompanyRow, error) {
+	rows, err := s.q.CompanyList(ctx, directoryq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
 	return postgres.One(rows, err, "get company", errNoCompany)
 }
 
 // ListCompanies lists up to limit companies with smaller ids than before, newest first. A non-nil visible is the only
 // company that the caller can see.
-func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]dbq.CompanyListRow, error) {
-	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})
+func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]CompanyRow, error) {
+	rows, err := s.q.CompanyList(ctx, directoryq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
 // UpdateCompany changes a company by change, which may not change its number. A non-nil version is the one that it must have. Faults:
 // company.not_found, version.stale, request.invalid.
-func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row dbq.CompanyListRow, err error) {
+func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row CompanyRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)
-		read := func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) }
-		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
+		read := func() (CompanyRow, error) { return s.GetCompany(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r CompanyRow) int64 { return r.Version }, func(was CompanyRow) (int64, error) {
 			c := Company{
 				No: no, Name: was.Name, Weight: was.Weight, Status: was.Status, Countries: CountriesOf(was.AnyCountry, was.Countries, was.CountriesOff),
 				UsesSharedSenders: was.UsesSharedSenders, DefaultRegion: was.DefaultRegion,
@@ -79,7 +79,7 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 			if err := s.checkCountries(ctx, c.Countries); err != nil {
 				return 0, err
 			}
-			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{
+			n, err := s.q.CompanyUpdate(ctx, directoryq.CompanyUpdateParams{
 				CompanyNo: no, Name: c.Name, Weight: c.Weight, Status: c.Status, AnyCountry: c.Countries.Any, UsesSharedSenders: c.UsesSharedSenders,
 				DefaultRegion: c.DefaultRegion, Version: was.Version,
 			})
@@ -96,11 +96,11 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 // list replaces the countries that are on or off for a company.
 func (s *Service) list(ctx context.Context, companyNo string, c Countries) error {
 	on, off := c.lists()
-	err := s.q.CompanyUnlist(ctx, dbq.CompanyUnlistParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+	err := s.q.CompanyUnlist(ctx, directoryq.CompanyUnlistParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
 	if err != nil || len(on)+len(off) == 0 {
 		return err
 	}
-	return s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
+	return s.q.CompanyAllow(ctx, directoryq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
 }
 
 // CheckOpen returns the fault company.off for a company that is switched off: nobody submits messages for it. A change made on another server is
@@ -130,7 +130,7 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 			return postgres.Wrap("lock company", err, nil)
 		}
 		n, err := s.q.CompanyDelete(ctx, no)
-		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
+		return postgres.Deleted(n, err, "delete company", func() (CompanyRow, error) { return s.GetCompany(ctx, no) })
 	})
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -37,22 +37,22 @@ func errNotOfPrefix(prefix string) error {
 
 // CreateCountry adds a country. Faults: exists, for the number and for a prefix that is taken in the region;
 // request.invalid.
-func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, error) {
+func (s *Service) CreateCountry(ctx context.Context, c Country) (CountryRow, error) {
 	switch {
 	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
-		return dbq.Country{}, errNotOfPrefix(c.DialPrefix)
+		return CountryRow{}, errNotOfPrefix(c.DialPrefix)
 	case c.Region == nil && !c.AnyRegion:
 		c.Region = defaultRegion(c.No, c.DialPrefix)
 	}
 	err := s.Change(ctx, func(ctx context.Context) error {
-		err := s.q.CountryCreate(ctx, dbq.CountryCreateParams{
+		err := s.q.CountryCreate(ctx, directoryq.CountryCreateParams{
 			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
 			Status: c.Status,
 		})
 		return wrapCountryError(err, "create country")
 	})
 	if err != nil {
-		return dbq.Country{}, err
+		return CountryRow{}, err
 	}
 	return s.GetCountry(ctx, c.No)
 }
@@ -66,24 +66,24 @@ func wrapCountryError(err error, act string) error {
 }
 
 // GetCountry returns one country, or the fault country.not_found.
-func (s *Service) GetCountry(ctx context.Context, no string) (dbq.Country, error) {
-	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: math.MaxInt64, CountryNo: &no, PageLimit: 1})
+func (s *Service) GetCountry(ctx context.Context, no string) (CountryRow, error) {
+	rows, err := s.q.CountryList(ctx, directoryq.CountryListParams{BeforeID: math.MaxInt64, CountryNo: &no, PageLimit: 1})
 	return postgres.One(rows, err, "get country", errNoCountry)
 }
 
 // ListCountries lists up to limit countries with smaller ids than before, newest first.
-func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([]dbq.Country, error) {
-	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([]CountryRow, error) {
+	rows, err := s.q.CountryList(ctx, directoryq.CountryListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
 // UpdateCountry changes a country, as UpdateCompany does. A region that change leaves stays unless it does not have a new prefix. Faults:
 // country.not_found, exists, version.stale, request.invalid.
-func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row dbq.Country, err error) {
+func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row CountryRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)
-		read := func() (dbq.Country, error) { return s.GetCountry(ctx, no) }
-		row, err = postgres.Patch(version, read, func(r dbq.Country) int64 { return r.Version }, func(was dbq.Country) (int64, error) {
+		read := func() (CountryRow, error) { return s.GetCountry(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r CountryRow) int64 { return r.Version }, func(was CountryRow) (int64, error) {
 			c := Country{No: no, Name: was.Name, DialPrefix: was.DialPrefix, Region: was.Region, SignatureRequired: was.SignatureRequired, Status: was.Status}
 			change(&c)
 			switch {
@@ -94,7 +94,7 @@ func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, 
 			default:
 				c.Region = defaultRegion(no, c.DialPrefix)
 			}
-			n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
+			n, err := s.q.CountryUpdate(ctx, directoryq.CountryUpdateParams{
 				CountryNo: no, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
 				Status: c.Status, Version: was.Version,
 			})
@@ -109,6 +109,6 @@ func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, 
 func (s *Service) DeleteCountry(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		n, err := s.q.CountryDelete(ctx, no)
-		return postgres.Deleted(n, err, "delete country", func() (dbq.Country, error) { return s.GetCountry(ctx, no) })
+		return postgres.Deleted(n, err, "delete country", func() (CountryRow, error) { return s.GetCountry(ctx, no) })
 	})
 }

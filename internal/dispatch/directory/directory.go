@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -20,7 +20,7 @@ import (
 // Service manages the directory. Every method is at most one transaction.
 type Service struct {
 	db     *postgres.DB
-	q      *dbq.Queries
+	q      *directoryq.Queries
 	cache  snapshot.Cache[*view]
 	loaded atomic.Pointer[view] // the view loaded last
 
@@ -34,7 +34,7 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), routesChanged: func(int64) {}, switched: func() {},
+		db: db, q: directoryq.New(db), routesChanged: func(int64) {}, switched: func() {},
 		senderPools: expirable.NewLRU[senderPoolKey, int64](maxSenderPools, nil, senderPoolsFresh),
 	}
 	s.cache.Load = s.load

@@ -7,19 +7,20 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
+	"lksms/internal/platform/postgres"
 )
 
 // view is a copy of the part of the directory that submissions need. It is small, and only administrators change the
 // directory.
 type view struct {
 	version   int64 // version of the directory in the database, read before the other fields
-	companies map[int64]dbq.DirectoryCompaniesRow
-	countries map[int64]dbq.DirectoryCountriesRow
+	companies map[int64]directoryq.DirectoryCompaniesRow
+	countries map[int64]directoryq.DirectoryCountriesRow
 	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" is any
-	channels  map[string]dbq.DirectoryChannelsRow
+	channels  map[string]directoryq.DirectoryChannelsRow
 	pools     map[poolKey]int64
 	driven    map[string]struct{} // senders that the server drives
 }
@@ -31,9 +32,15 @@ type poolKey struct {
 	country          int64
 }
 
+// Version returns a number that grows with each change of the directory.
+func (s *Service) Version(ctx context.Context) (int64, error) {
+	version, err := s.q.DirectoryVersion(ctx)
+	return version, postgres.Wrap("read version of directory", err, nil)
+}
+
 // load returns a view of the directory. It reuses the last one if the version has not changed.
 func (s *Service) load(ctx context.Context) (*view, error) {
-	q := dbq.New(s.db.Outside())
+	q := directoryq.New(s.db.Outside())
 	version, err := q.DirectoryVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read version of directory: %w", err)
@@ -42,8 +49,8 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 		return d, nil
 	}
 	d := &view{
-		version: version, companies: map[int64]dbq.DirectoryCompaniesRow{}, countries: map[int64]dbq.DirectoryCountriesRow{},
-		byPrefix: map[string]map[string]int64{}, channels: map[string]dbq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
+		version: version, companies: map[int64]directoryq.DirectoryCompaniesRow{}, countries: map[int64]directoryq.DirectoryCountriesRow{},
+		byPrefix: map[string]map[string]int64{}, channels: map[string]directoryq.DirectoryChannelsRow{}, pools: map[poolKey]int64{},
 		driven: map[string]struct{}{},
 	}
 	companies, err := q.DirectoryCompanies(ctx)
@@ -201,7 +208,7 @@ func (d *view) poolOf(channel, company int64, messageType int16, country int64) 
 
 // addPrefix adds a country under its dial prefix. A country whose region shares its calling code with no other is
 // added for all regions, so that countryOf need not look up the region of its numbers.
-func (d *view) addPrefix(c dbq.DirectoryCountriesRow) {
+func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 	region := ""
 	if c.Region != nil && phone.SharesCallingCode(*c.Region) {
 		region = *c.Region

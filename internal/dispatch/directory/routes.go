@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -22,10 +22,10 @@ type Route struct {
 
 // CreateRoute lets a sender send a company's messages of one type to a country (S3.9). Faults: exists;
 // request.invalid for a company, country or sender that does not exist.
-func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRow, err error) {
-	var created dbq.RouteCreateRow
+func (s *Service) CreateRoute(ctx context.Context, r Route) (row RouteRow, err error) {
+	var created directoryq.RouteCreateRow
 	err = s.Change(ctx, func(ctx context.Context) error {
-		p := dbq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
+		p := directoryq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
 		if err != nil {
 			return fault.OfField(err, errNoCompany, "company_no")
@@ -38,7 +38,7 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 			}
 			p.CountryID = &country.ID
 		}
-		found, err := s.q.SenderFind(ctx, r.SenderNo)
+		found, err := s.q.RouteSender(ctx, r.SenderNo)
 		if err != nil {
 			return postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotThere, nil))
 		}
@@ -58,15 +58,15 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 
 // GetRoute returns one route, or the fault route.not_found. A non-nil company restricts it to the routes of that
 // company.
-func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (dbq.RouteListRow, error) {
-	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
+func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (RouteRow, error) {
+	rows, err := s.q.RouteList(ctx, directoryq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get route", errNoRoute)
 }
 
 // ListRoutes lists up to limit routes with smaller ids than before, newest first; a nil companyNo or senderNo matches
 // all. A non-nil company restricts the list to the routes of that company.
-func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, before int64, limit int) ([]dbq.RouteListRow, error) {
-	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(limit)})
+func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, before int64, limit int) ([]RouteRow, error) {
+	rows, err := s.q.RouteList(ctx, directoryq.RouteListParams{BeforeID: before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list routes", err, nil)
 }
 
@@ -78,18 +78,18 @@ type RouteSettings struct {
 }
 
 // UpdateRoute changes a route by change. A non-nil version is the one that the route must have. Faults: route.not_found, version.stale.
-func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, change func(*RouteSettings)) (row dbq.RouteListRow, err error) {
+func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, change func(*RouteSettings)) (row RouteRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
 			return postgres.Wrap("lock pool of route", err, errNoRoute)
 		}
 		s.moveAfterCommit(ctx, pool)
-		read := func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }
-		row, err = postgres.Patch(version, read, func(r dbq.RouteListRow) int64 { return r.Version }, func(was dbq.RouteListRow) (int64, error) {
+		read := func() (RouteRow, error) { return s.GetRoute(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r RouteRow) int64 { return r.Version }, func(was RouteRow) (int64, error) {
 			to := RouteSettings{Weight: was.Weight, Sort: was.Sort, Status: was.Status}
 			change(&to)
-			n, err := s.q.RouteUpdate(ctx, dbq.RouteUpdateParams{
+			n, err := s.q.RouteUpdate(ctx, directoryq.RouteUpdateParams{
 				RouteNo: no, Weight: to.Weight, Sort: to.Sort, Status: to.Status, Version: was.Version,
 			})
 			return n, postgres.Wrap("update route", err, nil)
@@ -109,7 +109,7 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 		}
 		s.moveAfterCommit(ctx, pool)
 		n, err := s.q.RouteDelete(ctx, no)
-		if err := postgres.Deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }); err != nil {
+		if err := postgres.Deleted(n, err, "delete route", func() (RouteRow, error) { return s.GetRoute(ctx, nil, no) }); err != nil {
 			return err
 		}
 		return postgres.Wrap("retire pool", s.q.PoolRetire(ctx, pool), nil)

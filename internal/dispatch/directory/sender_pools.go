@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/directoryq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -46,7 +46,7 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	if pool, isKnown := s.senderPools.Get(key); isKnown {
 		return pool, nil
 	}
-	found, err := s.q.SenderPoolFind(ctx, dbq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
+	found, err := s.q.SenderPoolFind(ctx, directoryq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
 	if err != nil {
 		return 0, postgres.Wrap("find pool of sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
 	}
@@ -56,11 +56,11 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	}
 	var pool int64
 	err = s.Change(ctx, func(ctx context.Context) (err error) {
-		pool, err = s.q.SenderPoolMake(ctx, dbq.SenderPoolMakeParams{
+		pool, err = s.q.SenderPoolMake(ctx, directoryq.SenderPoolMakeParams{
 			ChannelID: found.ChannelID, CompanyID: companyID, MessageType: messageType, SenderID: found.SenderID,
 		})
 		if err == nil {
-			err = s.q.SenderPoolRoute(ctx, dbq.SenderPoolRouteParams{PoolID: pool, SenderID: found.SenderID})
+			err = s.q.SenderPoolRoute(ctx, directoryq.SenderPoolRouteParams{PoolID: pool, SenderID: found.SenderID})
 		}
 		return postgres.Wrap("make pool of sender", err, nil)
 	})
@@ -69,7 +69,7 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 
 // ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as PlaceOnSender.
 func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
-	found, err := s.q.SenderPoolFind(ctx, dbq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
+	found, err := s.q.SenderPoolFind(ctx, directoryq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
 	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
 }
 
@@ -86,7 +86,7 @@ const senderPoolsUnused = 24 * time.Hour
 // named, and returns how many.
 func (s *Service) deleteSenderPools(ctx context.Context, older time.Duration, senderNo, companyNo *string) (deleted int, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
-		ids, err := s.q.SenderPoolsLock(ctx, dbq.SenderPoolsLockParams{Older: older, SenderNo: senderNo, CompanyNo: companyNo})
+		ids, err := s.q.SenderPoolsLock(ctx, directoryq.SenderPoolsLockParams{Older: older, SenderNo: senderNo, CompanyNo: companyNo})
 		if err != nil || len(ids) == 0 {
 			return postgres.Wrap("lock pools of senders", err, nil)
 		}

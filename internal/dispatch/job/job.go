@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/jobq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
@@ -41,8 +41,8 @@ const (
 // Service creates and runs jobs.
 type Service struct {
 	db       *postgres.DB
-	q        *dbq.Queries
-	inParts  *dbq.Queries // statements that read tasks by their ids
+	q        *jobq.Queries
+	inParts  *jobq.Queries // statements that read tasks by their ids
 	tasks    *task.Service
 	settings *setting.Service
 	log      *slog.Logger
@@ -50,7 +50,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, tasks *task.Service, settings *setting.Service, log *slog.Logger) *Service {
-	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
+	return &Service{db: db, q: jobq.New(db), inParts: jobq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
 }
 
 // Sweeps are what the service does again and again.
@@ -71,11 +71,14 @@ type Request struct {
 	By     string // username
 }
 
+// Row is a job as it is stored.
+type Row = jobq.TaskJob
+
 // Plan is the answer to a Request: the number of tasks that its filter selects now, and the job if one was created.
 type Plan struct {
 	Count  int64
 	Capped bool // the filter selects more
-	Job    *dbq.TaskJob
+	Job    *Row
 }
 
 // Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed,
@@ -89,7 +92,7 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := dbq.JobPlanParams{
+	p := jobq.JobPlanParams{
 		Action: r.Action, FromID: first, BeforeID: before, CompanyID: r.Filter.Viewer.CompanyID, Recipient: recipient, Source: r.Filter.Source,
 		MessageType: r.Filter.MessageType, CreatedFrom: r.Filter.CreatedFrom, CreatedTo: r.Filter.CreatedTo, SenderNo: r.Filter.SenderNo,
 		Result: r.Filter.Result, Delivery: r.Filter.Delivery, BatchID: r.Filter.BatchID, IsTest: r.Filter.Test,
@@ -141,7 +144,7 @@ func (s *Service) admit(ctx context.Context, r Request) error {
 	if err := s.q.JobsLock(ctx); err != nil {
 		return err
 	}
-	switch running, err := s.q.JobsRunning(ctx, dbq.JobsRunningParams{Action: r.Action, Filter: r.Shown}); {
+	switch running, err := s.q.JobsRunning(ctx, jobq.JobsRunningParams{Action: r.Action, Filter: r.Shown}); {
 	case err != nil:
 		return err
 	case running.Same > 0: // the request was sent twice
@@ -172,21 +175,21 @@ func statusOf(r Request) (int16, error) {
 var errNoJob = fault.New(fault.NotFound, fault.JobNotFound)
 
 // Get returns a job, or the fault job.not_found.
-func (s *Service) Get(ctx context.Context, id int64) (dbq.TaskJob, error) {
+func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	job, err := s.q.JobGet(ctx, id)
 	return job, postgres.Wrap("get job", err, errNoJob)
 }
 
 // List returns up to limit jobs with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.TaskJob, error) {
-	jobs, err := s.q.JobList(ctx, dbq.JobListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]Row, error) {
+	jobs, err := s.q.JobList(ctx, jobq.JobListParams{BeforeID: before, PageLimit: int32(limit)})
 	return jobs, postgres.Wrap("list jobs", err, nil)
 }
 
 // Stop ends a job. The tasks that are being changed are changed still. Faults: job.not_found, job.not_running.
-func (s *Service) Stop(ctx context.Context, id int64, by string) (dbq.TaskJob, error) {
+func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		n, err := s.q.JobStop(ctx, dbq.JobStopParams{ID: id, StoppedBy: by})
+		n, err := s.q.JobStop(ctx, jobq.JobStopParams{ID: id, StoppedBy: by})
 		switch {
 		case err != nil:
 			return err
@@ -199,7 +202,7 @@ func (s *Service) Stop(ctx context.Context, id int64, by string) (dbq.TaskJob, e
 		return fault.New(fault.Conflict, fault.JobNotRunning)
 	})
 	if err != nil {
-		return dbq.TaskJob{}, postgres.Wrap("stop job", err, nil)
+		return Row{}, postgres.Wrap("stop job", err, nil)
 	}
 	return s.Get(ctx, id)
 }
@@ -253,7 +256,7 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 		if err != nil {
 			return fmt.Errorf("lock job: %w", err)
 		}
-		row, err := s.q.JobPart(ctx, dbq.JobPartParams{JobID: id, After: after})
+		row, err := s.q.JobPart(ctx, jobq.JobPartParams{JobID: id, After: after})
 		if postgres.IsNoRows(err) {
 			return errNoPart
 		}
@@ -277,7 +280,7 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 
 // change does the action of a job on tasks, and counts them. A task of which the database refuses the change fails alone. An error means that none was
 // changed: they must be tried again.
-func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p dbq.JobAdvanceParams, err error) {
+func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.JobAdvanceParams, err error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	done := 0
 	results := merge.Apart(ids, func(ids []string) ([]struct{}, error) {
@@ -313,7 +316,7 @@ func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p 
 // DeleteExpired deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.JobsDeleteExpired(ctx, dbq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.JobsDeleteExpired(ctx, jobq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete jobs", err, nil)
 	})
 }

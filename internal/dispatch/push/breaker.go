@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver/provider"
 )
 
@@ -44,7 +44,7 @@ func (w *worker) setCircuit(version int64, c circuit) {
 // probe takes the right to send one message after the pause, for the rest of its lease. It reports whether it got the
 // right.
 func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration) bool {
-	n, err := w.p.q.BreakerProbe(ctx, dbq.BreakerProbeParams{SenderNo: w.senderNo, Openings: openings, Seconds: (lease + probeSpare).Seconds()})
+	n, err := w.p.q.BreakerProbe(ctx, pushq.BreakerProbeParams{SenderNo: w.senderNo, Openings: openings, Seconds: (lease + probeSpare).Seconds()})
 	return err == nil && n > 0
 }
 
@@ -92,7 +92,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 			w.open(ctx, current, *t.failure)
 		}
 	case c.openings > 0:
-		err := w.p.q.BreakerProbed(ctx, dbq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
+		err := w.p.q.BreakerProbed(ctx, pushq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
 		if err != nil {
 			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires by itself
 		}
@@ -101,7 +101,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 
 func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcome) {
 	w.fruitless = 0
-	rows, err := w.p.q.BreakerOpen(ctx, dbq.BreakerOpenParams{
+	rows, err := w.p.q.BreakerOpen(ctx, pushq.BreakerOpenParams{
 		SenderNo: w.senderNo, Version: current.row.Version, Openings: current.circuit.openings, Reason: cause.Code + ": " + cause.Error,
 		DayOf: cause.Pause.DayOf, ForSeconds: cause.Pause.For.Seconds(), Pause: firstPause, MaxPause: maxPause,
 	})
@@ -117,7 +117,7 @@ func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcom
 }
 
 func (w *worker) close(ctx context.Context, current *setup) {
-	if _, err := w.p.q.BreakerClose(ctx, dbq.BreakerCloseParams{SenderNo: w.senderNo, Openings: current.circuit.openings}); err != nil {
+	if _, err := w.p.q.BreakerClose(ctx, pushq.BreakerCloseParams{SenderNo: w.senderNo, Openings: current.circuit.openings}); err != nil {
 		w.p.log.WarnContext(ctx, "the end of a sender's pause could not be stored", "sender_no", w.senderNo, "error", err)
 		return // the probe expires, and the next one closes the breaker
 	}

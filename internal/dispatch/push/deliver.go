@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/placeholder"
 	"lksms/internal/dispatch/queue"
@@ -95,7 +95,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for i, row := range rows {
 		ids[i] = row.TaskID
 	}
-	found, err := w.p.q.TaskOutgoing(ctx, dbq.TaskOutgoingParams{SenderNo: w.senderNo, TaskIds: ids})
+	found, err := w.p.q.TaskOutgoing(ctx, pushq.TaskOutgoingParams{SenderNo: w.senderNo, TaskIds: ids})
 	if err != nil {
 		return b, fmt.Errorf("read outgoing tasks: %w", err)
 	}
@@ -103,7 +103,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	if err != nil {
 		return b, fmt.Errorf("read settings: %w", err)
 	}
-	byID := make(map[string]dbq.TaskOutgoingRow, len(found))
+	byID := make(map[string]pushq.TaskOutgoingRow, len(found))
 	var leaseEnds, reportEnds []time.Time
 	for _, f := range found {
 		byID[f.TaskID] = f
@@ -261,7 +261,7 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 // report reports outcomes.
 func (w *worker) report(current *setup, b batch, all []answer) {
 	var reports []queue.Report
-	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
+	unclear := pushq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for _, k := range all {
 		o, row := k.outcome, b.rows[k.i]
 		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/driver/provider"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
@@ -85,7 +85,7 @@ func (l *look) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	began := time.Now()
-	p := dbq.TaskMayBeginParams{SenderNo: l.w.senderNo}
+	p := pushq.TaskMayBeginParams{SenderNo: l.w.senderNo}
 	for _, row := range l.b.rows {
 		p.TaskIds, p.LeaseIds = append(p.TaskIds, row.TaskID), append(p.LeaseIds, row.LeaseID)
 	}

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/driver"
 	"lksms/internal/dispatch/driver/provider"
@@ -40,7 +40,7 @@ const (
 // Pusher runs a worker for each driven sender.
 type Pusher struct {
 	db          *postgres.DB
-	q           *dbq.Queries
+	q           *pushq.Queries
 	queue       *queue.Service
 	submissions *submit.Service
 	directory   *directory.Service
@@ -81,7 +81,7 @@ func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	claiming, stop := context.WithCancel(context.Background())
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		db: db, q: dbq.New(db), queue: uses.Queue, submissions: uses.Submissions, directory: uses.Directory, receipts: uses.Receipts,
+		db: db, q: pushq.New(db), queue: uses.Queue, submissions: uses.Submissions, directory: uses.Directory, receipts: uses.Receipts,
 		configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
 		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lksms_driver_request_seconds",
@@ -197,14 +197,14 @@ type worker struct {
 
 // setup is a version of a sender with its driver and circuit breaker.
 type setup struct {
-	row     dbq.SendersDrivenRow
+	row     pushq.SendersDrivenRow
 	driver  driver.Driver // nil: the configuration cannot be used
 	circuit circuit
 }
 
 // prepare returns the setup of a sender. If the configuration cannot be used, the driver is nil, and the error is
 // logged.
-func (w *worker) prepare(row dbq.SendersDrivenRow) *setup {
+func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	p := w.p
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)

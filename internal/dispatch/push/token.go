@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -41,7 +41,7 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 		return "", fmt.Errorf("create token row: %w", err)
 	}
 	for {
-		lease, err := t.p.q.TokenLease(ctx, dbq.TokenLeaseParams{SenderNo: t.senderNo, Seconds: fetchLease.Seconds()})
+		lease, err := t.p.q.TokenLease(ctx, pushq.TokenLeaseParams{SenderNo: t.senderNo, Seconds: fetchLease.Seconds()})
 		if err == nil {
 			return t.fetch(ctx, lease, stale, fetch)
 		}
@@ -73,10 +73,10 @@ func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch fun
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackoff)
 	defer cancel()
 	if err != nil || sealed == "" {
-		released := t.p.q.TokenRelease(storing, dbq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
+		released := t.p.q.TokenRelease(storing, pushq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
 		return token, errors.Join(err, postgres.Wrap("release token", released, nil))
 	}
-	err = t.p.q.TokenSet(storing, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
+	err = t.p.q.TokenSet(storing, pushq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
 	return token, postgres.Wrap("store token", err, nil)
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/pushq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/driver"
 	"lksms/internal/dispatch/driver/provider"
@@ -74,7 +74,7 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 }
 
 // trialDriver makes the driver of a sender. Faults name what is wrong with its configuration.
-func (p *Pusher) trialDriver(row dbq.SenderTestedRow, asked *trialRequest) (driver.Driver, error) {
+func (p *Pusher) trialDriver(row pushq.SenderTestedRow, asked *trialRequest) (driver.Driver, error) {
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	if err != nil {
 		return nil, fmt.Errorf("open configuration: %w", err)
@@ -104,7 +104,7 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 	last.add(lease.TaskID, o)
 	p.keep(ctx, senderNo, last)
 	if o.Unknown {
-		if err := p.q.DeliveryUnclear(ctx, dbq.DeliveryUnclearParams{
+		if err := p.q.DeliveryUnclear(ctx, pushq.DeliveryUnclearParams{
 			SenderNo: senderNo, TaskIds: []string{lease.TaskID}, LeaseIds: []int64{lease.LeaseID}, Recipients: []string{recipient},
 			Errors: []string{o.Error}, Answers: []string{o.Answer},
 		}); err != nil {
@@ -113,7 +113,7 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 		o.Error = result.UnclearFrom + o.Error
 	}
 	o.Permanent = !o.OK // a test is tried once
-	reports := []queue.Report{(&setup{row: dbq.SendersDrivenRow{SenderNo: senderNo}}).reportOf(lease, o)}
+	reports := []queue.Report{(&setup{row: pushq.SendersDrivenRow{SenderNo: senderNo}}).reportOf(lease, o)}
 	outcomes, err := p.queue.ReportAll(ctx, reports)
 	if err == nil {
 		err = outcomes[0].Err

@@ -25,8 +25,8 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	rules := values.Queue.Rules()
 	started := time.Now()
 	var leases []claim.Lease
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		leases, err = claim.On(ctx, q, c, claim.Rules{
+	err = s.db.Dispatch(ctx, func(tx postgres.Runner) (err error) {
+		leases, err = claim.On(ctx, tx, c, claim.Rules{
 			Lease: rules.ProcessingTimeout, RetryMaxWait: rules.RetryWait(), SilentAfter: values.Queue.SilentAfter(),
 		})
 		return err
@@ -46,7 +46,7 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 // ClaimTrial leases the task of a trial to a sender, also one that is off, whose circuit breaker is open, or that has used up its limits. The segments count as those of every
 // attempt. Fault: request.invalid if the balance of the sender would become negative.
 func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)
 		return err
 	})

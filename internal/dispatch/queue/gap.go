@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"lksms/internal/dispatch/queue/claim"
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/platform/postgres"
@@ -14,7 +15,7 @@ const gapTasks = 5000
 // A later call moves the next portion when this one is used up. Until then, nothing is behind a gap.
 func (s *Service) CloseGaps(ctx context.Context) (moved int, err error) {
 	var gaps []dispatchq.RankGapsRow
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		gaps, err = q.RankGaps(ctx, gapTasks)
 		return err
 	})
@@ -22,7 +23,7 @@ func (s *Service) CloseGaps(ctx context.Context) (moved int, err error) {
 		return 0, postgres.Wrap("find gaps in ranks", err, nil)
 	}
 	for _, gap := range gaps {
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 			locked, err := q.RankGapLock(ctx, dispatchq.RankGapLockParams(gap))
 			if err != nil || len(locked) == 0 {
 				return err

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"lksms/internal/dispatch/queue/claim"
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/platform/postgres"
@@ -38,7 +39,7 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 // inPortions runs a statement on the tasks after the last one that it changed, until a portion is not full.
 func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispatchq.Queries, after string) (n int, last string, err error)) error {
 	for after, n := "", sweepBatch; n == sweepBatch; {
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			n, after, err = run(q, after)
 			return err
 		})
@@ -51,7 +52,7 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 
 // RoomOfBatch returns how many tasks of a batch may be added until most are PENDING.
 func (s *Service) RoomOfBatch(ctx context.Context, batchID int64, most int) (room int, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, Most: int32(most)})
 		room = most - int(n)
 		return err

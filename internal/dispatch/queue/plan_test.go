@@ -167,7 +167,7 @@ func submitTasks(t *testing.T, db *postgres.DB, submissions *submit.Service, bat
 		made, err := submissions.Submit(t.Context(), submit.Submission{PhoneNumber: "13800138000", Content: "x", Raw: []byte("{}"), BatchID: ofBatch},
 			submit.Origin{User: fmt.Sprint(batch, i), CompanyID: access.DefaultCompany})
 		if err == nil {
-			err = db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+			err = claim.Dispatch(t.Context(), db, func(q *dispatchq.Queries) error {
 				_, err := q.TaskAhead(t.Context(), dispatchq.TaskAheadParams{TaskID: made.TaskID, Most: 3})
 				return err
 			})
@@ -230,7 +230,7 @@ func claimAndReport(t *testing.T, db *postgres.DB, s *queue.Service) {
 // changeWaitingTasks runs the jobs that queue, move, age and expire tasks.
 func changeWaitingTasks(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+	if err := claim.Dispatch(t.Context(), db, func(q *dispatchq.Queries) error {
 		wait := time.Hour
 		_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait, AgedPriority: 2})
 		if err == nil {
@@ -264,7 +264,7 @@ func claimPaced(t *testing.T, db *postgres.DB, s *queue.Service) {
 // readQueue runs the statements that only read the queue.
 func readQueue(t *testing.T, db *postgres.DB) {
 	t.Helper()
-	if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
+	if err := claim.Dispatch(t.Context(), db, func(q *dispatchq.Queries) error {
 		_, err := q.TaskWaits(t.Context(), []int64{1, 2})
 		if err == nil {
 			_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{Most: 100})

@@ -5,14 +5,15 @@ package queue
 import (
 	"context"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/line"
 	"lksms/internal/dispatch/sender"
@@ -35,16 +36,17 @@ const (
 
 // Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	inParts  *dbq.Queries // statements that read tasks by their ids
-	senders  *sender.Service
-	settings *setting.Service
-	reports  *merge.Merger[Report, ended]
-	late     *merge.Merger[Report, ended] // of reports, those that ended no lease
-	line     *line.Line
-	followed atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
-	tracer   *tracing.Tracer
+	db        *postgres.DB
+	q         *queueq.Queries
+	inParts   *queueq.Queries // statements that read tasks by their ids
+	directory *directory.Service
+	senders   *sender.Service
+	settings  *setting.Service
+	reports   *merge.Merger[Report, ended]
+	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
+	line      *line.Line
+	followed  atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
+	tracer    *tracing.Tracer
 
 	claimed   prometheus.Counter
 	reported  *prometheus.CounterVec
@@ -57,7 +59,7 @@ type Service struct {
 func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), senders: senders, settings: settings, tracer: tracer,
+		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings, tracer: tracer,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -147,7 +149,7 @@ func (s *Service) inBatches(ctx context.Context, act string, batch int64, run fu
 	total := 0
 	for {
 		var n int64
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			n, err = run(q)
 			return err
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
@@ -49,7 +49,7 @@ func service(t *testing.T) (*queue.Service, *submit.Service, *pgxpool.Pool) {
 	return s, submissions, db.Pool()
 }
 
-func exec(t *testing.T, db dbq.DBTX, sql string) {
+func exec(t *testing.T, db queueq.DBTX, sql string) {
 	t.Helper()
 	if _, err := db.Exec(t.Context(), sql); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -23,7 +23,7 @@ func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool,
 		return nil, nil
 	}
 	store := func(ctx context.Context, all []Final) ([]struct{}, error) {
-		var p dbq.TaskReceiptParams
+		var p queueq.TaskReceiptParams
 		for _, one := range all {
 			p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)
 			p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)

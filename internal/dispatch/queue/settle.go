@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 	"slices"
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/gen/queueq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/merge"
 	"lksms/internal/platform/optional"
@@ -181,7 +182,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
-		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			if rows, err = q.TaskReport(ctx, p); err != nil {
 				return err
 			}
@@ -230,7 +231,7 @@ func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, er
 
 // logLate logs late reports in the transaction of ctx, all or none, and returns their effects. That of an unknown task is empty.
 func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
-	var p dbq.ReportsLateParams
+	var p queueq.ReportsLateParams
 	for _, r := range reports {
 		p.TaskIds, p.SenderNos = append(p.TaskIds, r.TaskID), append(p.SenderNos, r.SenderNo)
 		p.LeaseIds, p.Statuses = append(p.LeaseIds, r.LeaseID), append(p.Statuses, r.Status)
@@ -313,7 +314,7 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 		p.Answers = append(p.Answers, l.Answer)
 	}
 	var released []dispatchq.TaskReleaseRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		if released, err = q.TaskRelease(ctx, p); err != nil {
 			return err
 		}
@@ -361,7 +362,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 	var failures error
 	for len(failed) < maxFailed {
 		var ids []string
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{
 				BatchSize: recoverBatch, Failed: failed, Grace: reportGrace(rules),
 			})
@@ -402,7 +403,7 @@ func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	}
 	var row dispatchq.TaskRecoverRow
 	var untried []dispatchq.TaskReturnRow
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		untried, err = q.TaskReturn(ctx, dispatchq.TaskReturnParams{TaskIds: ids, Delay: releaseDelay, MaxDelay: maxReleaseDelay})
 		if err != nil {
 			return err

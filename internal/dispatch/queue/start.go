@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (s *Service) Start(ctx context.Context, senderNo string, leases []Held) (ma
 		p.TaskIds, p.LeaseIds = append(p.TaskIds, l.TaskID), append(p.LeaseIds, l.LeaseID)
 	}
 	var rows []dispatchq.TaskStartRow
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		rows, err = q.TaskStart(ctx, p)
 		return err
 	})

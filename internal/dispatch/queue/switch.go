@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ const (
 // FollowSwitches holds the tasks that a switch holds, so that claims need not pass over them. After a change of the directory it releases those that
 // none holds any more. It returns how many it changed. A claim gets no task that a switch holds, whether or not this has run.
 func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
-	version, err := s.q.DirectoryVersion(ctx) // before the tasks are read: a later change is followed by the next run
+	version, err := s.directory.Version(ctx) // before the tasks are read: a later change is followed by the next run
 	if err != nil {
 		return 0, fmt.Errorf("read version of directory: %w", err)
 	}
@@ -38,7 +39,7 @@ func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
 func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
 	for portion := int32(minSwitched); ; portion = maxSwitched {
 		n := 0
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 			mayHold, err := q.DirectoryHold(ctx)
 			if postgres.IsNoRows(err) || err == nil && !mayHold { // no row: the directory was never changed
 				return nil
@@ -60,7 +61,7 @@ func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
 func (s *Service) releaseSwitched(ctx context.Context) (released int, err error) {
 	for {
 		var row dispatchq.TaskReleaseSwitchedRow
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			row, err = q.TaskReleaseSwitched(ctx, maxSwitched)
 			return err
 		})
@@ -92,7 +93,7 @@ func (s *Service) awaitClaims(ctx context.Context) error {
 	var before []string
 	for isFirst := true; ; isFirst = false {
 		var open []string
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			open, err = q.ClaimsOpen(ctx)
 			return err
 		})

@@ -144,7 +144,7 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 	defer cancel()
 	began := time.Now()
 	defer func() { s.looks.Observe(time.Since(began).Seconds()) }()
-	version, err := s.q.DirectoryVersion(ctx)
+	version, err := s.directory.Version(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -152,7 +152,7 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 	if len(w.Pools) == 0 && !w.Walk {
 		return found, nil
 	}
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		if len(w.Pools) > 0 {
 			if found.Pools, err = q.TaskWaits(ctx, w.Pools); err != nil {
 				return err

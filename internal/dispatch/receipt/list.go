@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -89,7 +89,7 @@ func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
 }
 
 // Receipts lists the receipts that match, newest first.
-func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[dbq.Receipt], err error) {
+func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err error) {
 	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstReceiptSince(ctx, t) })
 	if err != nil {
 		return p, postgres.Wrap("list receipts", err, nil)
@@ -102,19 +102,19 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[dbq.Receipt], 
 			return p, postgres.Wrap("list receipts", err, nil)
 		}
 	}
-	p, err = walk(f, func(r dbq.Receipt) int64 { return r.ID }, func(before int64, most int32) ([]int64, error) {
+	p, err = walk(f, func(r Row) int64 { return r.ID }, func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.ReceiptIDsOfNumber(ctx, dbq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsOfNumber(ctx, receiptq.ReceiptIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
 		case isUnmatched:
-			return s.q.ReceiptIDsUnmatched(ctx, dbq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsUnmatched(ctx, receiptq.ReceiptIDsUnmatchedParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
 		case f.SenderNo != nil:
-			return s.q.ReceiptIDsOfSender(ctx, dbq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDsOfSender(ctx, receiptq.ReceiptIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
 		default:
-			return s.q.ReceiptIDs(ctx, dbq.ReceiptIDsParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.ReceiptIDs(ctx, receiptq.ReceiptIDsParams{BeforeID: before, FromID: first, Most: most})
 		}
-	}, func(ids []int64) ([]dbq.Receipt, error) {
-		return s.q.ReceiptListOf(ctx, dbq.ReceiptListOfParams{
+	}, func(ids []int64) ([]Row, error) {
+		return s.q.ReceiptListOf(ctx, receiptq.ReceiptListOfParams{
 			Ids: ids, SenderNo: f.SenderNo, ProviderNo: f.ProviderNo, IsMatched: f.Matched, CreatedFrom: f.From, CreatedTo: f.To,
 		})
 	})
@@ -122,7 +122,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[dbq.Receipt], 
 }
 
 // Callbacks lists the callbacks that match, newest first, with the beginnings of their bodies.
-func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[dbq.CallbackListOfRow], err error) {
+func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow], err error) {
 	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstCallbackSince(ctx, t) })
 	if err != nil {
 		return p, postgres.Wrap("list callbacks", err, nil)
@@ -135,19 +135,19 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[dbq.CallbackL
 			return p, postgres.Wrap("list callbacks", err, nil)
 		}
 	}
-	p, err = walk(f, func(c dbq.CallbackListOfRow) int64 { return c.ID }, func(before int64, most int32) ([]int64, error) {
+	p, err = walk(f, func(c CallbackRow) int64 { return c.ID }, func(before int64, most int32) ([]int64, error) {
 		switch {
 		case f.ProviderNo != nil:
-			return s.q.CallbackIDsOfNumber(ctx, dbq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsOfNumber(ctx, receiptq.CallbackIDsOfNumberParams{SenderNos: senders, ProviderNo: *f.ProviderNo, BeforeID: before, FromID: first, Most: most})
 		case isUnreadable:
-			return s.q.CallbackIDsUnreadable(ctx, dbq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsUnreadable(ctx, receiptq.CallbackIDsUnreadableParams{SenderNos: senders, BeforeID: before, FromID: first, Most: most})
 		case f.SenderNo != nil:
-			return s.q.CallbackIDsOfSender(ctx, dbq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDsOfSender(ctx, receiptq.CallbackIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: before, FromID: first, Most: most})
 		default:
-			return s.q.CallbackIDs(ctx, dbq.CallbackIDsParams{BeforeID: before, FromID: first, Most: most})
+			return s.q.CallbackIDs(ctx, receiptq.CallbackIDsParams{BeforeID: before, FromID: first, Most: most})
 		}
-	}, func(ids []int64) ([]dbq.CallbackListOfRow, error) {
-		return s.q.CallbackListOf(ctx, dbq.CallbackListOfParams{
+	}, func(ids []int64) ([]CallbackRow, error) {
+		return s.q.CallbackListOf(ctx, receiptq.CallbackListOfParams{
 			Ids: ids, MaxBody: 2 * maxBody, SenderNo: f.SenderNo, IsUnreadable: f.Unreadable, CreatedFrom: f.From, CreatedTo: f.To,
 		})
 	})
@@ -189,14 +189,14 @@ type Read struct {
 // ReadReceipt is a receipt of a body. Stored is nil if no such receipt is stored.
 type ReadReceipt struct {
 	callback.Receipt
-	Stored *dbq.ReceiptsFindRow
+	Stored *receiptq.ReceiptsFindRow
 }
 
 // NoCallback says that the sender of a callback was deleted, or accepts no callbacks.
 const NoCallback = "sender.no_callback"
 
 // Callback returns a callback and what is read from it, or the fault callback.not_found.
-func (s *Service) Callback(ctx context.Context, id int64) (c dbq.Callback, read Read, err error) {
+func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, read Read, err error) {
 	if c, err = s.q.CallbackGet(ctx, id); err != nil {
 		return c, read, postgres.Wrap("get callback", err, fault.New(fault.NotFound, fault.CallbackNotFound))
 	}
@@ -216,7 +216,7 @@ func (s *Service) Callback(ctx context.Context, id int64) (c dbq.Callback, read 
 		read.Unread = string(refused.Reason)
 		return c, read, nil
 	}
-	p := dbq.ReceiptsFindParams{SenderNo: c.SenderNo}
+	p := receiptq.ReceiptsFindParams{SenderNo: c.SenderNo}
 	for _, one := range receipts {
 		read.Receipts = append(read.Receipts, ReadReceipt{Receipt: one})
 		p.ProviderNos, p.Recipients = append(p.ProviderNos, one.Number), append(p.Recipients, one.Recipient)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
@@ -40,7 +40,7 @@ func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queu
 	if len(numbers) == 0 {
 		return
 	}
-	ids, err := s.q.ReceiptsWaiting(ctx, dbq.ReceiptsWaitingParams{SenderNo: senderNo, ProviderNos: numbers})
+	ids, err := s.q.ReceiptsWaiting(ctx, receiptq.ReceiptsWaitingParams{SenderNo: senderNo, ProviderNos: numbers})
 	if err == nil {
 		_, err = s.match(ctx, ids)
 	}
@@ -55,7 +55,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	params := dbq.ReceiptTriedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
+	params := receiptq.ReceiptTriedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		rows, err := s.q.ReceiptCandidates(ctx, ids)
 		if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 		var final []queue.Final
 		var of []int64 // of final, their receipts
 		for len(rows) > 0 {
-			n := slices.IndexFunc(rows, func(r dbq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
+			n := slices.IndexFunc(rows, func(r receiptq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
 			if n < 0 {
 				n = len(rows)
 			}
@@ -102,8 +102,8 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 
 // matchedBy returns the candidates that one receipt means: those whose recipient it names in full, else those that it
 // names without the prefix of the country. It returns none if that number belongs to several recipients.
-func matchedBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
-	var inFull, national []dbq.ReceiptCandidatesRow
+func matchedBy(candidates []receiptq.ReceiptCandidatesRow) []receiptq.ReceiptCandidatesRow {
+	var inFull, national []receiptq.ReceiptCandidatesRow
 	for _, c := range candidates {
 		if c.TaskID == "" {
 			continue
@@ -118,7 +118,7 @@ func matchedBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow
 	if len(inFull) > 0 {
 		return inFull
 	}
-	if slices.ContainsFunc(national, func(c dbq.ReceiptCandidatesRow) bool { return c.SentTo != national[0].SentTo }) {
+	if slices.ContainsFunc(national, func(c receiptq.ReceiptCandidatesRow) bool { return c.SentTo != national[0].SentTo }) {
 		return nil
 	}
 	return national

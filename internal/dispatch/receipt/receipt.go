@@ -11,7 +11,7 @@ import (
 	"log/slog"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/receiptq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/sender"
@@ -35,7 +35,7 @@ const KeptFor = 30 * 24 * time.Hour
 // Service accepts callbacks.
 type Service struct {
 	db      *postgres.DB
-	q       *dbq.Queries
+	q       *receiptq.Queries
 	queue   *queue.Service
 	configs *sender.Configs
 	log     *slog.Logger
@@ -47,7 +47,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, queue *queue.Service, configs *sender.Configs, log *slog.Logger) *Service {
-	s := &Service{db: db, q: dbq.New(db), queue: queue, configs: configs, log: log, strangers: newStrangers()}
+	s := &Service{db: db, q: receiptq.New(db), queue: queue, configs: configs, log: log, strangers: newStrangers()}
 	s.receivers.Load = s.loadReceivers
 	s.calls = merge.New(merge.Options[proven, struct{}]{
 		Run: s.keep, Hopeless: postgres.IsUnavailable, Key: func(p proven) string { return p.SenderNo + string(p.hash[:]) },
@@ -187,7 +187,7 @@ const (
 
 // keep stores calls with distinct bodies, and matches the receipts in them. A receipt that cannot be matched now is matched by the sweep.
 func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) {
-	var p dbq.CallbacksKeepParams
+	var p receiptq.CallbacksKeepParams
 	for i, c := range calls {
 		p.SenderNos, p.SourceIps = append(p.SenderNos, c.SenderNo), append(p.SourceIps, c.SourceIP)
 		p.Bodies, p.BodyHashes = append(p.Bodies, postgres.Text(string(c.Body))), append(p.BodyHashes, c.hash[:])
@@ -214,14 +214,14 @@ func (s *Service) Close() { s.calls.Wait() }
 // DeleteExpired deletes old callbacks and receipts in batches, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.CallbacksDeleteExpired(ctx, dbq.CallbacksDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
+		n, err := s.q.CallbacksDeleteExpired(ctx, receiptq.CallbacksDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete callbacks", err, nil)
 	})
 	if err != nil {
 		return callbacks, err
 	}
 	receipts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.ReceiptsDeleteExpired(ctx, dbq.ReceiptsDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
+		n, err := s.q.ReceiptsDeleteExpired(ctx, receiptq.ReceiptsDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})
 		return n, postgres.Wrap("delete receipts", err, nil)
 	})
 	return callbacks + receipts, err

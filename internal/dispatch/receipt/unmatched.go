@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
+	"lksms/gen/receiptq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -17,9 +17,12 @@ const (
 	unmatchedDay   = 24 * time.Hour  // what the metric counts
 )
 
+// UnmatchedReceipts is how many receipts of a sender match no message.
+type UnmatchedReceipts = receiptq.ReceiptsUnmatchedRow
+
 // Unmatched counts the receipts of each sender that came within within and match no message, the most first.
-func Unmatched(ctx context.Context, q *dbq.Queries, within time.Duration) ([]dbq.ReceiptsUnmatchedRow, error) {
-	rows, err := q.ReceiptsUnmatched(ctx, dbq.ReceiptsUnmatchedParams{
+func Unmatched(ctx context.Context, db *postgres.DB, within time.Duration) ([]UnmatchedReceipts, error) {
+	rows, err := receiptq.New(db).ReceiptsUnmatched(ctx, receiptq.ReceiptsUnmatchedParams{
 		CameWithin: within, Grace: unmatchedGrace, MaxCounted: maxUnmatched, MaxSenders: unmatchedNamed,
 	})
 	return rows, postgres.Wrap("count receipts without message", err, nil)
@@ -39,7 +42,7 @@ func (c unmatchedCollector) Describe(out chan<- *prometheus.Desc) { out <- unmat
 func (c unmatchedCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	rows, err := Unmatched(ctx, c.receipts.q, unmatchedDay)
+	rows, err := Unmatched(ctx, c.receipts.db, unmatchedDay)
 	if err != nil { // left out of this scrape; the pool's gauges show why
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 )
 
 // The reasons why a sender cannot take the tasks of a pool.
@@ -47,7 +47,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	rows, err := s.q.PoolSenders(ctx, dbq.PoolSendersParams{
+	rows, err := s.q.PoolSenders(ctx, senderq.PoolSendersParams{
 		PoolID: n.PoolID, Content: n.Content, Sign: n.Sign, Segments: n.Segments,
 		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/driver"
 	"lksms/internal/dispatch/driver/provider"
@@ -22,12 +22,14 @@ import (
 
 // Configs seals, opens and shows the configurations of driven senders.
 type Configs struct {
-	q   *dbq.Queries
+	q   *senderq.Queries
 	box *secret.Box
 }
 
 // NewConfigs returns Configs on db.
-func NewConfigs(db *postgres.DB, box *secret.Box) *Configs { return &Configs{q: dbq.New(db), box: box} }
+func NewConfigs(db *postgres.DB, box *secret.Box) *Configs {
+	return &Configs{q: senderq.New(db), box: box}
+}
 
 // SealField seals a text for a field of a sender. Error: secret.ErrNoKey.
 func (c *Configs) SealField(senderNo, field, text string) (string, error) {
@@ -180,7 +182,7 @@ type storedConfig struct {
 
 // changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
 // an app is not sealed.
-func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (changed []byte, err error) {
+func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, err error) {
 	switch {
 	case kind == KindApp && config != nil:
 		return config, nil
@@ -423,7 +425,7 @@ func (c *Configs) Rotate(ctx context.Context) (int, error) {
 		if err != nil {
 			return changed, fmt.Errorf("sender %s: %w", row.SenderNo, err)
 		}
-		n, err := c.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
+		n, err := c.q.SenderReseal(ctx, senderq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
 		if err != nil {
 			return changed, postgres.Wrap("store sealed configuration", err, nil)
 		}

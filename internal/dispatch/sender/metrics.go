@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -49,7 +49,7 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	var all dbq.SenderGaugesRow // the numbers of all senders, which every row has
+	var all senderq.SenderGaugesRow // the numbers of all senders, which every row has
 	for _, row := range rows {
 		all = row
 		ready := 0.0
@@ -88,11 +88,11 @@ func usedRatio(used, most int64) float64 {
 	return float64(used) / float64(most)
 }
 
-func (s *Service) gauges(ctx context.Context) ([]dbq.SenderGaugesRow, error) {
+func (s *Service) gauges(ctx context.Context) ([]senderq.SenderGaugesRow, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderGauges(ctx, dbq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, PageLimit: maxNamed})
+	rows, err := s.q.SenderGauges(ctx, senderq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, PageLimit: maxNamed})
 	return rows, postgres.Wrap("read gauges of senders", err, nil)
 }

@@ -3,7 +3,7 @@ package sender
 import (
 	"context"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -13,7 +13,7 @@ const maxNotReady = 20
 // Readiness says how many senders that are on can take tasks, and which ones cannot.
 type Readiness struct {
 	Ready, NotReady int64
-	NotReadyFirst   []dbq.SendersReadyRow // by number, with the reason
+	NotReadyFirst   []ReadyRow // by number, with the reason
 }
 
 // Readiness returns the readiness of all senders, or of those that the routes of a company name.
@@ -22,7 +22,7 @@ func (s *Service) Readiness(ctx context.Context, company *int64) (r Readiness, e
 	if err != nil {
 		return r, err
 	}
-	rows, err := s.q.SendersReady(ctx, dbq.SendersReadyParams{
+	rows, err := s.q.SendersReady(ctx, senderq.SendersReadyParams{
 		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart, CompanyID: company, Most: maxNotReady,
 	})
 	if err != nil {

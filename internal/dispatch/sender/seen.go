@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -104,7 +104,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	if len(seen) == 0 {
 		return 0, nil
 	}
-	params := dbq.SendersSeenParams{
+	params := senderq.SendersSeenParams{
 		ApartSeconds: SeenApart.Seconds(), CountedOnApartSeconds: min(values.Queue.SilentAfter()/recordedSteps, SeenApart).Seconds(),
 		WaitingSeconds: values.Queue.SilentAfter().Seconds() / 2,
 	}

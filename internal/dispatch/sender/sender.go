@@ -11,9 +11,10 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
 
-	"lksms/gen/dbq"
+	"lksms/gen/senderq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/driver"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -32,7 +33,7 @@ const drivenLease int64 = 120
 // Service manages senders. Every method is at most one transaction.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
+	q         *senderq.Queries
 	settings  *setting.Service
 	directory *directory.Service
 	configs   *Configs
@@ -47,7 +48,7 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service, directory *directory.Service, configs *Configs) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), settings: settings, directory: directory, configs: configs, seen: map[string]bool{},
+		db: db, q: senderq.New(db), settings: settings, directory: directory, configs: configs, seen: map[string]bool{},
 		known: expirable.NewLRU[string, struct{}](100_000, nil, time.Minute),
 		pools: newClaimables(),
 	}
@@ -66,11 +67,11 @@ var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
 // checkZone returns request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
-	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	isKnown, err := s.settings.TimeZoneExists(ctx, zone)
 	if err == nil && !isKnown {
 		return fault.InvalidField("time_zone", fault.NotThere, nil)
 	}
-	return postgres.Wrap("check time zone", err, nil)
+	return err
 }
 
 // checkSigns returns request.invalid if a sender cannot sign in this way.
@@ -88,17 +89,17 @@ func checkSigns(kind, mode string, sign *string) error {
 
 // Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists;
 // request.invalid for an unknown channel or time zone and for a wrong configuration.
-func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.SenderListRow, error) {
+func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 	if p.Config == nil {
 		p.Config = []byte("{}")
 	}
 	if err := checkSigns(p.Kind, p.SignMode, p.Sign); err != nil {
-		return dbq.SenderListRow{}, err
+		return Row{}, err
 	}
 	if p.Kind != KindApp {
 		var err error
 		if p.Config, err = s.configs.checkAndSeal(p.Kind, p.SenderNo, p.Config, nil); err != nil {
-			return dbq.SenderListRow{}, err
+			return Row{}, err
 		}
 		if p.LeaseSeconds == nil {
 			p.LeaseSeconds = new(drivenLease)
@@ -118,19 +119,19 @@ func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.Sen
 		return postgres.Wrap("create sender", err, nil)
 	})
 	if err != nil {
-		return dbq.SenderListRow{}, err
+		return Row{}, err
 	}
 	return s.Get(ctx, nil, p.SenderNo)
 }
 
 // Get returns one sender, or the fault sender.not_found. A non-nil company restricts it to the senders of that
 // company's routes.
-func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.SenderListRow, error) {
+func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
-		return dbq.SenderListRow{}, err
+		return Row{}, err
 	}
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+	rows, err := s.q.SenderList(ctx, senderq.SenderListParams{
 		BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1,
 		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
@@ -145,12 +146,12 @@ type Filter struct {
 }
 
 // List lists up to limit senders with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]dbq.SenderListRow, error) {
+func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) ([]Row, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{
+	rows, err := s.q.SenderList(ctx, senderq.SenderListParams{
 		BeforeID: before, CompanyID: f.CompanyID, Status: f.Status, Part: f.Part, PageLimit: int32(limit),
 		SilentAfter: values.Queue.SilentAfter(), RecordedApart: SeenApart,
 	})
@@ -176,10 +177,10 @@ type Settings struct {
 // Update changes a sender by change. A non-nil version is the one that it must have. Secrets that the configuration leaves out, or gives
 // as they are shown, are kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong
 // configuration.
-func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row dbq.SenderListRow, err error) {
+func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row Row, err error) {
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
-		read := func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) }
-		row, err = postgres.Patch(version, read, func(r dbq.SenderListRow) int64 { return r.Version }, func(was dbq.SenderListRow) (int64, error) {
+		read := func() (Row, error) { return s.Get(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			p, err := s.changed(ctx, was, change)
 			if err != nil {
 				return 0, err
@@ -194,7 +195,7 @@ func (s *Service) Update(ctx context.Context, no string, version *int64, by stri
 }
 
 // changed returns what a change makes of a sender.
-func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change func(*Settings)) (p dbq.SenderUpdateParams, err error) {
+func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) (p senderq.SenderUpdateParams, err error) {
 	to := Settings{
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
 		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
@@ -211,7 +212,7 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
 	}
-	return dbq.SenderUpdateParams{
+	return senderq.SenderUpdateParams{
 		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
 		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
 		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
@@ -229,15 +230,15 @@ func (s *Service) Delete(ctx context.Context, no string) error {
 			return err
 		}
 		n, err := s.q.SenderDelete(ctx, no)
-		return postgres.Deleted(n, err, "delete sender", func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) })
+		return postgres.Deleted(n, err, "delete sender", func() (Row, error) { return s.Get(ctx, nil, no) })
 	})
 }
 
 // ChangeBalance adds change, in segments, to a balance and writes the ledger in the same transaction (S3.8). Faults:
 // sender.not_found; request.invalid for a balance below 0.
-func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, remark *string, by string) (entry dbq.SenderLedger, err error) {
+func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, remark *string, by string) (entry LedgerRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		entry, err = s.q.SenderBalanceChange(ctx, dbq.SenderBalanceChangeParams{SenderNo: no, Change: change, Remark: remark, Username: by})
+		entry, err = s.q.SenderBalanceChange(ctx, senderq.SenderBalanceChangeParams{SenderNo: no, Change: change, Remark: remark, Username: by})
 		if !postgres.IsNoRows(err) {
 			return postgres.Wrap("change balance", err, nil)
 		}
@@ -251,16 +252,16 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 
 // Ledger lists up to limit changes of a balance with smaller ids than before, newest first. A non-nil company leaves
 // out the attempts for other companies. Fault: sender.not_found.
-func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]dbq.SenderLedger, error) {
+func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]LedgerRow, error) {
 	if _, err := s.Get(ctx, company, no); err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderLedgerList(ctx, dbq.SenderLedgerListParams{SenderNo: no, CompanyID: company, BeforeID: before, PageLimit: int32(limit)})
+	rows, err := s.q.SenderLedgerList(ctx, senderq.SenderLedgerListParams{SenderNo: no, CompanyID: company, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("read ledger", err, nil)
 }
 
 // Answers returns the last answers of a sender's provider, newest first. Fault: sender.not_found.
-func (s *Service) Answers(ctx context.Context, no string) ([]dbq.SenderAnswer, error) {
+func (s *Service) Answers(ctx context.Context, no string) ([]Answer, error) {
 	if _, err := s.Get(ctx, nil, no); err != nil {
 		return nil, err
 	}
@@ -269,8 +270,8 @@ func (s *Service) Answers(ctx context.Context, no string) ([]dbq.SenderAnswer, e
 }
 
 // AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
-func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
-	var sums dbq.SenderTotalsAddParams
+func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
+	var sums senderq.SenderTotalsAddParams
 	for _, f := range facts {
 		failed := max(0, f.Failed) // a requeued task is FAILED no more, but it failed
 		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
@@ -295,7 +296,7 @@ const ledgerBatch = 20_000
 // statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	rows, err := s.settings.DeleteExpiredCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
+		n, err := s.q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})
 		return n, postgres.Wrap("sum up ledger", err, nil)
 	})
 	if err != nil {
@@ -303,7 +304,7 @@ func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	}
 	parts, err := s.settings.DeleteExpiredCharges(ctx, 1, func(keep time.Duration) (int64, error) {
 		n, err := postgres.Patiently(ctx, func() (int64, error) {
-			return s.q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
+			return s.q.SenderLedgerDrop(ctx, senderq.SenderLedgerDropParams{Keep: keep, Remark: result.LedgerOfDay})
 		})
 		return n, postgres.Wrap("drop partition of ledger", err, nil)
 	})

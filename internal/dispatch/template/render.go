@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/templateq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -27,7 +27,7 @@ type Template struct {
 }
 
 // Of returns a stored template to render with.
-func Of(row dbq.Template) (Template, error) {
+func Of(row Row) (Template, error) {
 	t := Template{
 		ID: row.ID, No: row.TemplateNo, Version: row.Version, Sign: optional.Value(row.Sign), Deferred: row.SendType == scheduled,
 		language: optional.Value(row.Language), text: parse(row.TemplateContent),
@@ -127,7 +127,7 @@ func (t Template) rendered(text Text, language string, values map[string]string)
 // Find returns the template with a number that a company may use. Faults: request.invalid for the field template_no if no such template exists, also
 // if it belongs to other companies; template.not_active.
 func (s *Service) Find(ctx context.Context, companyID int64, templateNo string) (Template, error) {
-	row, err := s.q.TemplateFind(ctx, dbq.TemplateFindParams{CompanyID: companyID, TemplateNo: templateNo})
+	row, err := s.q.TemplateFind(ctx, templateq.TemplateFindParams{CompanyID: companyID, TemplateNo: templateNo})
 	switch {
 	case err != nil:
 		return Template{}, postgres.Wrap("find template", err, fault.InvalidField("template_no", fault.NotThere, nil))

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"lksms/gen/dbq"
+	"lksms/gen/templateq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -21,13 +21,13 @@ import (
 // Service manages templates and default contents (S0.5, S0.6, S3.10).
 type Service struct {
 	db       *postgres.DB
-	q        *dbq.Queries
+	q        *templateq.Queries
 	settings *setting.Service
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), settings: settings}
+	return &Service{db: db, q: templateq.New(db), settings: settings}
 }
 
 var (
@@ -93,7 +93,7 @@ var givenNo = regexp.MustCompile(`^template-[0-9]+$`)
 
 // Create adds a template. Without a number it gets one that is made from its id. Faults: exists for a taken number, limit.reached, and
 // request.invalid for an unknown company, a reserved number and bad texts.
-func (s *Service) Create(ctx context.Context, no *string, t Settings) (row dbq.Template, err error) {
+func (s *Service) Create(ctx context.Context, no *string, t Settings) (row Row, err error) {
 	if no != nil && givenNo.MatchString(*no) {
 		return row, fault.InvalidField("template_no", fault.Reserved, nil)
 	}
@@ -111,7 +111,7 @@ func (s *Service) Create(ctx context.Context, no *string, t Settings) (row dbq.T
 		if err := s.checkCompanies(ctx, t.Companies); err != nil {
 			return err
 		}
-		row, err = s.q.TemplateCreate(ctx, dbq.TemplateCreateParams{
+		row, err = s.q.TemplateCreate(ctx, templateq.TemplateCreateParams{
 			GivenNo: no, TemplateName: t.Name, TemplateContent: t.Content, Scene: t.Scene, Purpose: t.Purpose, Language: t.Language,
 			Translations: translations, Sign: t.Sign, Status: t.Status, SendType: t.SendType, Companies: t.Companies,
 		})
@@ -195,7 +195,7 @@ func (s *Service) checkCompanies(ctx context.Context, companies []string) error 
 }
 
 // Get returns one template, or the fault template.not_found.
-func (s *Service) Get(ctx context.Context, id int64) (dbq.Template, error) {
+func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	row, err := s.q.TemplateGet(ctx, id)
 	return row, postgres.Wrap("get template", err, errTemplateNotFound)
 }
@@ -210,8 +210,8 @@ type Filter struct {
 }
 
 // List returns templates, newest first.
-func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
-	rows, err := s.q.TemplateList(ctx, dbq.TemplateListParams{
+func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
+	rows, err := s.q.TemplateList(ctx, templateq.TemplateListParams{
 		BeforeID: f.BeforeID, TemplateNo: f.TemplateNo, Scene: f.Scene, Status: f.Status, CompanyNo: f.CompanyNo, OnlyActive: f.OnlyActive,
 		PageLimit: int32(f.Limit),
 	})
@@ -219,8 +219,8 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
 }
 
 // Versions returns up to limit versions of a template with smaller numbers than before, newest first, or the fault template.not_found.
-func (s *Service) Versions(ctx context.Context, id int64, before int64, limit int) ([]dbq.TemplateVersion, error) {
-	rows, err := s.q.TemplateVersionList(ctx, dbq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
+func (s *Service) Versions(ctx context.Context, id int64, before int64, limit int) ([]VersionRow, error) {
+	rows, err := s.q.TemplateVersionList(ctx, templateq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
 	if err == nil && len(rows) == 0 {
 		if _, err := s.Get(ctx, id); err != nil {
 			return nil, err
@@ -231,7 +231,7 @@ func (s *Service) Versions(ctx context.Context, id int64, before int64, limit in
 
 // Update changes a template. version is the version of its texts that the caller read; nil: any. Faults: template.not_found, version.stale,
 // template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for what changes.
-func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row dbq.Template, err error) {
+func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		was, err := s.q.TemplateLock(ctx, id)
 		if err != nil {
@@ -246,7 +246,7 @@ func (s *Service) Update(ctx context.Context, id int64, version *int64, change f
 	return row, err
 }
 
-func (s *Service) update(ctx context.Context, was dbq.Template, change func(*Settings)) (row dbq.Template, err error) {
+func (s *Service) update(ctx context.Context, was Row, change func(*Settings)) (row Row, err error) {
 	from := Settings{
 		Name: was.TemplateName, Content: was.TemplateContent, Scene: was.Scene, Purpose: was.Purpose, Language: was.Language, Sign: was.Sign,
 		Status: was.Status, SendType: was.SendType, Companies: was.Companies,
@@ -268,7 +268,7 @@ func (s *Service) update(ctx context.Context, was dbq.Template, change func(*Set
 	if err != nil {
 		return row, err
 	}
-	row, err = s.q.TemplateUpdate(ctx, dbq.TemplateUpdateParams{
+	row, err = s.q.TemplateUpdate(ctx, templateq.TemplateUpdateParams{
 		ID: was.ID, TemplateName: to.Name, TemplateContent: to.Content, Scene: to.Scene, Purpose: to.Purpose, Language: to.Language,
 		Translations: translations, Sign: to.Sign, Status: to.Status, SendType: to.SendType, Companies: to.Companies,
 		FromStatuses: before(to.Status),
@@ -296,15 +296,15 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 
 // CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
 // notation, the fault is default_content.exists. A number without a country code is one of region.
-func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
+func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (DefaultRow, error) {
 	read, err := phone.Read("phone_number", number, region)
 	if err == nil {
 		err = s.checkDefault(ctx, content, useTemplate)
 	}
 	if err != nil {
-		return dbq.DefaultContent{}, err
+		return DefaultRow{}, err
 	}
-	row, err := s.q.DefaultContentCreate(ctx, dbq.DefaultContentCreateParams{
+	row, err := s.q.DefaultContentCreate(ctx, templateq.DefaultContentCreateParams{
 		CompanyID: companyID, PhoneNumber: read.Written, Recipient: read.E164, Content: content, UseTemplate: useTemplate,
 	})
 	if postgres.Violates(err, "default_contents_company_id_recipient_key") {
@@ -326,29 +326,29 @@ func (s *Service) checkDefault(ctx context.Context, content string, useTemplate 
 }
 
 // GetDefault returns one default content, or the fault default_content.not_found.
-func (s *Service) GetDefault(ctx context.Context, id int64) (dbq.DefaultContent, error) {
+func (s *Service) GetDefault(ctx context.Context, id int64) (DefaultRow, error) {
 	row, err := s.q.DefaultContentGet(ctx, id)
 	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
 }
 
 // ListDefaults returns up to limit default contents with smaller ids than before, newest first. A non-nil companyID
 // or number restricts the list.
-func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
+func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]DefaultRow, error) {
 	recipient, err := phone.NormaliseFilter("phone_number", number, region)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.q.DefaultContentList(ctx, dbq.DefaultContentListParams{
+	rows, err := s.q.DefaultContentList(ctx, templateq.DefaultContentListParams{
 		BeforeID: before, CompanyID: companyID, Recipient: recipient, PageLimit: int32(limit),
 	})
 	return rows, postgres.Wrap("list default contents", err, nil)
 }
 
 // DefaultPatch is a change of a default content; a nil field is left unchanged.
-type DefaultPatch = dbq.DefaultContentUpdateParams
+type DefaultPatch = templateq.DefaultContentUpdateParams
 
 // UpdateDefault changes a default content, or returns the fault default_content.not_found.
-func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (row dbq.DefaultContent, err error) {
+func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (row DefaultRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if row, err = s.q.DefaultContentUpdate(ctx, patch); err != nil {
 			return postgres.Wrap("update default content", err, errDefaultNotFound)
@@ -362,7 +362,7 @@ func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (row db
 }
 
 // ResetDefault allows a default content to be sent once more, or returns the fault default_content.not_found.
-func (s *Service) ResetDefault(ctx context.Context, id int64) (dbq.DefaultContent, error) {
+func (s *Service) ResetDefault(ctx context.Context, id int64) (DefaultRow, error) {
 	row, err := s.q.DefaultContentReset(ctx, id)
 	return row, postgres.Wrap("reset default content", err, errDefaultNotFound)
 }
@@ -377,13 +377,13 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 // marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
 // Faults: default_content.already_sent, request.invalid, and those of FirstActive.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
-	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
+	row, err := s.q.DefaultContentConsume(ctx, templateq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
 // PeekDefault is ConsumeDefault, but consumes nothing.
 func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
-	row, err := s.q.DefaultContentPeek(ctx, dbq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
+	row, err := s.q.DefaultContentPeek(ctx, templateq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
@@ -392,7 +392,7 @@ func (s *Service) renderDefault(
 	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
 ) (Rendered, error) {
 	if postgres.IsNoRows(err) {
-		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
+		exists, err := s.q.DefaultContentExists(ctx, templateq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
 		switch {
 		case err != nil:
 			return Rendered{}, fmt.Errorf("find default content: %w", err)
@@ -413,6 +413,6 @@ func (s *Service) renderDefault(
 
 // ReturnDefault undoes a ConsumeDefault of the same transaction.
 func (s *Service) ReturnDefault(ctx context.Context, companyID int64, recipient string) error {
-	err := s.q.DefaultContentReturn(ctx, dbq.DefaultContentReturnParams{CompanyID: companyID, Recipient: recipient})
+	err := s.q.DefaultContentReturn(ctx, templateq.DefaultContentReturnParams{CompanyID: companyID, Recipient: recipient})
 	return postgres.Wrap("return default content", err, nil)
 }

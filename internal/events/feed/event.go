@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/postgres"
 )
 
 // Event is a row of the feed.
-type Event = dbq.FeedReadRow
+type Event = feedq.FeedReadRow
 
 // Rendered is an event as it is published.
 type Rendered struct {
@@ -72,7 +72,7 @@ var statuses = map[string]int16{
 var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
 // messageOf returns the data of an event about a task. Who settled it is the same as in the view tasks.
-func messageOf(e Event, t dbq.FeedTasksRow) message {
+func messageOf(e Event, t feedq.FeedTasksRow) message {
 	m := message{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
 		MessageType: messageTypes[t.MessageType], BatchID: t.BatchID, NotificationID: t.NotificationID, Segments: t.Segments, Test: &t.IsTest,
@@ -95,13 +95,13 @@ func messageOf(e Event, t dbq.FeedTasksRow) message {
 
 // Tell returns events as they are published, in their order.
 func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) {
-	var p dbq.FeedTasksParams
+	var p feedq.FeedTasksParams
 	for _, e := range events {
 		if e.TaskID != "" {
 			p.TaskIds, p.LogIds = append(p.TaskIds, e.TaskID), append(p.LogIds, e.LogID)
 		}
 	}
-	tasks := map[int64]dbq.FeedTasksRow{}
+	tasks := map[int64]feedq.FeedTasksRow{}
 	if len(p.TaskIds) > 0 {
 		rows, err := s.inParts.FeedTasks(ctx, p)
 		if err != nil {
@@ -131,7 +131,7 @@ func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) 
 
 // Read returns up to limit events behind an id, oldest first, of those that a viewer sees.
 func (s *Service) Read(ctx context.Context, viewer task.Viewer, after int64, limit int) ([]Event, error) {
-	rows, err := s.inParts.FeedRead(ctx, dbq.FeedReadParams{
+	rows, err := s.inParts.FeedRead(ctx, feedq.FeedReadParams{
 		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),
 	})
 	return rows, postgres.Wrap("read feed", err, nil)

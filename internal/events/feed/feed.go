@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -47,14 +47,14 @@ func IsOfService(ofType string) bool {
 type Service struct {
 	db       *postgres.DB
 	settings *setting.Service
-	q        *dbq.Queries
-	inParts  *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	q        *feedq.Queries
+	inParts  *feedq.Queries // each run is planned for its parameters, see DB.InPartitions
 	watcher  *watcher
 }
 
 // New returns a Service on db. Close ends it.
 func New(db *postgres.DB, settings *setting.Service) *Service {
-	s := &Service{db: db, settings: settings, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+	s := &Service{db: db, settings: settings, q: feedq.New(db), inParts: feedq.New(db.InPartitions())}
 	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
 	return s
 }
@@ -105,7 +105,7 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 	if err := s.q.FeedLock(ctx); err != nil {
 		return 0, nil, fmt.Errorf("lock feed: %w", err)
 	}
-	staged, err := s.q.FeedTake(ctx, dbq.FeedTakeParams{LockedDays: without, Portion: portion})
+	staged, err := s.q.FeedTake(ctx, feedq.FeedTakeParams{LockedDays: without, Portion: portion})
 	if err != nil || len(staged) == 0 {
 		return 0, nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 	if err != nil {
 		return 0, locked, err
 	}
-	var p dbq.FeedAppendParams
+	var p feedq.FeedAppendParams
 	c := causes{latest: map[int64]time.Time{}}
 	for _, e := range staged {
 		if e.Type == NotificationFinished {
@@ -139,8 +139,8 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 
 // submitters returns who submitted the tasks of events. With errLocked, it returns the days whose partitions are locked: an old one is moved to a
 // tablespace, which takes minutes.
-func (s *Service) submitters(ctx context.Context, staged []dbq.FeedTakeRow) (tasks map[string]dbq.FeedSubmittersRow, locked []string, err error) {
-	tasks = map[string]dbq.FeedSubmittersRow{}
+func (s *Service) submitters(ctx context.Context, staged []feedq.FeedTakeRow) (tasks map[string]feedq.FeedSubmittersRow, locked []string, err error) {
+	tasks = map[string]feedq.FeedSubmittersRow{}
 	read := func(ids []string) error {
 		return s.db.Briefly(ctx, func(ctx context.Context) error {
 			rows, err := s.inParts.FeedSubmitters(ctx, ids)
@@ -178,7 +178,7 @@ func (s *Service) submitters(ctx context.Context, staged []dbq.FeedTakeRow) (tas
 	return tasks, nil, nil
 }
 
-func appendEvent(p *dbq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {
+func appendEvent(p *feedq.FeedAppendParams, company int64, by, ofType, task string, log int64, at time.Time, data []byte) {
 	p.CompanyIds, p.Submitters, p.Types = append(p.CompanyIds, company), append(p.Submitters, by), append(p.Types, ofType)
 	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
 }
@@ -202,7 +202,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	}
 	n, err := postgres.InBatches(deleteBatch, func() (n int64, err error) {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			old, err := s.q.FeedOld(ctx, dbq.FeedOldParams{BatchSize: deleteBatch, Keep: kept})
+			old, err := s.q.FeedOld(ctx, feedq.FeedOldParams{BatchSize: deleteBatch, Keep: kept})
 			if n = 0; err != nil || len(old) == 0 {
 				return err
 			}
@@ -210,7 +210,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 			if err != nil {
 				return err
 			}
-			gone, err := s.q.FeedDeleteExpired(ctx, dbq.FeedDeleteExpiredParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
+			gone, err := s.q.FeedDeleteExpired(ctx, feedq.FeedDeleteExpiredParams{Ids: old, WebhookIds: append([]int64{}, behind...)})
 			if n = gone.Events; err != nil || n == 0 {
 				return err
 			}
@@ -236,7 +236,7 @@ func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (si
 	if err != nil {
 		return 0, 0, postgres.Wrap("read ends of the feed", err, nil)
 	}
-	since, err = s.q.FeedListen(ctx, dbq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: kept})
+	since, err = s.q.FeedListen(ctx, feedq.FeedListenParams{CompanyID: company, SinceID: ends.LastID, IsPushed: isPushed, Listens: kept})
 	return since, ends.LastID, postgres.Wrap("listen", err, nil)
 }
 

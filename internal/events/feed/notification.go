@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/postgres"
 )
@@ -25,7 +25,7 @@ func (c *causes) add(notification int64, at time.Time) {
 }
 
 // note reads what the trigger of notifications staged.
-func (c *causes) note(e dbq.FeedTakeRow) error {
+func (c *causes) note(e feedq.FeedTakeRow) error {
 	var of struct {
 		ID int64 `json:"notification_id"`
 	}
@@ -39,11 +39,11 @@ func (c *causes) note(e dbq.FeedTakeRow) error {
 
 // tellNotifications adds the events of notifications that are over, behind those of their tasks. All that staged a cause has committed, and of several
 // causes the last one that is moved publishes it, so that each end is published once.
-func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams, c causes) error {
+func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil
 	}
-	over := dbq.FeedNotificationsParams{RecordedIds: append([]int64{}, c.noted...)}
+	over := feedq.FeedNotificationsParams{RecordedIds: append([]int64{}, c.noted...)}
 	for id := range c.latest {
 		over.Ids = append(over.Ids, id)
 	}
@@ -54,8 +54,8 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 	if len(rows) == 0 {
 		return nil
 	}
-	tell, oldest := dbq.FeedNotificationsRenderParams{}, rows[0].CreatedAt
-	var again dbq.FeedNotificationsAgainParams
+	tell, oldest := feedq.FeedNotificationsRenderParams{}, rows[0].CreatedAt
+	var again feedq.FeedNotificationsAgainParams
 	for _, row := range rows {
 		tell.Ids = append(tell.Ids, row.ID)
 		again.Ids, again.Ats = append(again.Ids, row.ID), append(again.Ats, c.latest[row.ID])
@@ -64,7 +64,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *dbq.FeedAppendParams
 		}
 	}
 	tell.FromID = taskid.First(oldest)
-	var told []dbq.FeedNotificationsRenderRow
+	var told []feedq.FeedNotificationsRenderRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
 		told, err = s.inParts.FeedNotificationsRender(ctx, tell)
 		return err

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -68,15 +68,15 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 	if err != nil {
 		return 0, err
 	}
-	listeners, err := s.q.FeedListeners(ctx, dbq.FeedListenersParams{CompanyID: company, AtLeast: kept - listenAgain})
+	listeners, err := s.q.FeedListeners(ctx, feedq.FeedListenersParams{CompanyID: company, AtLeast: kept - listenAgain})
 	if err != nil {
 		return 0, postgres.Wrap("find listeners", err, nil)
 	}
-	if !slices.ContainsFunc(listeners, func(l dbq.FeedListenersRow) bool { return l.IsFresh }) {
+	if !slices.ContainsFunc(listeners, func(l feedq.FeedListenersRow) bool { return l.IsFresh }) {
 		if since, _, err = s.Listen(ctx, company, false); err != nil {
 			return 0, err
 		}
-		listeners = append(listeners, dbq.FeedListenersRow{SinceID: since})
+		listeners = append(listeners, feedq.FeedListenersRow{SinceID: since})
 	}
 	since = listeners[0].SinceID
 	for _, l := range listeners {

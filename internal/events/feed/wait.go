@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/feedq"
 	"lksms/internal/dispatch/queue/task"
 )
 
@@ -23,7 +23,7 @@ type waiter struct {
 
 // watcher looks for new events while somebody waits, and wakes those to whom they belong.
 type watcher struct {
-	look    func(ctx context.Context, after int64) (of []dbq.FeedNewsRow, all bool, last int64, err error)
+	look    func(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error)
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -106,11 +106,11 @@ func (w *watcher) run(ctx context.Context) {
 }
 
 // wake wakes those who see events of these companies and submitters.
-func (w *watcher) wake(of []dbq.FeedNewsRow, all bool) {
+func (w *watcher) wake(of []feedq.FeedNewsRow, all bool) {
 	if !all && len(of) == 0 {
 		return
 	}
-	companies, submitters := map[int64]bool{}, map[dbq.FeedNewsRow]bool{}
+	companies, submitters := map[int64]bool{}, map[feedq.FeedNewsRow]bool{}
 	for _, o := range of {
 		companies[o.CompanyID], submitters[o] = true, true
 	}
@@ -121,7 +121,7 @@ func (w *watcher) wake(of []dbq.FeedNewsRow, all bool) {
 		case v.Owner == nil:
 			return companies[*v.CompanyID]
 		default:
-			return submitters[dbq.FeedNewsRow{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner}]
+			return submitters[feedq.FeedNewsRow{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner}]
 		}
 	}
 	for mine := range w.waiters {
@@ -147,7 +147,7 @@ func (w *watcher) close() {
 }
 
 // news returns of whom there are events behind an id, or that there are too many to say, and the last id.
-func (s *Service) news(ctx context.Context, after int64) (of []dbq.FeedNewsRow, all bool, last int64, err error) {
+func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {
 		return nil, false, ends.LastID, err
@@ -155,7 +155,7 @@ func (s *Service) news(ctx context.Context, after int64) (of []dbq.FeedNewsRow, 
 	if ends.LastID-after > maxNews {
 		return nil, true, ends.LastID, nil
 	}
-	of, err = s.q.FeedNews(ctx, dbq.FeedNewsParams{AfterID: after, LastID: ends.LastID})
+	of, err = s.q.FeedNews(ctx, feedq.FeedNewsParams{AfterID: after, LastID: ends.LastID})
 	return of, false, ends.LastID, err
 }
 

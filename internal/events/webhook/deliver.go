@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/webhookq"
 	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/events/feed"
 	"lksms/internal/platform/fault"
@@ -66,7 +66,7 @@ type end struct {
 // Deliver posts events to webhooks until nothing is due, and returns how many were taken. Each webhook has a goroutine of its own while it runs, so that
 // one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
-	running := map[int64]dbq.WebhooksDueRow{}
+	running := map[int64]webhookq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
 	ended := make(chan end, maxRuns+maxFailingRuns)
 	note := func(e end) {
@@ -96,13 +96,13 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 				resting = append(resting, id)
 			}
 		}
-		due, err := s.q.WebhooksDue(ctx, dbq.WebhooksDueParams{
+		due, err := s.q.WebhooksDue(ctx, webhookq.WebhooksDueParams{
 			Running: append([]int64{}, resting...), MaxWaiting: maxWaiting,
 		})
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
-		slices.SortStableFunc(due, func(a, b dbq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
+		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
 		for _, w := range due {
 			if hasSlot(w, running) {
 				running[w.ID], ran[w.ID] = w, time.Now()
@@ -132,7 +132,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 
 // hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves slots free, so that one with many slow
 // receivers leaves some to the others, and one that is alone has half of them.
-func hasSlot(w dbq.WebhooksDueRow, running map[int64]dbq.WebhooksDueRow) bool {
+func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0
 	if w.IsFailing {
 		free = maxFailingRuns
@@ -181,7 +181,7 @@ type item struct {
 
 // turn is what is posted to a webhook and settled in one transaction.
 type turn struct {
-	dbq.WebhookReadRow
+	webhookq.WebhookReadRow
 	until   time.Time
 	items   []*item
 	next    int64 // the last event that was read, and is settled if all of them were posted
@@ -195,7 +195,7 @@ type turn struct {
 
 // turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
 func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, error) {
-	row, err := s.q.WebhookRead(ctx, dbq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
+	row, err := s.q.WebhookRead(ctx, webhookq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
 	if postgres.IsNoRows(err) {
 		return nil, nil
 	}
@@ -218,7 +218,7 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	if t.FailedRuns > 0 {
 		most = maxProbe
 	}
-	due, err := s.q.WebhookRetriesDue(ctx, dbq.WebhookRetriesDueParams{WebhookID: t.ID, PageLimit: int32(most)})
+	due, err := s.q.WebhookRetriesDue(ctx, webhookq.WebhookRetriesDueParams{WebhookID: t.ID, PageLimit: int32(most)})
 	if err != nil {
 		return postgres.Wrap("read due events", err, nil)
 	}
@@ -253,7 +253,7 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	waiting, err := s.q.WebhookTasksWaiting(ctx, dbq.WebhookTasksWaitingParams{WebhookID: t.ID, TaskIds: tasks})
+	waiting, err := s.q.WebhookTasksWaiting(ctx, webhookq.WebhookTasksWaitingParams{WebhookID: t.ID, TaskIds: tasks})
 	if err != nil {
 		return postgres.Wrap("find waiting tasks", err, nil)
 	}
@@ -350,7 +350,7 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 type outcome struct {
 	posted    []*item // with an answer
 	done      []int64 // retries that were taken
-	retries   dbq.WebhookRetriesPutParams
+	retries   webhookq.WebhookRetriesPutParams
 	reached   int64 // the webhook goes on behind this event: earlier ones that were not posted become retries, later ones are read again
 	hasFailed bool
 	pause     time.Duration // before the next turn
@@ -358,7 +358,7 @@ type outcome struct {
 
 // outcome sorts the events of a turn into those that were taken, those that are tried again, and those that are read again.
 func (t *turn) outcome() outcome {
-	o := outcome{reached: t.AfterID, retries: dbq.WebhookRetriesPutParams{WebhookID: t.ID}}
+	o := outcome{reached: t.AfterID, retries: webhookq.WebhookRetriesPutParams{WebhookID: t.ID}}
 	for _, one := range t.items { // the last one that was posted, or that waits for another one of its task
 		if !one.isRetry && (one.answer != nil || one.isLate) {
 			o.reached = max(o.reached, one.ID)
@@ -406,7 +406,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	o := t.outcome()
 	t.hasMore = t.hasMore && o.pause == 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		now, err := s.q.WebhookSettle(ctx, dbq.WebhookSettleParams{
+		now, err := s.q.WebhookSettle(ctx, webhookq.WebhookSettleParams{
 			ID: t.ID, Version: t.Version, AfterID: t.AfterID, NextID: max(t.next, o.reached), Taken: len(t.taken) > 0, Failed: o.hasFailed, Pause: o.pause,
 			MaxFailing: maxFailing,
 		})
@@ -420,14 +420,14 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 		if err := s.storeRetries(ctx, t, &o); err != nil {
 			return err
 		}
-		if err := s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: t.ID, Most: maxDeliveries}); err != nil {
+		if err := s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: t.ID, Most: maxDeliveries}); err != nil {
 			return err
 		}
 		switch {
 		case t.isGone:
-			return s.q.WebhookOff(ctx, dbq.WebhookOffParams{ID: t.ID, Reason: gone})
+			return s.q.WebhookOff(ctx, webhookq.WebhookOffParams{ID: t.ID, Reason: gone})
 		case now.IsOver:
-			return s.q.WebhookOff(ctx, dbq.WebhookOffParams{ID: t.ID, Reason: failing})
+			return s.q.WebhookOff(ctx, webhookq.WebhookOffParams{ID: t.ID, Reason: failing})
 		}
 		return nil
 	})
@@ -437,7 +437,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 // storeRetries stores what was posted, and which events are tried again. A webhook that takes events again gets all its retries at once.
 func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	if len(o.done) > 0 {
-		if err := s.q.WebhookRetriesDone(ctx, dbq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
+		if err := s.q.WebhookRetriesDone(ctx, webhookq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
 			return err
 		}
 	}
@@ -470,8 +470,8 @@ const behind = -1
 const wellAfter = 2
 
 // keepDeliveries keeps the last posts, and all that failed, which retries then name.
-func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *dbq.WebhookRetriesPutParams) error {
-	p := dbq.WebhookDeliveriesAddParams{WebhookID: id}
+func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *webhookq.WebhookRetriesPutParams) error {
+	p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
 	for i, one := range posted {
 		if one.answer.Error != "" || i >= len(posted)-maxDeliveries {
@@ -497,7 +497,7 @@ func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, 
 	return nil
 }
 
-func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int64, a Answer) {
+func addDelivery(p *webhookq.WebhookDeliveriesAddParams, id int64, ofType, task string, attempt int64, a Answer) {
 	p.FeedIds, p.Types, p.TaskIds, p.Ats = append(p.FeedIds, id), append(p.Types, ofType), append(p.TaskIds, task), append(p.Ats, a.At)
 	p.Attempts, p.StatusCodes = append(p.Attempts, attempt), append(p.StatusCodes, int64(a.Status))
 	p.Durations = append(p.Durations, a.Duration.Milliseconds())
@@ -506,7 +506,7 @@ func addDelivery(p *dbq.WebhookDeliveriesAddParams, id int64, ofType, task strin
 
 // Delivery is a post as it is shown.
 type Delivery struct {
-	dbq.WebhookDeliveryListRow
+	webhookq.WebhookDeliveryListRow
 	Body json.RawMessage // what was posted, made again; nil: the event was deleted
 }
 
@@ -517,7 +517,7 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 		return nil, err
 	}
 	form := formOf(w.Form, w.ExternalID)
-	rows, err := s.q.WebhookDeliveryList(ctx, dbq.WebhookDeliveryListParams{WebhookID: id, BeforeID: before, PageLimit: int32(limit)})
+	rows, err := s.q.WebhookDeliveryList(ctx, webhookq.WebhookDeliveryListParams{WebhookID: id, BeforeID: before, PageLimit: int32(limit)})
 	if err != nil {
 		return nil, postgres.Wrap("list posts", err, nil)
 	}
@@ -577,12 +577,12 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {
 			return postgres.Wrap("lock webhook", err, errNone) // deleted meanwhile
 		}
-		p := dbq.WebhookDeliveriesAddParams{WebhookID: id}
+		p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 		addDelivery(&p, eventID, test, "", 1, a)
 		if _, err := s.q.WebhookDeliveriesAdd(ctx, p); err != nil {
 			return postgres.Wrap("keep post", err, nil)
 		}
-		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, dbq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
+		return postgres.Wrap("delete posts", s.q.WebhookDeliveriesDeleteOldest(ctx, webhookq.WebhookDeliveriesDeleteOldestParams{WebhookID: id, Most: maxDeliveries}), nil)
 	})
 	return a, err
 }
@@ -609,10 +609,10 @@ type Replayed struct {
 // Replay posts events to a webhook again, with the same ids, also while it is paused. Those that it has still to post are left out. Faults: webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
-	var span dbq.FeedSpanRow
+	var span webhookq.FeedSpanRow
 	switch {
 	case r.From != nil:
-		if span, err = s.q.FeedSpan(ctx, dbq.FeedSpanParams{FromAt: from, ToAt: to}); err != nil {
+		if span, err = s.q.FeedSpan(ctx, webhookq.FeedSpanParams{FromAt: from, ToAt: to}); err != nil {
 			return out, postgres.Wrap("find events of a time", err, nil)
 		}
 	case len(ids) > 0:
@@ -636,7 +636,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if room <= 0 {
 			return errFull
 		}
-		row, err := s.q.WebhookReplay(ctx, dbq.WebhookReplayParams{
+		row, err := s.q.WebhookReplay(ctx, webhookq.WebhookReplayParams{
 			WebhookID: id, AllCompanies: w.CompanyID == nil, CompanyID: optional.Value(w.CompanyID), OfUser: w.Username != nil,
 			SubmittedBy: optional.Value(w.Username), Types: w.Events, FromID: span.FirstID, UntilID: min(now.AfterID, span.LastID), Ids: ids,
 			ByTime: r.From != nil, FromAt: from, ToAt: to, Most: int32(room),

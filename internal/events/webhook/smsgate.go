@@ -12,7 +12,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"lksms/gen/dbq"
+	"lksms/gen/webhookq"
 	"lksms/internal/events/feed"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -100,7 +100,7 @@ type Registration struct {
 }
 
 // SmsgateEvent returns the event of a webhook in the form of SMSGate.
-func SmsgateEvent(row dbq.WebhookListRow) string { return smsgateEventOf(row.Events[0]).name }
+func SmsgateEvent(row Row) string { return smsgateEventOf(row.Events[0]).name }
 
 const maxExternalID = 36
 
@@ -133,7 +133,7 @@ const maxURL = 2000
 // Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same
 // key, as those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached,
 // auth.forbidden for the configured admin, who is in no table and can own nothing.
-func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row dbq.WebhookListRow, key string, err error) {
+func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row Row, key string, err error) {
 	types, err := r.check()
 	if err != nil {
 		return row, "", err
@@ -174,7 +174,7 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 				return postgres.Wrap("replace webhook", err, nil)
 			}
 		}
-		id, err := s.q.WebhookCreate(ctx, dbq.WebhookCreateParams{
+		id, err := s.q.WebhookCreate(ctx, webhookq.WebhookCreateParams{
 			CompanyID: &company, Username: &username, Url: r.URL, Events: types, CreatedBy: username, AfterID: last, Form: Smsgate, ExternalID: r.ID,
 		})
 		if err != nil {
@@ -196,15 +196,15 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 }
 
 // holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first, and keeps others from changing which there are.
-func (s *Service) holdSmsgate(ctx context.Context, username string, company int64) ([]dbq.WebhookListRow, error) {
-	if _, err := s.q.WebhookUserHold(ctx, dbq.WebhookUserHoldParams{Username: username, CompanyID: company}); err != nil {
+func (s *Service) holdSmsgate(ctx context.Context, username string, company int64) ([]Row, error) {
+	if _, err := s.q.WebhookUserHold(ctx, webhookq.WebhookUserHoldParams{Username: username, CompanyID: company}); err != nil {
 		return nil, postgres.Wrap("lock user", err, fault.New(fault.Forbidden, fault.AuthForbidden))
 	}
 	return s.ListSmsgate(ctx, username)
 }
 
 // smsgateKey returns the key of a user's webhooks, or a new one if the user has no webhooks, or none whose key can be opened.
-func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key string, isNew bool, err error) {
+func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew bool, err error) {
 	for _, w := range all {
 		keys, err := s.secretsOf(ctx, w.ID)
 		if err != nil {
@@ -221,14 +221,14 @@ func (s *Service) smsgateKey(ctx context.Context, all []dbq.WebhookListRow) (key
 const maxList = 20
 
 // ListSmsgate returns the webhooks of a user in the form of SMSGate, newest first.
-func (s *Service) ListSmsgate(ctx context.Context, username string) ([]dbq.WebhookListRow, error) {
-	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), PageLimit: maxList})
+func (s *Service) ListSmsgate(ctx context.Context, username string) ([]Row, error) {
+	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), PageLimit: maxList})
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
 // Unregister deletes a webhook of a user in the form of SMSGate by its id there. Fault: webhook.not_found.
 func (s *Service) Unregister(ctx context.Context, username, externalID string) error {
-	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{
+	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{
 		BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), ExternalID: &externalID, PageLimit: 1,
 	})
 	row, err := postgres.One(rows, err, "get webhook", errNone)

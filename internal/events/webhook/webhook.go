@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/webhookq"
 	"lksms/internal/events/feed"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
@@ -36,7 +36,7 @@ const (
 // Service keeps webhooks and posts events to them.
 type Service struct {
 	db      *postgres.DB
-	q       *dbq.Queries
+	q       *webhookq.Queries
 	box     *secret.Box
 	feed    *feed.Service
 	log     *slog.Logger
@@ -54,7 +54,7 @@ type Options struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Service {
-	return &Service{db: db, q: dbq.New(db), box: box, feed: events, log: o.Log, trusted: newPoster(o.Outbound), public: newPoster(o.OfUsers), ofUsers: o.OfUsers}
+	return &Service{db: db, q: webhookq.New(db), box: box, feed: events, log: o.Log, trusted: newPoster(o.Outbound), public: newPoster(o.OfUsers), ofUsers: o.OfUsers}
 }
 
 // Sweeps are what the service does again and again.
@@ -95,7 +95,7 @@ func (c Settings) check() error {
 
 // checkReach returns request.invalid for a host that is an address, and no name, that posts to this webhook may not reach. What a name leads to is
 // checked at each connection.
-func (s *Service) checkReach(row dbq.WebhookListRow) error {
+func (s *Service) checkReach(row Row) error {
 	u, err := url.Parse(row.Url)
 	if err != nil {
 		return fmt.Errorf("read address of webhook: %w", err) // Settings.check has read it
@@ -126,7 +126,7 @@ func checkHeard(events []string, company *int64) error {
 }
 
 // Create adds a webhook that gets the events from now on, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
-func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row dbq.WebhookListRow, key string, err error) {
+func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row Row, key string, err error) {
 	if err := c.check(); err != nil {
 		return row, "", err
 	}
@@ -138,7 +138,7 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 		if err != nil {
 			return err
 		}
-		id, err := s.q.WebhookCreate(ctx, dbq.WebhookCreateParams{
+		id, err := s.q.WebhookCreate(ctx, webhookq.WebhookCreateParams{
 			CompanyID: owner.CompanyID, Username: owner.Username, Url: c.URL, Events: c.Events, Description: c.Description, CreatedBy: by, AfterID: last,
 			Form: Standard,
 		})
@@ -156,7 +156,7 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
 // complete gives a webhook that was just made its first secret, and returns it, unless posts may not reach its address.
-func (s *Service) complete(ctx context.Context, id int64, key string) (row dbq.WebhookListRow, err error) {
+func (s *Service) complete(ctx context.Context, id int64, key string) (row Row, err error) {
 	if err := s.addSecret(ctx, id, key); err != nil {
 		return row, err
 	}
@@ -179,29 +179,29 @@ func (s *Service) addSecret(ctx context.Context, webhook int64, key string) erro
 	if err != nil {
 		return fmt.Errorf("seal secret: %w", err)
 	}
-	_, err = s.q.WebhookSecretSeal(ctx, dbq.WebhookSecretSealParams{ID: id, Sealed: sealed})
+	_, err = s.q.WebhookSecretSeal(ctx, webhookq.WebhookSecretSealParams{ID: id, Sealed: sealed})
 	return postgres.Wrap("store secret", err, nil)
 }
 
 // Get returns a webhook, or the fault webhook.not_found. A user that is given sees its own alone.
-func (s *Service) Get(ctx context.Context, user *string, id int64) (dbq.WebhookListRow, error) {
-	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, user *string, id int64) (Row, error) {
+	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
 	return postgres.One(rows, err, "get webhook", errNone)
 }
 
 // List returns up to limit webhooks with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, user *string, before int64, limit int) ([]dbq.WebhookListRow, error) {
-	rows, err := s.q.WebhookList(ctx, dbq.WebhookListParams{BeforeID: before, Username: user, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, user *string, before int64, limit int) ([]Row, error) {
+	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: before, Username: user, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
 // Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some.
 // Switched on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must
 // have. Faults: webhook.not_found, version.stale, request.invalid.
-func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row dbq.WebhookListRow, err error) {
+func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		read := func() (dbq.WebhookListRow, error) { return s.Get(ctx, user, id) }
-		row, err = postgres.Patch(version, read, func(r dbq.WebhookListRow) int64 { return r.Version }, func(was dbq.WebhookListRow) (int64, error) {
+		read := func() (Row, error) { return s.Get(ctx, user, id) }
+		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
 			change(&c)
 			// Only those that are set: webhooks that were stored before this check stay editable.
@@ -228,7 +228,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 					return 0, err
 				}
 			}
-			n, err := s.q.WebhookUpdate(ctx, dbq.WebhookUpdateParams{
+			n, err := s.q.WebhookUpdate(ctx, webhookq.WebhookUpdateParams{
 				ID: id, Version: was.Version, Url: c.URL, Events: c.Events, Description: c.Description, Status: c.Status,
 			})
 			if err == nil && n > 0 {
@@ -254,7 +254,7 @@ func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 const maxSecrets = 4
 
 // Rotate gives a webhook a new secret and returns it. The one before still signs for overlap. Fault: webhook.not_found.
-func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row dbq.WebhookListRow, key string, err error) {
+func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row Row, key string, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.Get(ctx, user, id); err != nil {
 			return err
@@ -274,7 +274,7 @@ func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overl
 	if _, err := s.q.WebhookHold(ctx, id); err != nil {
 		return postgres.Wrap("lock webhook", err, errNone)
 	}
-	if err := s.q.WebhookSecretsExpire(ctx, dbq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: maxSecrets}); err != nil {
+	if err := s.q.WebhookSecretsExpire(ctx, webhookq.WebhookSecretsExpireParams{WebhookID: id, Overlap: overlap, Most: maxSecrets}); err != nil {
 		return postgres.Wrap("replace secret", err, nil)
 	}
 	if err := s.addSecret(ctx, id, key); err != nil {
@@ -331,7 +331,7 @@ func (s *Service) StopUnused(ctx context.Context) (int, error) {
 
 // RotateSecrets seals the secrets of all webhooks with the first key of box, and returns how many it changed.
 func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
-	q := dbq.New(db)
+	q := webhookq.New(db)
 	rows, err := q.WebhookSecretList(ctx)
 	if err != nil {
 		return 0, postgres.Wrap("read secrets of webhooks", err, nil)
@@ -349,7 +349,7 @@ func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, 
 		if err != nil {
 			return changed, fmt.Errorf("secret %d of a webhook: %w", row.ID, err)
 		}
-		n, err := q.WebhookSecretSeal(ctx, dbq.WebhookSecretSealParams{ID: row.ID, Before: row.Sealed, Sealed: sealed})
+		n, err := q.WebhookSecretSeal(ctx, webhookq.WebhookSecretSealParams{ID: row.ID, Before: row.Sealed, Sealed: sealed})
 		if err != nil {
 			return changed, postgres.Wrap("store sealed secret", err, nil)
 		}

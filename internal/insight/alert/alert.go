@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
+	"lksms/gen/alertq"
+	"lksms/internal/dispatch/queue/backlog"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/secret"
 	"lksms/internal/platform/servers"
@@ -26,7 +26,8 @@ type Options struct {
 // Service watches the service. Every method is at most one transaction, except the sweeps.
 type Service struct {
 	db       *postgres.DB
-	q        *dbq.Queries
+	q        *alertq.Queries
+	backlog  backlog.Reader
 	settings *setting.Service
 	box      *secret.Box
 	options  Options
@@ -34,7 +35,7 @@ type Service struct {
 
 // New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
 func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Options, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings, box: box, options: options}
+	s := &Service{db: db, q: alertq.New(db), backlog: backlog.NewReader(db), settings: settings, box: box, options: options}
 	reg.MustRegister(waitCollector{s})
 	return s
 }
@@ -50,8 +51,8 @@ func (s *Service) Sweeps() []sweep.Job {
 
 // Events lists up to limit operator events with smaller ids than before, newest first. A nil event or subject matches
 // all.
-func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]dbq.Event, error) {
-	rows, err := s.q.EventList(ctx, dbq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
+func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]EventRow, error) {
+	rows, err := s.q.EventList(ctx, alertq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list events", err, nil)
 }
 
@@ -61,26 +62,17 @@ const deleteBatch = 1000
 // DeleteExpired deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	alerts, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.AlertsDeleteExpired(ctx, dbq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.AlertsDeleteExpired(ctx, alertq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete alerts", err, nil)
 	})
 	if err != nil {
 		return alerts, err
 	}
 	events, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.EventsDeleteExpired(ctx, dbq.EventsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.EventsDeleteExpired(ctx, alertq.EventsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete events", err, nil)
 	})
 	return alerts + events, err
-}
-
-// longestWait returns for how many seconds the longest due task has waited.
-func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		seconds, err = q.LongestWait(ctx)
-		return err
-	})
-	return seconds, err
 }
 
 var waitDesc = prometheus.NewDesc("lksms_queue_oldest_pending_seconds", "How long the task that has been due for longest has waited.", nil, nil)
@@ -93,7 +85,7 @@ func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
 func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if seconds, err := c.alerts.longestWait(ctx); err == nil { // on error the gauge is left out of this scrape; the pool's gauges show why
+	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // on error the gauge is left out of this scrape; the pool's gauges show why
 		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
 	}
 }

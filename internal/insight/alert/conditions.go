@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
+	"lksms/gen/alertq"
 	"lksms/internal/audience/notification"
+	"lksms/internal/dispatch/queue/backlog"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/sender"
@@ -20,10 +20,10 @@ import (
 )
 
 // finder says what a rule finds. The functions of this file look once for all rules of a kind, and return one.
-type finder = func(dbq.AlertRuleListRow) []finding
+type finder = func(RuleRow) []finding
 
 // matches reports whether a rule is about a company, channel and sender.
-func matches(r dbq.AlertRuleListRow, company, channel, senderNo string) bool {
+func matches(r RuleRow, company, channel, senderNo string) bool {
 	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
 }
 
@@ -31,8 +31,8 @@ func matches(r dbq.AlertRuleListRow, company, channel, senderNo string) bool {
 const maxLateTasks = 10_000
 
 // waits finds channels in which a task waits for longer than the threshold.
-func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
-	thresholdOf := func(r dbq.AlertRuleListRow) (float64, bool) {
+func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Values) (finder, error) {
+	thresholdOf := func(r RuleRow) (float64, bool) {
 		if r.Threshold != nil {
 			return *r.Threshold, true
 		}
@@ -44,17 +44,17 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 			least = min(least, seconds)
 		}
 	}
-	longest, err := s.longestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
+	longest, err := s.backlog.LongestWait(ctx) // cheap, and almost always below every threshold
 	if err != nil {
-		return nil, postgres.Wrap("read longest wait", err, nil)
+		return nil, err
 	}
-	var late []dispatchq.TasksLateRow
+	var late []backlog.Late
 	if longest > least {
 		if late, err = s.late(ctx, least); err != nil {
 			return nil, err
 		}
 	}
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		threshold, isOn := thresholdOf(r)
 		longest := map[string]float64{} // by channel
 		for _, row := range late {
@@ -73,16 +73,12 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 }
 
 // late returns the longest waits of more than after seconds.
-func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.TasksLateRow, err error) {
+func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late, err error) {
 	ignored, err := s.tellingOfWaits(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: maxLateTasks, Ignored: ignored})
-		return err
-	})
-	return rows, postgres.Wrap("read waits", err, nil)
+	return s.backlog.Late(ctx, after, maxLateTasks, ignored)
 }
 
 // BizType is the business type of notifications that tell alerts.
@@ -94,7 +90,7 @@ var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 // tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
 // on which nobody sends, each alert would be the reason for the next one.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
-	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
+	ids, err := s.q.AlertRenderings(ctx, alertq.AlertRenderingsParams{
 		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
 	})
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
@@ -104,7 +100,7 @@ func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 const maxLater = 20_000
 
 // depths finds a queue in which too many tasks wait.
-func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.TasksPending(ctx)
 	if err != nil {
 		return nil, postgres.Wrap("read numbers of tasks", err, nil)
@@ -121,12 +117,12 @@ func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ se
 		}
 	}
 	due := all
-	if slices.ContainsFunc(rules, func(r dbq.AlertRuleListRow) bool { return r.CompanyNo == nil && all > *r.Threshold }) {
-		if due, err = s.due(ctx, all, most); err != nil {
+	if slices.ContainsFunc(rules, func(r RuleRow) bool { return r.CompanyNo == nil && all > *r.Threshold }) {
+		if due, err = s.backlog.Due(ctx, all, maxLater, int64(most)+1); err != nil {
 			return nil, err
 		}
 	}
-	return func(r dbq.AlertRuleListRow) []finding {
+	return func(r RuleRow) []finding {
 		if r.CompanyNo != nil {
 			return whether(pending[*r.CompanyNo] > *r.Threshold, finding{
 				subject: *r.CompanyNo, company: *r.CompanyNo, value: pending[*r.CompanyNo], threshold: r.Threshold,
@@ -134,23 +130,6 @@ func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ se
 		}
 		return whether(due > *r.Threshold, finding{subject: "queue", value: due, threshold: r.Threshold})
 	}, nil
-}
-
-// due returns how many of pending tasks are due, exactly up to most. Either few tasks are due later, and are counted, or those that are due are.
-func (s *Service) due(ctx context.Context, pending, most float64) (due float64, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
-		later, err := q.TasksLater(ctx, maxLater)
-		if err != nil {
-			return err
-		}
-		if due = pending - float64(later); later < maxLater {
-			return nil
-		}
-		queued, err := q.TasksDue(ctx, int64(most)+1)
-		due = float64(queued)
-		return err
-	})
-	return due, postgres.Wrap("count due tasks", err, nil)
 }
 
 // whether returns one finding, or none.
@@ -165,7 +144,7 @@ func whether(holds bool, f finding) []finding {
 const minEnded = 20
 
 // sums reads what has ended within windows. All arrays of p have one element for each question, and so has the answer.
-func (s *Service) sums(ctx context.Context, p dbq.OutcomeSumsParams) ([]dbq.OutcomeSumsRow, error) {
+func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alertq.OutcomeSumsRow, error) {
 	if len(p.Keys) == 0 {
 		return nil, nil
 	}
@@ -174,8 +153,8 @@ func (s *Service) sums(ctx context.Context, p dbq.OutcomeSumsParams) ([]dbq.Outc
 }
 
 // failureRates finds a share of failures that is too large: of the tasks that ended, or if a rule names a channel or a sender, of the reports.
-func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	var p dbq.OutcomeSumsParams
+func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
+	var p alertq.OutcomeSumsParams
 	for _, r := range rules {
 		dimension, key := statistics.ByNothing, ""
 		switch {
@@ -193,11 +172,11 @@ func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow
 	if err != nil {
 		return nil, err
 	}
-	sums := map[int64]dbq.OutcomeSumsRow{} // by rule
+	sums := map[int64]alertq.OutcomeSumsRow{} // by rule
 	for _, row := range rows {
 		sums[rules[row.Place].ID] = row
 	}
-	return func(r dbq.AlertRuleListRow) []finding {
+	return func(r RuleRow) []finding {
 		succeeded, failed := sums[r.ID].Succeeded, sums[r.ID].Failed
 		if r.Channel != nil || r.SenderNo != nil {
 			failed = sums[r.ID].ReportedFailed
@@ -228,29 +207,26 @@ const maxPools = 5000
 var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
 // unservedPools finds pools in which a task waits and that no available sender serves.
-func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	ignored, err := s.tellingOfWaits(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var waiting []dispatchq.PoolsWaitingRow
-	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: maxPools, Ignored: ignored})
-		return err
-	}); err != nil {
-		return nil, postgres.Wrap("find pools with tasks", err, nil)
+	waiting, err := s.backlog.Pools(ctx, maxPools, ignored)
+	if err != nil {
+		return nil, err
 	}
 	if len(waiting) == 0 {
-		return func(dbq.AlertRuleListRow) []finding { return nil }, nil
+		return func(RuleRow) []finding { return nil }, nil
 	}
-	p := dbq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
+	p := alertq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
 	seconds := map[int64]float64{}
 	for _, w := range waiting {
 		p.PoolIds = append(p.PoolIds, w.PoolID)
 		seconds[w.PoolID] = w.Seconds
 	}
 	rows, err := s.q.PoolsUnserved(ctx, p)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			company := optional.Value(row.CompanyNo)
 			if !matches(r, company, row.Channel, "") {
@@ -270,9 +246,9 @@ func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, v
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.
-func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
-	goneSeconds := func(r dbq.AlertRuleListRow) float64 { return *r.Threshold + goneAfter.Seconds() }
-	p := dbq.SendersSilentParams{
+func (s *Service) silentSenders(ctx context.Context, rules []RuleRow, values setting.Values) (finder, error) {
+	goneSeconds := func(r RuleRow) float64 { return *r.Threshold + goneAfter.Seconds() }
+	p := alertq.SendersSilentParams{
 		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart, Named: []string{},
 	}
 	for _, r := range rules {
@@ -283,7 +259,7 @@ func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRo
 		}
 	}
 	rows, err := s.q.SendersSilent(ctx, p)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			isMissed := r.SenderNo != nil || row.IsUsed && row.Seconds <= goneSeconds(r)+row.Slack
 			if isMissed && row.Seconds > *r.Threshold+row.Slack && matches(r, "", row.Channel, row.SenderNo) {
@@ -295,20 +271,20 @@ func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRo
 }
 
 // failingSenders finds senders of whose attempts too large a share failed.
-func (s *Service) failingSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	byWindow := map[int64][]dbq.SenderOutcomesRow{}
+func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]alertq.SenderOutcomesRow{}
 	for _, r := range rules {
 		window := optional.Value(r.WindowSeconds)
 		if _, isKnown := byWindow[window]; isKnown {
 			continue
 		}
-		rows, err := s.q.SenderOutcomes(ctx, dbq.SenderOutcomesParams{WindowSeconds: float64(window), Least: minEnded})
+		rows, err := s.q.SenderOutcomes(ctx, alertq.SenderOutcomesParams{WindowSeconds: float64(window), Least: minEnded})
 		if err != nil {
 			return nil, postgres.Wrap("read outcomes of senders", err, nil)
 		}
 		byWindow[window] = rows
 	}
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
 			if share := float64(row.Failed) / float64(row.Attempts); share > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: share, threshold: r.Threshold})
@@ -319,13 +295,13 @@ func (s *Service) failingSenders(ctx context.Context, rules []dbq.AlertRuleListR
 }
 
 // lowBalances finds senders that have little left.
-func (s *Service) lowBalances(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) lowBalances(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	most := -1.0
 	for _, r := range rules {
 		most = max(most, optional.Or(r.Threshold, most))
 	}
 	rows, err := s.q.BalancesLow(ctx, most)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			threshold := r.Threshold
 			if threshold == nil && row.LowWarning != nil {
@@ -342,9 +318,9 @@ func (s *Service) lowBalances(ctx context.Context, rules []dbq.AlertRuleListRow,
 }
 
 // openBreakers finds senders whose circuit breaker is open.
-func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) openBreakers(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.BreakersOpen(ctx)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Openings)})
@@ -355,8 +331,8 @@ func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ 
 }
 
 // missingReceipts finds senders whose provider has accepted messages and sends no receipts.
-func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	var p dbq.OutcomeSumsParams
+func (s *Service) missingReceipts(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
+	var p alertq.OutcomeSumsParams
 	var asked []*finding               // by index in p
 	suspects := map[int64][]*finding{} // by window
 	for _, r := range rules {
@@ -385,7 +361,7 @@ func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleList
 	for _, row := range rows {
 		asked[row.Place].value = float64(row.Succeeded) // accepted messages
 	}
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, f := range suspects[optional.Value(r.WindowSeconds)] {
 			if f.value > 0 && f.value >= *r.Threshold && matches(r, "", f.channel, f.sender) {
 				one := *f
@@ -398,20 +374,20 @@ func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleList
 }
 
 // unmatchedReceipts finds senders whose provider sends receipts that match no message.
-func (s *Service) unmatchedReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	byWindow := map[int64][]dbq.ReceiptsUnmatchedRow{}
+func (s *Service) unmatchedReceipts(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
+	byWindow := map[int64][]receipt.UnmatchedReceipts{}
 	for _, r := range rules {
 		window := optional.Value(r.WindowSeconds)
 		if _, isKnown := byWindow[window]; isKnown {
 			continue
 		}
-		rows, err := receipt.Unmatched(ctx, s.q, time.Duration(window)*time.Second)
+		rows, err := receipt.Unmatched(ctx, s.db, time.Duration(window)*time.Second)
 		if err != nil {
 			return nil, err
 		}
 		byWindow[window] = rows
 	}
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range byWindow[optional.Value(r.WindowSeconds)] {
 			if float64(row.Receipts) >= *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{
@@ -424,9 +400,9 @@ func (s *Service) unmatchedReceipts(ctx context.Context, rules []dbq.AlertRuleLi
 }
 
 // lowDisks finds file systems that are almost full.
-func (s *Service) lowDisks(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.DiskSpaces(ctx)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if row.Free < *r.Threshold {
 				found = append(found, finding{subject: row.Host + ":" + row.Folder, value: row.Free, threshold: r.Threshold})
@@ -437,19 +413,19 @@ func (s *Service) lowDisks(ctx context.Context, _ []dbq.AlertRuleListRow, _ sett
 }
 
 // missingPartitions finds that tasks of the next days have no partition.
-func (s *Service) missingPartitions(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	days, err := s.q.PartitionDays(ctx)
-	return func(r dbq.AlertRuleListRow) []finding {
+	return func(r RuleRow) []finding {
 		return whether(float64(days) < *r.Threshold, finding{subject: "partitions", value: float64(days), threshold: r.Threshold})
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
 // overdueDays finds days that should have become history, or have been dropped, and what holds them.
-func (s *Service) overdueDays(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
-	rows, err := s.q.TaskPartitionsOverdue(ctx, dbq.TaskPartitionsOverdueParams{
+func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
+	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
 		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
 	})
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if float64(row.Days) >= *r.Threshold {
 				found = append(found, finding{
@@ -462,13 +438,13 @@ func (s *Service) overdueDays(ctx context.Context, _ []dbq.AlertRuleListRow, val
 }
 
 // failingReceivers finds receivers that refuse alerts.
-func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	least := float64(mostSeconds)
 	for _, r := range rules {
 		least = min(least, *r.Threshold)
 	}
 	rows, err := s.q.ReceiversFailing(ctx, least)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if row.Seconds > *r.Threshold {
 				found = append(found, finding{subject: fmt.Sprintf("%d (%s)", row.ID, row.Name), value: row.Seconds, threshold: r.Threshold})
@@ -482,9 +458,9 @@ func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleLis
 const differKept = 7 * 24 * time.Hour
 
 // differingStatements finds days that do not match what the provider says of them.
-func (s *Service) differingStatements(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+func (s *Service) differingStatements(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.StatementsDiffer(ctx, differKept)
-	return func(r dbq.AlertRuleListRow) (found []finding) {
+	return func(r RuleRow) (found []finding) {
 		for _, row := range rows {
 			if float64(row.Differences) > *r.Threshold && matches(r, "", row.Channel, row.SenderNo) {
 				found = append(found, finding{

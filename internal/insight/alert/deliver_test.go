@@ -19,8 +19,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"lksms/gen/alertq"
 	api "lksms/gen/client"
-	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/testkit/apptest"
 	"lksms/internal/testkit/pgtest"
@@ -752,7 +752,7 @@ func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
 		INSERT INTO alert_deliveries (alert_id, receiver_id, told_at) SELECT id, 1000, now() - interval '3 days' FROM made`, many)
 	w.Exec("ANALYZE alerts; ANALYZE alert_deliveries")
 	var sql string
-	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), dbq.AlertDeliveriesDueParams{MaxMessages: 3, BatchSize: 10})
+	_, _ = alertq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), alertq.AlertDeliveriesDueParams{MaxMessages: 3, BatchSize: 10})
 	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "3", "$2", "10").Replace(sql))
 	var read float64
 	for _, row := range regexp.MustCompile(`"Actual Rows": ([0-9.]+)`).FindAllStringSubmatch(plan, -1) {

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -20,7 +20,7 @@ func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 			return 0, nil
 		}
 		if err == nil {
-			err = s.q.DiskSpacePut(ctx, dbq.DiskSpacePutParams{Host: s.options.Host, Folder: folder, Bytes: bytes, FreeBytes: free})
+			err = s.q.DiskSpacePut(ctx, alertq.DiskSpacePutParams{Host: s.options.Host, Folder: folder, Bytes: bytes, FreeBytes: free})
 		}
 		if err != nil {
 			return n, postgres.Wrap("measure "+folder, err, nil)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
@@ -50,12 +50,12 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, row := range rows {
 		open[row.RuleID] = append(open[row.RuleID], row.Subject)
 	}
-	byKind := map[string][]dbq.AlertRuleListRow{}
+	byKind := map[string][]RuleRow{}
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
 	for _, same := range byKind { // the worst first: while it fires, people are not notified of the others
-		slices.SortStableFunc(same, func(a, b dbq.AlertRuleListRow) int {
+		slices.SortStableFunc(same, func(a, b RuleRow) int {
 			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
 		})
 	}
@@ -82,8 +82,8 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 // maxRules is more than the number of rules that can exist.
 const maxRules = 10_000
 
-func (s *Service) enabledRules(ctx context.Context) ([]dbq.AlertRuleListRow, error) {
-	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, OnlyEnabled: true, PageLimit: maxRules})
+func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, alertq.AlertRuleListParams{BeforeID: math.MaxInt64, OnlyEnabled: true, PageLimit: maxRules})
 	return rows, postgres.Wrap("read alert rules", err, nil)
 }
 
@@ -117,11 +117,11 @@ func chosen(found []finding, open []string) []finding {
 
 // advance moves the alerts of one rule on, and returns how many began to fire or were resolved. Nothing happens if the rule was changed since it
 // was read, or if another server looked later than at lookedAt and has moved the alerts on: what this one found may not be true any more.
-func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
+func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
 	if len(found) == 0 && !hasOpen {
 		return 0, nil
 	}
-	p := dbq.AlertsFoundParams{RuleID: r.ID, Kind: r.Kind, Level: r.Level, Subjects: []string{}}
+	p := alertq.AlertsFoundParams{RuleID: r.ID, Kind: r.Kind, Level: r.Level, Subjects: []string{}}
 	for _, f := range found {
 		p.Subjects = append(p.Subjects, f.subject)
 		p.CompanyNos = append(p.CompanyNos, f.company)
@@ -131,13 +131,13 @@ func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt 
 		p.Thresholds = append(p.Thresholds, f.threshold)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		_, err := s.q.AlertRuleHold(ctx, dbq.AlertRuleHoldParams{ID: r.ID, Version: r.Version})
+		_, err := s.q.AlertRuleHold(ctx, alertq.AlertRuleHoldParams{ID: r.ID, Version: r.Version})
 		if postgres.IsNoRows(err) {
 			return nil
 		}
 		isMoved := false
 		if err == nil {
-			isMoved, err = s.q.AlertRuleIsMoved(ctx, dbq.AlertRuleIsMovedParams{RuleID: r.ID, LookedAt: lookedAt})
+			isMoved, err = s.q.AlertRuleIsMoved(ctx, alertq.AlertRuleIsMovedParams{RuleID: r.ID, LookedAt: lookedAt})
 		}
 		if err != nil || isMoved {
 			return err
@@ -146,14 +146,14 @@ func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt 
 			err = s.q.AlertsFound(ctx, p)
 		}
 		if err == nil {
-			err = s.q.AlertsLost(ctx, dbq.AlertsLostParams{RuleID: r.ID, Subjects: p.Subjects})
+			err = s.q.AlertsLost(ctx, alertq.AlertsLostParams{RuleID: r.ID, Subjects: p.Subjects})
 		}
 		var fired, resolved int64
 		if err == nil {
-			fired, err = s.q.AlertsFire(ctx, dbq.AlertsFireParams{RuleID: r.ID, ForSeconds: float64(r.ForSeconds)})
+			fired, err = s.q.AlertsFire(ctx, alertq.AlertsFireParams{RuleID: r.ID, ForSeconds: float64(r.ForSeconds)})
 		}
 		if err == nil {
-			resolved, err = s.q.AlertsResolve(ctx, dbq.AlertsResolveParams{RuleID: r.ID, ResolveSeconds: float64(r.ResolveSeconds)})
+			resolved, err = s.q.AlertsResolve(ctx, alertq.AlertsResolveParams{RuleID: r.ID, ResolveSeconds: float64(r.ResolveSeconds)})
 		}
 		n = int(fired + resolved)
 		return err
@@ -162,8 +162,8 @@ func (s *Service) advance(ctx context.Context, r dbq.AlertRuleListRow, lookedAt 
 }
 
 // find returns what the rules of one kind find, in the order of the rules.
-func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListRow, values setting.Values) ([][]finding, error) {
-	var look func(context.Context, []dbq.AlertRuleListRow, setting.Values) (func(dbq.AlertRuleListRow) []finding, error)
+func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values setting.Values) ([][]finding, error) {
+	var look func(context.Context, []RuleRow, setting.Values) (func(RuleRow) []finding, error)
 	switch k {
 	case WaitTime:
 		look = s.waits

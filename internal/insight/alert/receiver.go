@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -62,7 +62,7 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 		}
 		return nil, nil
 	}
-	found, err := s.q.AlertScopeFind(ctx, dbq.AlertScopeFindParams{CompanyNo: r.CompanyNo})
+	found, err := s.q.AlertScopeFind(ctx, alertq.AlertScopeFindParams{CompanyNo: r.CompanyNo})
 	if err != nil {
 		return nil, postgres.Wrap("find company", err, nil)
 	}
@@ -94,19 +94,19 @@ func (s *Service) seal(ctx context.Context, id int64, authorization string) erro
 		return fault.InvalidField("authorization", fault.NoSecretsKey, nil)
 	}
 	if err == nil {
-		err = s.q.AlertReceiverSeal(ctx, dbq.AlertReceiverSealParams{ID: id, SealedAuthorization: &sealed})
+		err = s.q.AlertReceiverSeal(ctx, alertq.AlertReceiverSealParams{ID: id, SealedAuthorization: &sealed})
 	}
 	return postgres.Wrap("seal authorization", err, nil)
 }
 
 // CreateReceiver adds a receiver. Faults: request.invalid, limit.reached.
-func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver) (row dbq.AlertReceiverListRow, err error) {
+func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver) (row ReceiverRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		company, err := s.checkReceiver(ctx, ofKind, &r)
 		if err != nil {
 			return err
 		}
-		id, err := s.q.AlertReceiverCreate(ctx, dbq.AlertReceiverCreateParams{
+		id, err := s.q.AlertReceiverCreate(ctx, alertq.AlertReceiverCreateParams{
 			Name: r.Name, Kind: ofKind, Language: r.Language, CompanyID: company, Channels: r.Channels, UserIds: r.UserIDs, Url: r.URL,
 			EscalateSeconds: r.EscalateSeconds,
 		})
@@ -125,24 +125,24 @@ func (s *Service) CreateReceiver(ctx context.Context, ofKind string, r Receiver)
 }
 
 // Receiver returns one receiver, or the fault alert_receiver.not_found.
-func (s *Service) Receiver(ctx context.Context, id int64) (dbq.AlertReceiverListRow, error) {
-	rows, err := s.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+func (s *Service) Receiver(ctx context.Context, id int64) (ReceiverRow, error) {
+	rows, err := s.q.AlertReceiverList(ctx, alertq.AlertReceiverListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
 	return postgres.One(rows, err, "get receiver", errNoReceiver)
 }
 
 // Receivers lists up to limit receivers with smaller ids than before, newest first.
-func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]dbq.AlertReceiverListRow, error) {
-	rows, err := s.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]ReceiverRow, error) {
+	rows, err := s.q.AlertReceiverList(ctx, alertq.AlertReceiverListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list receivers", err, nil)
 }
 
 // UpdateReceiver changes a receiver by change. A non-nil version is the one that it must have. Faults: alert_receiver.not_found,
 // version.stale, request.invalid.
-func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row dbq.AlertReceiverListRow, err error) {
+func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row ReceiverRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var to Receiver
-		read := func() (dbq.AlertReceiverListRow, error) { return s.Receiver(ctx, id) }
-		row, err = postgres.Patch(version, read, func(r dbq.AlertReceiverListRow) int64 { return r.Version }, func(was dbq.AlertReceiverListRow) (int64, error) {
+		read := func() (ReceiverRow, error) { return s.Receiver(ctx, id) }
+		row, err = postgres.Patch(version, read, func(r ReceiverRow) int64 { return r.Version }, func(was ReceiverRow) (int64, error) {
 			to = Receiver{
 				Name: was.Name, Language: was.Language, CompanyNo: was.CompanyNo, Channels: was.Channels, UserIDs: was.UserIds, URL: was.Url,
 				EscalateSeconds: was.EscalateSeconds,
@@ -155,7 +155,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 			if was.SealedAuthorization != nil && to.Authorization == nil && !to.IsOpen && hostOf(was.Url) != hostOf(to.URL) {
 				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could have it sent to a host of its own
 			}
-			n, err := s.q.AlertReceiverUpdate(ctx, dbq.AlertReceiverUpdateParams{
+			n, err := s.q.AlertReceiverUpdate(ctx, alertq.AlertReceiverUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
 				UserIds: to.UserIDs, Url: to.URL, EscalateSeconds: to.EscalateSeconds,
 			})
@@ -167,7 +167,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 		case to.Authorization != nil:
 			err = s.seal(ctx, id, *to.Authorization)
 		case to.IsOpen:
-			err = s.q.AlertReceiverSeal(ctx, dbq.AlertReceiverSealParams{ID: id})
+			err = s.q.AlertReceiverSeal(ctx, alertq.AlertReceiverSealParams{ID: id})
 		}
 		if err == nil {
 			err = s.q.AlertReceiverRenewed(ctx, id)
@@ -197,13 +197,13 @@ func (s *Service) DeleteReceiver(ctx context.Context, id int64) error {
 			return postgres.Wrap("lock receiver", err, nil)
 		}
 		n, err := s.q.AlertReceiverDelete(ctx, id)
-		return postgres.Deleted(n, err, "delete receiver", func() (dbq.AlertReceiverListRow, error) { return s.Receiver(ctx, id) })
+		return postgres.Deleted(n, err, "delete receiver", func() (ReceiverRow, error) { return s.Receiver(ctx, id) })
 	})
 }
 
 // Rotate seals the headers of all receivers with the first key of box, and returns how many it changed.
 func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
-	s := &Service{db: db, q: dbq.New(db), box: box}
+	s := &Service{db: db, q: alertq.New(db), box: box}
 	rows, err := s.Receivers(ctx, math.MaxInt64, math.MaxInt32)
 	if err != nil {
 		return 0, err
@@ -221,7 +221,7 @@ func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) 
 		if err != nil {
 			return changed, fmt.Errorf("receiver %d: %w", row.ID, err)
 		}
-		n, err := s.q.AlertReceiverReseal(ctx, dbq.AlertReceiverResealParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &sealed})
+		n, err := s.q.AlertReceiverReseal(ctx, alertq.AlertReceiverResealParams{ID: row.ID, Before: row.SealedAuthorization, SealedAuthorization: &sealed})
 		if err != nil {
 			return changed, postgres.Wrap("store sealed authorization", err, nil)
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -41,7 +41,7 @@ func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scop
 	if err := kinds[ofKind].check(r); err != nil {
 		return scope{}, err
 	}
-	found, err := s.q.AlertScopeFind(ctx, dbq.AlertScopeFindParams{CompanyNo: r.CompanyNo, Channel: r.Channel, SenderNo: r.SenderNo})
+	found, err := s.q.AlertScopeFind(ctx, alertq.AlertScopeFindParams{CompanyNo: r.CompanyNo, Channel: r.Channel, SenderNo: r.SenderNo})
 	if err != nil {
 		return scope{}, postgres.Wrap("find what the rule names", err, nil)
 	}
@@ -69,13 +69,13 @@ func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scop
 }
 
 // CreateRule adds a rule. Faults: request.invalid, limit.reached.
-func (s *Service) CreateRule(ctx context.Context, ofKind string, r Settings) (row dbq.AlertRuleListRow, err error) {
+func (s *Service) CreateRule(ctx context.Context, ofKind string, r Settings) (row RuleRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		of, err := s.scopeOf(ctx, ofKind, &r)
 		if err != nil {
 			return err
 		}
-		id, err := s.q.AlertRuleCreate(ctx, dbq.AlertRuleCreateParams{
+		id, err := s.q.AlertRuleCreate(ctx, alertq.AlertRuleCreateParams{
 			Name: r.Name, Kind: ofKind, Level: r.Level, Threshold: r.Threshold, WindowSeconds: r.WindowSeconds, ForSeconds: r.ForSeconds,
 			ResolveSeconds: r.ResolveSeconds, RepeatSeconds: r.RepeatSeconds, SilencedUntil: r.SilencedUntil, CompanyID: of.company,
 			ChannelID: of.channel, SenderID: of.sender, Receivers: r.Receivers, IsEnabled: r.IsEnabled,
@@ -90,24 +90,24 @@ func (s *Service) CreateRule(ctx context.Context, ofKind string, r Settings) (ro
 }
 
 // Rule returns one rule, or the fault alert_rule.not_found.
-func (s *Service) Rule(ctx context.Context, id int64) (dbq.AlertRuleListRow, error) {
-	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+func (s *Service) Rule(ctx context.Context, id int64) (RuleRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, alertq.AlertRuleListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
 	return postgres.One(rows, err, "get alert rule", errNoRule)
 }
 
 // Rules lists up to limit rules with smaller ids than before, newest first.
-func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]dbq.AlertRuleListRow, error) {
-	rows, err := s.q.AlertRuleList(ctx, dbq.AlertRuleListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]RuleRow, error) {
+	rows, err := s.q.AlertRuleList(ctx, alertq.AlertRuleListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list alert rules", err, nil)
 }
 
 // UpdateRule changes a rule by change. A non-nil version is the one that it must have. A rule that is disabled, or that watches something else
 // or with another level from then on, ends its alerts. Faults: alert_rule.not_found, version.stale, request.invalid.
-func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row dbq.AlertRuleListRow, err error) {
+func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row RuleRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		var before dbq.AlertRuleListRow
-		read := func() (dbq.AlertRuleListRow, error) { return s.Rule(ctx, id) }
-		row, err = postgres.Patch(version, read, func(r dbq.AlertRuleListRow) int64 { return r.Version }, func(was dbq.AlertRuleListRow) (int64, error) {
+		var before RuleRow
+		read := func() (RuleRow, error) { return s.Rule(ctx, id) }
+		row, err = postgres.Patch(version, read, func(r RuleRow) int64 { return r.Version }, func(was RuleRow) (int64, error) {
 			before = was
 			to := Settings{
 				Name: was.Name, Level: was.Level, Threshold: was.Threshold, WindowSeconds: was.WindowSeconds, ForSeconds: was.ForSeconds,
@@ -119,7 +119,7 @@ func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, chan
 			if err != nil {
 				return 0, err
 			}
-			n, err := s.q.AlertRuleUpdate(ctx, dbq.AlertRuleUpdateParams{
+			n, err := s.q.AlertRuleUpdate(ctx, alertq.AlertRuleUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Level: to.Level, Threshold: to.Threshold, WindowSeconds: to.WindowSeconds,
 				ForSeconds: to.ForSeconds, ResolveSeconds: to.ResolveSeconds, RepeatSeconds: to.RepeatSeconds, SilencedUntil: to.SilencedUntil,
 				CompanyID: of.company, ChannelID: of.channel, SenderID: of.sender, Receivers: to.Receivers, IsEnabled: to.IsEnabled,
@@ -141,14 +141,14 @@ func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, chan
 }
 
 // watchesTheSame reports whether two versions of a rule are about the same subjects.
-func watchesTheSame(a, b dbq.AlertRuleListRow) bool {
+func watchesTheSame(a, b RuleRow) bool {
 	return optional.Value(a.CompanyID) == optional.Value(b.CompanyID) && optional.Value(a.ChannelID) == optional.Value(b.ChannelID) &&
 		optional.Value(a.SenderID) == optional.Value(b.SenderID)
 }
 
 // endAlerts ends the alerts of a rule, whose row the transaction has changed, so that no evaluation of the rule runs.
 func (s *Service) endAlerts(ctx context.Context, rule int64, by string) error {
-	_, err := s.q.AlertsEnd(ctx, dbq.AlertsEndParams{RuleID: rule, EndedBy: by})
+	_, err := s.q.AlertsEnd(ctx, alertq.AlertsEndParams{RuleID: rule, EndedBy: by})
 	return postgres.Wrap("end alerts", err, nil)
 }
 
@@ -165,13 +165,13 @@ func (s *Service) DeleteRule(ctx context.Context, id int64) error {
 
 // Incident is an alert with its deliveries to receivers.
 type Incident struct {
-	dbq.Alert
-	Deliveries []dbq.AlertDelivery
+	alertq.Alert
+	Deliveries []DeliveryRow
 }
 
 // DeliveredAt returns when the receiver of a delivery was last notified that the alert fires: people, when a message was sent; a program, when it was
 // called. Nil: not yet.
-func DeliveredAt(d dbq.AlertDelivery) *time.Time {
+func DeliveredAt(d DeliveryRow) *time.Time {
 	if d.Awaits == nil {
 		return d.ToldAt
 	}
@@ -179,7 +179,7 @@ func DeliveredAt(d dbq.AlertDelivery) *time.Time {
 }
 
 // EndDeliveredAt is DeliveredAt for the end of the alert.
-func EndDeliveredAt(d dbq.AlertDelivery) *time.Time {
+func EndDeliveredAt(d DeliveryRow) *time.Time {
 	if d.EndAwaits == nil {
 		return d.EndToldAt
 	}
@@ -200,11 +200,11 @@ type Filter struct {
 
 // Alerts lists up to limit alerts that fire or have fired with smaller ids than before, newest first.
 func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int) (all []Incident, err error) {
-	var rows []dbq.Alert
+	var rows []alertq.Alert
 	if f.IsResolved != nil && !*f.IsResolved {
-		rows, err = s.q.AlertListFiring(ctx, dbq.AlertListFiringParams{BeforeID: before, RuleID: f.Rule, Level: f.Level, PageLimit: int32(limit)})
+		rows, err = s.q.AlertListFiring(ctx, alertq.AlertListFiringParams{BeforeID: before, RuleID: f.Rule, Level: f.Level, PageLimit: int32(limit)})
 	} else {
-		rows, err = s.q.AlertList(ctx, dbq.AlertListParams{
+		rows, err = s.q.AlertList(ctx, alertq.AlertListParams{
 			BeforeID: before, IsResolved: f.IsResolved, RuleID: f.Rule, Level: f.Level, PageLimit: int32(limit),
 		})
 	}
@@ -220,7 +220,7 @@ func (s *Service) Firing(ctx context.Context) (int64, error) {
 	return n, postgres.Wrap("count alerts", err, nil)
 }
 
-func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incident, error) {
+func (s *Service) withDeliveries(ctx context.Context, rows []alertq.Alert) ([]Incident, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
@@ -229,7 +229,7 @@ func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incid
 	if err != nil {
 		return nil, postgres.Wrap("read deliveries of alerts", err, nil)
 	}
-	of := map[int64][]dbq.AlertDelivery{}
+	of := map[int64][]DeliveryRow{}
 	for _, d := range deliveries {
 		of[d.AlertID] = append(of[d.AlertID], d)
 	}
@@ -243,11 +243,11 @@ func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incid
 // Acknowledge records that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
 func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by string) (one Incident, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		n, err := s.q.AlertAcknowledge(ctx, dbq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})
+		n, err := s.q.AlertAcknowledge(ctx, alertq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})
 		if err != nil {
 			return postgres.Wrap("acknowledge alert", err, nil)
 		}
-		rows, err := s.q.AlertList(ctx, dbq.AlertListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
+		rows, err := s.q.AlertList(ctx, alertq.AlertListParams{BeforeID: math.MaxInt64, ID: &id, PageLimit: 1})
 		row, err := postgres.One(rows, err, "get alert", errNoAlert)
 		if err != nil {
 			return err
@@ -255,7 +255,7 @@ func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by 
 		if n == 0 {
 			return errNotFiring
 		}
-		all, err := s.withDeliveries(ctx, []dbq.Alert{row})
+		all, err := s.withDeliveries(ctx, []alertq.Alert{row})
 		if err == nil {
 			one = all[0]
 		}

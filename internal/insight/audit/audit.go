@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/auditq"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
@@ -17,14 +17,14 @@ import (
 
 // Service lists the record, adds to it and deletes what is old.
 type Service struct {
-	q        *dbq.Queries
-	planned  *dbq.Queries // its statements are planned for their parameters
+	q        *auditq.Queries
+	planned  *auditq.Queries // its statements are planned for their parameters
 	settings *setting.Service
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
-	return &Service{q: dbq.New(db), planned: dbq.New(db.InPartitions()), settings: settings}
+	return &Service{q: auditq.New(db), planned: auditq.New(db.InPartitions()), settings: settings}
 }
 
 // Sweeps are what the service does again and again.
@@ -45,8 +45,8 @@ type Filter struct {
 }
 
 // List returns up to Limit changes, newest first.
-func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Audit, error) {
-	rows, err := s.planned.AuditList(ctx, dbq.AuditListParams{
+func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
+	rows, err := s.planned.AuditList(ctx, auditq.AuditListParams{
 		Actor: f.Actor, Action: f.Action, Entity: f.Entity, EntityKey: f.EntityKey, FromAt: f.From, ToAt: f.To,
 		BeforeAt: f.BeforeAt, BeforeID: f.BeforeID, PageLimit: int32(f.Limit),
 	})
@@ -68,7 +68,7 @@ func (s *Service) Recovered(ctx context.Context, tasks int) error {
 	if err != nil {
 		return fmt.Errorf("write audit: %w", err)
 	}
-	return postgres.Wrap("write audit", s.q.AuditRecord(ctx, dbq.AuditRecordParams{Entity: recovered, EntityKey: "tasks", After: after}), nil)
+	return postgres.Wrap("write audit", s.q.AuditRecord(ctx, auditq.AuditRecordParams{Entity: recovered, EntityKey: "tasks", After: after}), nil)
 }
 
 // deleteBatch is the number of changes that one statement deletes.
@@ -77,7 +77,7 @@ const deleteBatch = 1000
 // DeleteExpired deletes the changes that are older than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.AuditDeleteExpired(ctx, dbq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.AuditDeleteExpired(ctx, auditq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete audit", err, nil)
 	})
 }

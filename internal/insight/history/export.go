@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/historyq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -73,7 +73,7 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 }
 
 // export is Export of a partition without its late tasks.
-func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []string) (folder string, err error) {
+func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, late []string) (folder string, err error) {
 	if s.options.Dir == "" {
 		return "", errNoFolder
 	}
@@ -113,7 +113,7 @@ func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []
 		if err := s.q.ErasuresHold(ctx); err != nil {
 			return err
 		}
-		return s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
+		return s.q.TaskPartitionExported(ctx, historyq.TaskPartitionExportedParams{
 			FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, BeganAt: p.ReadAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name, Late: late,
 		})
 	})
@@ -141,7 +141,7 @@ func (m Manifest) rows(table string) int64 {
 }
 
 // writeTables writes the tables of a partition without late tasks to files of a folder.
-func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartitionGetRow, late []string) (files []File, err error) {
+func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.TaskPartitionGetRow, late []string) (files []File, err error) {
 	writers := make([]*tableWriter, len(exported))
 	for i, t := range exported {
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
@@ -150,7 +150,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPa
 		defer writers[i].file.Close() //nolint:errcheck // after a failure, or a second time
 	}
 	for from, first := p.FirstID, true; from != ""; first = false {
-		next, err := s.inParts.TaskPartitionCut(ctx, dbq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
+		next, err := s.inParts.TaskPartitionCut(ctx, historyq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
 		if err != nil && !postgres.IsNoRows(err) {
 			return nil, fmt.Errorf("read ids: %w", err)
 		}
@@ -267,7 +267,7 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 		return 0, fmt.Errorf("import: %s: %w", manifestName, err)
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.q.TaskPartitionStage(ctx, dbq.TaskPartitionStageParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
+		if err := s.q.TaskPartitionStage(ctx, historyq.TaskPartitionStageParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
 			return fmt.Errorf("make tables: %w", err)
 		}
 		for _, f := range m.Files {
@@ -275,13 +275,13 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
 		}
-		if err := s.q.TaskPartitionIndex(ctx, dbq.TaskPartitionIndexParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
+		if err := s.q.TaskPartitionIndex(ctx, historyq.TaskPartitionIndexParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
 			return fmt.Errorf("build indexes: %w", err)
 		}
 		tasks = m.rows("messages")
 		_, err := postgres.Patiently(ctx, func() (struct{}, error) {
 			return struct{}{}, s.db.Tx(ctx, func(ctx context.Context) error {
-				return s.q.TaskPartitionAttach(ctx, dbq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
+				return s.q.TaskPartitionAttach(ctx, historyq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
 			})
 		})
 		return postgres.Wrap("attach partition", err, nil)

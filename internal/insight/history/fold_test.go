@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/gen/dbq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/insight/history"
 	"lksms/internal/platform/setting"
 	"lksms/internal/testkit/apptest"
@@ -64,8 +64,8 @@ func TestAFoldThatFailsLosesNothing(t *testing.T) {
 	seen, before := totals(b), folded(b)
 	errFull := errors.New("the disk is full")
 	for name, last := range map[string]history.Consumer{
-		"the last consumer fails": func(context.Context, []dbq.FactsTakeRow) error { return errFull },
-		"its session is killed": func(ctx context.Context, _ []dbq.FactsTakeRow) error {
+		"the last consumer fails": func(context.Context, []fact.Sum) error { return errFull },
+		"its session is killed": func(ctx context.Context, _ []fact.Sum) error {
 			_, err := b.App.DB.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
 			return err
 		},
@@ -103,7 +103,7 @@ func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 		err error
 	}
 	second := make(chan run, 1)
-	first := history.New(b.App.DB, setting.New(b.App.DB), history.Options{Consumers: []history.Consumer{b.App.Senders.AddFacts, func(context.Context, []dbq.FactsTakeRow) error {
+	first := history.New(b.App.DB, setting.New(b.App.DB), history.Options{Consumers: []history.Consumer{b.App.Senders.AddFacts, func(context.Context, []fact.Sum) error {
 		go func() {
 			n, err := b.App.History.Fold(t.Context())
 			second <- run{n, err}
@@ -156,7 +156,7 @@ func TestObserversSeeFactsThatWereFolded(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	var leases, submitted, waits, durations int
-	observe := func(facts []dbq.FactsTakeRow) {
+	observe := func(facts []fact.Sum) {
 		if n := b.Count("SELECT count(*) FROM facts"); n != 0 {
 			t.Errorf("the fold is not committed: %d facts", n)
 		}
@@ -170,7 +170,7 @@ func TestObserversSeeFactsThatWereFolded(t *testing.T) {
 	}
 	failing := true
 	h := history.New(b.App.DB, setting.New(b.App.DB), history.Options{
-		Consumers: []history.Consumer{b.App.Senders.AddFacts, func(context.Context, []dbq.FactsTakeRow) error {
+		Consumers: []history.Consumer{b.App.Senders.AddFacts, func(context.Context, []fact.Sum) error {
 			if failing {
 				return errors.New("the disk is full")
 			}

@@ -8,24 +8,28 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
+	"lksms/gen/historyq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
 	"lksms/internal/platform/sweep"
 )
 
+// TaskStatistics are the numbers of tasks by state.
+type TaskStatistics = historyq.TaskStatisticsRow
+
 // Consumer adds facts to figures of its own. The transaction of ctx deletes the facts: if Consumer fails, they stay.
-type Consumer func(ctx context.Context, facts []dbq.FactsTakeRow) error
+type Consumer func(ctx context.Context, facts []fact.Sum) error
 
 // Observer sees facts after they were folded: on one server only, and never if it dies between the commit and the call.
-type Observer func(facts []dbq.FactsTakeRow)
+type Observer func(facts []fact.Sum)
 
 // Service counts tasks.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
-	inParts   *dbq.Queries // statements that read tasks by their ids
+	q         *historyq.Queries
+	inParts   *historyq.Queries // statements that read tasks by their ids
 	settings  *setting.Service
 	options   Options
 	consumers []Consumer
@@ -48,7 +52,7 @@ type Options struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service, options Options) *Service {
-	s := &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), settings: settings, options: options}
+	s := &Service{db: db, q: historyq.New(db), inParts: historyq.New(db.InPartitions()), settings: settings, options: options}
 	s.consumers = append([]Consumer{s.countTasks}, options.Consumers...)
 	return s
 }
@@ -67,7 +71,7 @@ func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(depthCo
 
 // Tasks counts the tasks of a company by state, or of all companies if company is nil. The counts are exact (S0.13).
 // Their cost does not grow with the number of tasks.
-func (s *Service) Tasks(ctx context.Context, company *int64) (dbq.TaskStatisticsRow, error) {
+func (s *Service) Tasks(ctx context.Context, company *int64) (TaskStatistics, error) {
 	row, err := s.q.TaskStatistics(ctx, company)
 	return row, postgres.Wrap("count tasks", err, nil)
 }
@@ -97,14 +101,18 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 
 // foldPortion folds up to portion facts, and returns how many.
 func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
-	var facts []dbq.FactsTakeRow
+	var facts []fact.Sum
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		if err := s.q.FactsKnow(ctx); err != nil {
 			return err
 		}
-		facts, err = s.q.FactsTake(ctx, portion)
-		if err != nil || len(facts) == 0 {
+		taken, err := s.q.FactsTake(ctx, portion)
+		if err != nil || len(taken) == 0 {
 			return err
+		}
+		facts = make([]fact.Sum, len(taken))
+		for i, f := range taken {
+			facts[i] = fact.Sum(f)
 		}
 		for _, consume := range s.consumers {
 			if err := consume(ctx, facts); err != nil {
@@ -126,8 +134,8 @@ func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 }
 
 // countTasks is the Consumer of the counts of tasks.
-func (s *Service) countTasks(ctx context.Context, facts []dbq.FactsTakeRow) error {
-	var sums dbq.TaskCountsAddParams
+func (s *Service) countTasks(ctx context.Context, facts []fact.Sum) error {
+	var sums historyq.TaskCountsAddParams
 	for _, f := range facts {
 		sums.CompanyIds = append(sums.CompanyIds, f.CompanyID)
 		sums.PendingNew = append(sums.PendingNew, f.PendingNew)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/historyq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -31,7 +31,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 			return changed, errors.Join(append(failures, err)...)
 		}
 		rules := values.History
-		p, err := s.q.TaskPartitionNext(ctx, dbq.TaskPartitionNextParams{
+		p, err := s.q.TaskPartitionNext(ctx, historyq.TaskPartitionNextParams{
 			AfterDay: day, AfterDays: int32(rules.AfterDays), KeepDays: int32(rules.KeepDays),
 		})
 		if postgres.IsNoRows(err) {
@@ -54,7 +54,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 			failures = append(failures, err)
 		}
 		if ctx.Err() == nil {
-			if failure := s.q.TaskPartitionHeld(ctx, dbq.TaskPartitionHeldParams{FirstDay: day, HeldBy: holderOf(err)}); failure != nil {
+			if failure := s.q.TaskPartitionHeld(ctx, historyq.TaskPartitionHeldParams{FirstDay: day, HeldBy: holderOf(err)}); failure != nil {
 				failures = append(failures, ofDay(day, fmt.Errorf("record what holds it: %w", failure)))
 			}
 		}
@@ -66,10 +66,10 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 }
 
 // settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
-func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
+func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
 		moved, err = postgres.Patiently(ctx, func() (bool, error) {
-			return s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
+			return s.q.TaskPartitionMove(ctx, historyq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
 		})
 		if err != nil {
 			return changed, ofDay(p.FirstDay, fmt.Errorf("move to tablespace: %w", err))
@@ -149,7 +149,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 			continue
 		}
 		outcome, err := postgres.Patiently(ctx, func() (string, error) {
-			return s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
+			return s.q.TaskPartitionDrop(ctx, historyq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported, Late: late})
 		})
 		switch {
 		case err != nil:
@@ -169,8 +169,8 @@ const maxDrops = 4
 
 // late returns the tasks of a partition that stay behind when it is dropped, in the order of their ids: those that wait or are leased, and those of
 // notifications that are still being sent and do not repeat, which say whom these have reached.
-func (s *Service) late(ctx context.Context, p dbq.TaskPartitionGetRow) ([]string, error) {
-	waiting, err := s.q.TaskPartitionLate(ctx, dbq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
+func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
+	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks that wait: %w", err)
 	}
@@ -193,7 +193,7 @@ func ofDay(firstDay time.Time, err error) error {
 }
 
 // over returns the partition that begins on a day, if no more tasks can come.
-func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartitionGetRow, error) {
+func (s *Service) over(ctx context.Context, firstDay time.Time) (historyq.TaskPartitionGetRow, error) {
 	p, err := s.q.TaskPartitionGet(ctx, firstDay)
 	switch {
 	case postgres.IsNoRows(err):
@@ -207,7 +207,7 @@ func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartiti
 }
 
 // isExported reports whether the last export of a partition is in the folder of this server.
-func (s *Service) isExported(p dbq.TaskPartitionGetRow) bool {
+func (s *Service) isExported(p historyq.TaskPartitionGetRow) bool {
 	if p.ExportedTo == nil || s.options.Dir == "" {
 		return false
 	}
@@ -216,7 +216,7 @@ func (s *Service) isExported(p dbq.TaskPartitionGetRow) bool {
 }
 
 // Partitions lists up to limit partitions that begin before a day, the newest first.
-func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) ([]dbq.TaskPartitionListRow, error) {
-	rows, err := s.q.TaskPartitionList(ctx, dbq.TaskPartitionListParams{BeforeDay: before, PageLimit: int32(limit)})
+func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) ([]PartitionRow, error) {
+	rows, err := s.q.TaskPartitionList(ctx, historyq.TaskPartitionListParams{BeforeDay: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list partitions", err, nil)
 }

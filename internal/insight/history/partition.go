@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/historyq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -20,7 +20,7 @@ func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	n, err := postgres.Patiently(ctx, func() (int32, error) {
-		return s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
+		return s.q.TaskPartitionsMake(ctx, historyq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("make partitions: %w", err)
@@ -28,7 +28,7 @@ func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	for parent, width := range map[string]time.Duration{"sender_ledger": values.History.LedgerWidth(), "batch_rows": values.History.BatchWidth()} {
 		_, err := postgres.InBatches(1, func() (int64, error) {
 			return postgres.Patiently(ctx, func() (int64, error) {
-				return s.q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: width})
+				return s.q.NumberPartitionsAhead(ctx, historyq.NumberPartitionsAheadParams{Parent: parent, Width: width})
 			})
 		})
 		if err != nil {

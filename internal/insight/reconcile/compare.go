@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/reconcileq"
 	"lksms/internal/platform/fault"
 )
 
@@ -102,8 +102,8 @@ func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) e
 const statusSuccess = 2
 
 // match compares the next rows of a file with the attempts that have their numbers.
-func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
-	rows, err := s.q.StatementRows(ctx, dbq.StatementRowsParams{ID: r.ID, AfterNo: r.AfterNo, Portion: matchPortion})
+func (s *Service) match(ctx context.Context, r Row) error {
+	rows, err := s.q.StatementRows(ctx, reconcileq.StatementRowsParams{ID: r.ID, AfterNo: r.AfterNo, Portion: matchPortion})
 	if err != nil {
 		return fmt.Errorf("read rows: %w", err)
 	}
@@ -123,12 +123,12 @@ func (s *Service) match(ctx context.Context, r dbq.Reconciliation) error {
 
 // attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than maxAttempts. A
 // number that alone has more is unreadable.
-func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) ([]dbq.AttemptsOfNumbersRow, int, error) {
+func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) ([]reconcileq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
 		numbers[i] = row.ProviderNo
 	}
-	found, err := s.q.AttemptsOfNumbers(ctx, dbq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: maxAttempts})
+	found, err := s.q.AttemptsOfNumbers(ctx, reconcileq.AttemptsOfNumbersParams{SenderNo: r.SenderNo, ProviderNos: numbers, Most: maxAttempts})
 	if err != nil {
 		return nil, 0, fmt.Errorf("find attempts: %w", err)
 	}
@@ -141,11 +141,11 @@ func (s *Service) attemptsOf(ctx context.Context, r dbq.Reconciliation, st *step
 		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
 		return nil, 0, nil
 	}
-	return found[:slices.IndexFunc(found, func(f dbq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
+	return found[:slices.IndexFunc(found, func(f reconcileq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
 }
 
 // compare compares rows of a file with attempts, and returns how many of the rows are done.
-func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.StatementRowsRow) (int, error) {
+func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) (int, error) {
 	found, complete, err := s.attemptsOf(ctx, r, st, rows)
 	if err != nil {
 		return 0, err
@@ -202,7 +202,7 @@ func (s *Service) compare(ctx context.Context, r dbq.Reconciliation, st *step, r
 }
 
 // fromDay returns how far a time is from the day of a reconciliation; 0: it is in it.
-func fromDay(r dbq.Reconciliation, at time.Time) time.Duration {
+func fromDay(r Row, at time.Time) time.Duration {
 	switch {
 	case at.Before(r.FromAt):
 		return r.FromAt.Sub(at)
@@ -213,7 +213,7 @@ func fromDay(r dbq.Reconciliation, at time.Time) time.Duration {
 }
 
 // compareRow compares a row with the attempts that have its number.
-func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []*attempt) {
+func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt) {
 	of := func(a *attempt, ours, theirs string) difference {
 		return difference{number: row.ProviderNo, row: row.RowNo, taskID: a.taskID, acceptedAt: &a.at, ours: ours, theirs: theirs}
 	}
@@ -242,7 +242,7 @@ func compareRow(r dbq.Reconciliation, st *step, row dbq.StatementRowsRow, all []
 
 // statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none. A task stores each
 // state once, and none after delivered: where another sender's receipt came first, a missing one contradicts nothing.
-func statusIsOther(r dbq.Reconciliation, a *attempt, theirs string) bool {
+func statusIsOther(r Row, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {
 	case a.state == failed:
@@ -257,7 +257,7 @@ func statusIsOther(r dbq.Reconciliation, a *attempt, theirs string) bool {
 }
 
 // search looks for accepted attempts in the next part of the day that are not in the file.
-func (s *Service) search(ctx context.Context, r dbq.Reconciliation) error {
+func (s *Service) search(ctx context.Context, r Row) error {
 	from, afterID := r.FromAt, r.AfterID
 	if r.AfterAt != nil {
 		from = *r.AfterAt
@@ -269,7 +269,7 @@ func (s *Service) search(ctx context.Context, r dbq.Reconciliation) error {
 	if r.AfterAt == nil {
 		afterID = -1 // nothing was looked at: an attempt of this moment counts
 	}
-	rows, err := s.q.AttemptsUnlisted(ctx, dbq.AttemptsUnlistedParams{
+	rows, err := s.q.AttemptsUnlisted(ctx, reconcileq.AttemptsUnlistedParams{
 		FromAt: from, ToAt: to, AfterAt: from, AfterID: afterID, SenderNo: r.SenderNo, ReconciliationID: r.ID, Portion: slicePortion,
 	})
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *Service) search(ctx context.Context, r dbq.Reconciliation) error {
 }
 
 // list adds accepted attempts that are not in the file.
-func (s *Service) list(ctx context.Context, r dbq.Reconciliation, st *step, rows []dbq.AttemptsUnlistedRow) error {
+func (s *Service) list(ctx context.Context, r Row, st *step, rows []reconcileq.AttemptsUnlistedRow) error {
 	all := make([]*attempt, len(rows))
 	for i, row := range rows {
 		all[i] = &attempt{lease: lease{row.TaskID, row.LeaseID}, at: row.CreatedAt}

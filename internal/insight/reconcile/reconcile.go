@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/reconcileq"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/audience/upload"
 	"lksms/internal/platform/fault"
@@ -42,13 +42,13 @@ type Service struct {
 	Services
 
 	db      *postgres.DB
-	q       *dbq.Queries
-	inParts *dbq.Queries // statements that read tasks by their ids
+	q       *reconcileq.Queries
+	inParts *reconcileq.Queries // statements that read tasks by their ids
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, services Services) *Service {
-	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+	return &Service{Services: services, db: db, q: reconcileq.New(db), inParts: reconcileq.New(db.InPartitions())}
 }
 
 // Sweeps are what the service does again and again.
@@ -75,7 +75,7 @@ type Statement struct {
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
 // day checks the sender and the day of a statement, and returns what is known of the day.
-func (s *Service) day(ctx context.Context, st Statement) (day dbq.DayOfRow, defaults dbq.StatementDefaultsRow, err error) {
+func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRow, defaults reconcileq.StatementDefaultsRow, err error) {
 	defaults, err = s.q.StatementDefaults(ctx, st.SenderNo)
 	if err != nil {
 		return day, defaults, fault.OfField(postgres.Wrap("find sender", err, errNoSender), errNoSender, "sender_no")
@@ -84,7 +84,7 @@ func (s *Service) day(ctx context.Context, st Statement) (day dbq.DayOfRow, defa
 	if err != nil {
 		return day, defaults, err
 	}
-	day, err = s.q.DayOf(ctx, dbq.DayOfParams{Day: st.Day, TimeZone: values.Monitoring.TimeZone})
+	day, err = s.q.DayOf(ctx, reconcileq.DayOfParams{Day: st.Day, TimeZone: values.Monitoring.TimeZone})
 	switch {
 	case err != nil:
 		return day, defaults, fmt.Errorf("read day: %w", err)
@@ -98,7 +98,7 @@ func (s *Service) day(ctx context.Context, st Statement) (day dbq.DayOfRow, defa
 
 // checkHistory checks that the attempts of a day are still there. Fault: request.invalid.
 func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
-	isDropped, err := s.q.DayIsDropped(ctx, dbq.DayIsDroppedParams{FromAt: from, ToAt: to})
+	isDropped, err := s.q.DayIsDropped(ctx, reconcileq.DayIsDroppedParams{FromAt: from, ToAt: to})
 	if err != nil {
 		return fmt.Errorf("read history of day: %w", err)
 	}
@@ -109,16 +109,16 @@ func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
 }
 
 // CompareTotal compares a total with what was accepted on the day, tests included, and keeps the result. Fault: request.invalid.
-func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, total int64) (dbq.Reconciliation, error) {
+func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, total int64) (Row, error) {
 	day, _, err := s.day(ctx, st)
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return Row{}, err
 	}
-	id, err := s.q.TotalReconcile(ctx, dbq.TotalReconcileParams{
+	id, err := s.q.TotalReconcile(ctx, reconcileq.TotalReconcileParams{
 		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, Unit: unit, Theirs: total, CreatedBy: st.By,
 	})
 	if err != nil {
-		return dbq.Reconciliation{}, fmt.Errorf("compare total: %w", err)
+		return Row{}, fmt.Errorf("compare total: %w", err)
 	}
 	return s.Get(ctx, id)
 }
@@ -141,15 +141,15 @@ var (
 
 // CompareFile begins to compare a file, which Run does, and keeps the upload. Faults: request.invalid, also for a file that cannot be read,
 // limit.reached.
-func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (dbq.Reconciliation, error) {
+func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (Row, error) {
 	day, defaults, err := s.day(ctx, st)
 	if err == nil {
 		err = s.checkHistory(ctx, day.FromAt, day.ToAt)
 	}
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return Row{}, err
 	}
-	p := dbq.FileReconcileParams{
+	p := reconcileq.FileReconcileParams{
 		SenderNo: st.SenderNo, Day: st.Day, FromAt: day.FromAt, ToAt: day.ToAt, FileName: u.Name, UploadID: u.ID, Sheet: o.Sheet,
 		StatusColumn: o.StatusColumn, SegmentsColumn: o.SegmentsColumn, CreatedBy: st.By, Most: maxRunning,
 	}
@@ -157,11 +157,11 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 		p.PendingValues, err = valuesOf(o.Pending, defaults.Pending, usualPending)
 	}
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return Row{}, err
 	}
 	l, err := s.open(ctx, u.ID, o)
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return Row{}, err
 	}
 	_ = l.rows.Close() // its columns are known
 	p.NumberColumn = l.rows.Columns()[l.number]
@@ -173,7 +173,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 		return s.Uploads.Use(ctx, u.ID, fmt.Sprint("reconciliation ", id))
 	})
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return Row{}, err
 	}
 	return s.Get(ctx, id)
 }
@@ -261,27 +261,27 @@ func (l *list) findColumns(o FileOptions) error {
 var errNotThere = fault.New(fault.NotFound, fault.ReconciliationNotFound)
 
 // Get returns a reconciliation. Fault: reconciliation.not_found.
-func (s *Service) Get(ctx context.Context, id int64) (dbq.Reconciliation, error) {
-	rows, err := s.q.ReconciliationList(ctx, dbq.ReconciliationListParams{ID: &id, BeforeID: id + 1, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
+	rows, err := s.q.ReconciliationList(ctx, reconcileq.ReconciliationListParams{ID: &id, BeforeID: id + 1, PageLimit: 1})
 	return postgres.One(rows, err, "get reconciliation", errNotThere)
 }
 
 // List lists up to limit reconciliations with smaller ids than before, newest first. nil means any sender or day.
-func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, before int64, limit int) ([]dbq.Reconciliation, error) {
-	rows, err := s.q.ReconciliationList(ctx, dbq.ReconciliationListParams{SenderNo: senderNo, Day: day, BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, before int64, limit int) ([]Row, error) {
+	rows, err := s.q.ReconciliationList(ctx, reconcileq.ReconciliationListParams{SenderNo: senderNo, Day: day, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list reconciliations", err, nil)
 }
 
 // Differences lists up to limit differences of a reconciliation behind an id, in the order in which they were found. A nil kind means any.
-func (s *Service) Differences(ctx context.Context, id int64, kind *string, after int64, limit int) ([]dbq.ReconciliationDifference, error) {
-	rows, err := s.q.DifferenceList(ctx, dbq.DifferenceListParams{ReconciliationID: id, AfterID: after, Kind: kind, PageLimit: int32(limit)})
+func (s *Service) Differences(ctx context.Context, id int64, kind *string, after int64, limit int) ([]DifferenceRow, error) {
+	rows, err := s.q.DifferenceList(ctx, reconcileq.DifferenceListParams{ReconciliationID: id, AfterID: after, Kind: kind, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list differences", err, nil)
 }
 
 // DeleteExpired deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.Settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.ReconciliationsDeleteExpired(ctx, dbq.ReconciliationsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.ReconciliationsDeleteExpired(ctx, reconcileq.ReconciliationsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete reconciliations", err, nil)
 	})
 }

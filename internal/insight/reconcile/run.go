@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/reconcileq"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -94,15 +94,15 @@ func (s *Service) portion(ctx context.Context, id int64, open map[int64]*list) (
 
 // step is what a portion found, and where the reconciliation goes on.
 type step struct {
-	move        dbq.ReconciliationMoveParams
-	differences map[string]*dbq.DifferencesAddParams // by kind
+	move        reconcileq.ReconciliationMoveParams
+	differences map[string]*reconcileq.DifferencesAddParams // by kind
 }
 
 // stepOf begins a portion: nothing is found, and the position is the one before.
-func stepOf(r dbq.Reconciliation) *step {
+func stepOf(r Row) *step {
 	return &step{
-		move:        dbq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},
-		differences: map[string]*dbq.DifferencesAddParams{},
+		move:        reconcileq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},
+		differences: map[string]*reconcileq.DifferencesAddParams{},
 	}
 }
 
@@ -127,7 +127,7 @@ const (
 )
 
 // counter returns the number of a kind in a portion, and how many the reconciliation had before it.
-func counter(kind string, m *dbq.ReconciliationMoveParams, r dbq.Reconciliation) (*int64, int64) {
+func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64, int64) {
 	switch kind {
 	case missingHere:
 		return &m.MissingHere, r.MissingHere
@@ -147,12 +147,12 @@ func counter(kind string, m *dbq.ReconciliationMoveParams, r dbq.Reconciliation)
 }
 
 // add counts a difference, and keeps it.
-func (st *step) add(r dbq.Reconciliation, kind string, d difference) {
+func (st *step) add(r Row, kind string, d difference) {
 	n, before := counter(kind, &st.move, r)
 	*n++
 	p := st.differences[kind]
 	if p == nil {
-		p = &dbq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: maxKept, Counted: before}
+		p = &reconcileq.DifferencesAddParams{ReconciliationID: r.ID, Kind: kind, Most: maxKept, Counted: before}
 		st.differences[kind] = p
 	}
 	p.ProviderNos, p.RowNos, p.TaskIds = append(p.ProviderNos, d.number), append(p.RowNos, d.row), append(p.TaskIds, d.taskID)
@@ -160,7 +160,7 @@ func (st *step) add(r dbq.Reconciliation, kind string, d difference) {
 }
 
 // store stores a portion in one transaction, if no other server has moved the reconciliation on, together with what change does.
-func (s *Service) store(ctx context.Context, r dbq.Reconciliation, st *step, change func(context.Context) error) error {
+func (s *Service) store(ctx context.Context, r Row, st *step, change func(context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
 			return err
@@ -182,8 +182,8 @@ func (s *Service) store(ctx context.Context, r dbq.Reconciliation, st *step, cha
 }
 
 // hold locks a reconciliation that stands where it was read.
-func (s *Service) hold(ctx context.Context, r dbq.Reconciliation) error {
-	_, err := s.q.ReconciliationHold(ctx, dbq.ReconciliationHoldParams{
+func (s *Service) hold(ctx context.Context, r Row) error {
+	_, err := s.q.ReconciliationHold(ctx, reconcileq.ReconciliationHoldParams{
 		ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterID: r.AfterID, AfterAt: r.AfterAt,
 	})
 	if postgres.IsNoRows(err) {
@@ -193,7 +193,7 @@ func (s *Service) hold(ctx context.Context, r dbq.Reconciliation) error {
 }
 
 // read stores the next rows of the file. The last of them deletes the upload.
-func (s *Service) read(ctx context.Context, r dbq.Reconciliation, open map[int64]*list) error {
+func (s *Service) read(ctx context.Context, r Row, open map[int64]*list) error {
 	l := open[r.ID]
 	if l == nil {
 		opened, err := s.reopen(ctx, r)
@@ -234,7 +234,7 @@ func (s *Service) read(ctx context.Context, r dbq.Reconciliation, open map[int64
 }
 
 // reopen opens the file of a reconciliation behind the rows that are stored.
-func (s *Service) reopen(ctx context.Context, r dbq.Reconciliation) (list, error) {
+func (s *Service) reopen(ctx context.Context, r Row) (list, error) {
 	l, err := s.open(ctx, *r.UploadID, FileOptions{
 		Sheet: r.Sheet, NumberColumn: r.NumberColumn, StatusColumn: r.StatusColumn, SegmentsColumn: r.SegmentsColumn,
 	})
@@ -248,7 +248,7 @@ func (s *Service) reopen(ctx context.Context, r dbq.Reconciliation) (list, error
 }
 
 // fail ends the reading of a file that cannot be read, and deletes the upload. What is known of it is no result.
-func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
 			return err
@@ -261,19 +261,19 @@ func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.E
 }
 
 // record records why a reconciliation that is held fails.
-func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
+func (s *Service) record(ctx context.Context, r Row, wrong *fault.Error) error {
 	failure, err := fault.Encode(wrong.Fields[0])
 	if err != nil {
 		return err //nolint:wrapcheck // says what it is
 	}
-	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
+	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, reconcileq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
 
 // maxNumber is the longest number of a provider, as in deliveries.
 const maxNumber = 200
 
 // next reads the next rows, each number once. wrong says why the file cannot be read on.
-func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
+func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
 	p.ID = r.ID
 	places := map[string]int{}
 	for st.move.Rows < readPortion {
@@ -360,12 +360,12 @@ func cut(text string, most int) string {
 }
 
 // clear deletes rows of a file that is compared, and ends the reconciliation after the last.
-func (s *Service) clear(ctx context.Context, r dbq.Reconciliation) (isOver bool, err error) {
+func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
 			return err
 		}
-		n, err := s.q.StatementRowsDelete(ctx, dbq.StatementRowsDeleteParams{ID: r.ID, BatchSize: clearPortion})
+		n, err := s.q.StatementRowsDelete(ctx, reconcileq.StatementRowsDeleteParams{ID: r.ID, BatchSize: clearPortion})
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
 		}

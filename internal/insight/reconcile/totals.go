@@ -5,13 +5,14 @@ import (
 	"math"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/reconcileq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/platform/postgres"
 )
 
 // AddFacts adds what facts say to daily totals, in the transaction of ctx. It is a history.Consumer.
-func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
-	var p dbq.DailyTotalsAddParams
+func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
+	var p reconcileq.DailyTotalsAddParams
 	for _, f := range facts {
 		if f.SenderNo == nil {
 			continue // nobody attempted it
@@ -34,7 +35,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 	return postgres.Wrap("add facts to daily totals", s.q.DailyTotalsAdd(ctx, p), nil)
 }
 
-func addTotal(p *dbq.DailyTotalsAddParams, f dbq.FactsTakeRow, at time.Time, attempted, accepted, delivered, segments int64) {
+func addTotal(p *reconcileq.DailyTotalsAddParams, f fact.Sum, at time.Time, attempted, accepted, delivered, segments int64) {
 	p.Ats, p.CompanyIds, p.SenderNos = append(p.Ats, at), append(p.CompanyIds, f.CompanyID), append(p.SenderNos, *f.SenderNo)
 	p.MessageTypes, p.CountryNos, p.AreTests = append(p.MessageTypes, f.MessageType), append(p.CountryNos, f.CountryNo), append(p.AreTests, f.IsTest)
 	p.Attempted, p.Accepted = append(p.Attempted, attempted), append(p.Accepted, accepted)
@@ -58,8 +59,8 @@ type TotalsPosition struct {
 var FirstTotals = TotalsPosition{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), math.MaxInt64}
 
 // Totals lists up to limit daily totals behind a position, newest first. Tests are left out.
-func (s *Service) Totals(ctx context.Context, f TotalsFilter, after TotalsPosition, limit int) ([]dbq.DailyTotalsListRow, error) {
-	rows, err := s.q.DailyTotalsList(ctx, dbq.DailyTotalsListParams{
+func (s *Service) Totals(ctx context.Context, f TotalsFilter, after TotalsPosition, limit int) ([]TotalsRow, error) {
+	rows, err := s.q.DailyTotalsList(ctx, reconcileq.DailyTotalsListParams{
 		BeforeDay: after.Day, BeforeID: after.ID, CompanyID: f.CompanyID, DayFrom: f.DayFrom, DayTo: f.DayTo, SenderNo: f.SenderNo,
 		MessageType: f.MessageType, CountryNo: f.CountryNo, PageLimit: int32(limit),
 	})

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"lksms/gen/dbq"
+	"lksms/internal/dispatch/fact"
 )
 
 // Metrics are the metrics of tasks. A server counts what it folded itself, so that the sum over all servers is what happened.
@@ -49,7 +49,7 @@ func NewMetrics(reg prometheus.Registerer, channel string) *Metrics {
 var messageTypes = [...]string{"verification", "notification", "marketing"}
 
 // Observe is the history.Observer of the metrics. It leaves out tests, and facts whose channel or message type is not known.
-func (m *Metrics) Observe(facts []dbq.FactsTakeRow) {
+func (m *Metrics) Observe(facts []fact.Sum) {
 	for _, f := range facts {
 		code, err := strconv.Atoi(f.MessageType)
 		if f.IsTest || err != nil || code < 0 || code >= len(messageTypes) || f.Channel == "" {

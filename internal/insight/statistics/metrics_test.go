@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"lksms/gen/dbq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/insight/statistics"
 )
 
@@ -38,7 +38,7 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 		t.Errorf("before the first task: %v", got)
 	}
 	// Bucket 133 holds times above 291.1 s and up to 320.2 s, bucket 72 those up to 0.956 s, bucket 0 those up to 1 ms.
-	tasks.Observe([]dbq.FactsTakeRow{
+	tasks.Observe([]fact.Sum{
 		{Channel: "email", MessageType: "1", Waits: bytes.Repeat([]byte{72}, 5)},
 		{Channel: "email", MessageType: "1", Success: 4, Durations: []byte{133, 0}},
 		{Channel: "email", MessageType: "1", Failed: 2, Waits: []byte{255}},

@@ -2,14 +2,13 @@ package statistics
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
+	"lksms/gen/statisticsq"
+	"lksms/internal/dispatch/queue/backlog"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/insight/history"
 	"lksms/internal/platform/postgres"
@@ -33,12 +32,12 @@ const (
 
 // Now are the figures of one company, or of all.
 type Now struct {
-	Tasks        dbq.TaskStatisticsRow // with the time of the figures
-	LongestWait  *float64              // seconds; nil: no task is due, or none of the company is among the longestOf
-	Rates        *Rates                // nil: not known yet
-	FiringAlerts *int64                // nil: of a company
+	Tasks        history.TaskStatistics // with the time of the figures
+	LongestWait  *float64               // seconds; nil: no task is due, or none of the company is among the longestOf
+	Rates        *Rates                 // nil: not known yet
+	FiringAlerts *int64                 // nil: of a company
 	Senders      sender.Readiness
-	Held         []dispatchq.TasksHeldRow // what holds tasks, and how many: up to maxHoldTime of each pool
+	Held         []backlog.Held // what holds tasks, and how many: up to maxHoldTime of each pool
 }
 
 // Rates are tasks per second.
@@ -47,7 +46,7 @@ type Rates struct{ In, Out, Failed float64 }
 // Overview reads the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them once for all
 // who ask, and only while somebody asks.
 type Overview struct {
-	db         *postgres.DB
+	backlog    backlog.Reader
 	history    *history.Service
 	statistics *Service
 	senders    *sender.Service
@@ -65,7 +64,7 @@ func NewOverview(
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	return &Overview{db: db, history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
+	return &Overview{backlog: backlog.NewReader(db), history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
 }
 
 // Get returns the figures of a company, or of all companies if company is nil. They are at most twice NowEvery old.
@@ -85,12 +84,8 @@ func (s *Overview) reader(company *int64) *reader {
 	}
 	r := &reader{service: s, company: company}
 	r.figures = snapshot.Cache[Now]{Load: r.read, Fresh: NowEvery}
-	r.held = snapshot.Cache[[]dispatchq.TasksHeldRow]{Fresh: sendersEvery, Load: func(ctx context.Context) (held []dispatchq.TasksHeldRow, err error) {
-		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-			held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: maxHoldTime, Named: heldNamed})
-			return err
-		})
-		return held, postgres.Wrap("count held tasks", err, nil)
+	r.held = snapshot.Cache[[]backlog.Held]{Fresh: sendersEvery, Load: func(ctx context.Context) ([]backlog.Held, error) {
+		return s.backlog.Held(ctx, company, maxHoldTime, heldNamed)
 	}}
 	r.senders = snapshot.Cache[sender.Readiness]{Fresh: sendersEvery, Load: func(ctx context.Context) (sender.Readiness, error) {
 		return s.senders.Readiness(ctx, company)
@@ -105,7 +100,7 @@ type reader struct {
 	company *int64
 	figures snapshot.Cache[Now]
 	senders snapshot.Cache[sender.Readiness]
-	held    snapshot.Cache[[]dispatchq.TasksHeldRow]
+	held    snapshot.Cache[[]backlog.Held]
 
 	mu    sync.Mutex
 	since time.Time // of the first reading
@@ -115,7 +110,7 @@ type reader struct {
 // reading has what rates are made of.
 type reading struct {
 	at     time.Time
-	events dbq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
+	events statisticsq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
 }
 
 func (r *reader) read(ctx context.Context) (f Now, err error) {
@@ -144,21 +139,14 @@ func (r *reader) read(ctx context.Context) (f Now, err error) {
 
 // longestWait returns for how many seconds the longest due task has waited.
 func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
-	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		if company != nil {
-			seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: *company, Most: longestOf})
-			return err
-		}
-		longest, err := q.LongestWait(ctx)
-		if longest > 0 {
-			seconds = &longest
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read longest wait: %w", err)
+	if company != nil {
+		return s.backlog.CompanyLongestWait(ctx, *company, longestOf)
 	}
-	return seconds, nil
+	longest, err := s.backlog.LongestWait(ctx)
+	if err != nil || longest <= 0 {
+		return nil, err
+	}
+	return &longest, nil
 }
 
 // rates compares a reading with the oldest one of the last rateOver. Nil: no reading to compare with.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/statisticsq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -66,7 +66,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 		return Answer{}, err
 	}
 	zone := values.Monitoring.TimeZone
-	span, err := s.q.StatisticsRange(ctx, dbq.StatisticsRangeParams{Step: query.Step, FromAt: query.From, ToAt: query.To, TimeZone: zone})
+	span, err := s.q.StatisticsRange(ctx, statisticsq.StatisticsRangeParams{Step: query.Step, FromAt: query.From, ToAt: query.To, TimeZone: zone})
 	if err != nil {
 		return Answer{}, postgres.Wrap("read range of statistics", err, nil)
 	}
@@ -96,7 +96,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	case query.Key != nil:
 		keys[0] = *query.Key
 	default:
-		rows, err := s.q.StatisticsSeries(ctx, dbq.StatisticsSeriesParams{
+		rows, err := s.q.StatisticsSeries(ctx, statisticsq.StatisticsSeriesParams{
 			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, Most: int32(most),
 		})
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 			answer.MoreSeries = int(row.Keys) - len(rows)
 		}
 	}
-	rows, err := s.q.StatisticsPoints(ctx, dbq.StatisticsPointsParams{
+	rows, err := s.q.StatisticsPoints(ctx, statisticsq.StatisticsPointsParams{
 		Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, Keys: keys, TimeZone: zone,
 	})
 	if err != nil {
@@ -133,11 +133,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 // countSubmissions counts the submissions of series by sender under the sender that took them first: a task has one wait, which its first claim ends. The
 // series without a sender keeps those that nobody took.
 func (s *Service) countSubmissions(
-	ctx context.Context, company int64, step string, span dbq.StatisticsRangeRow, zone string, all []Series,
+	ctx context.Context, company int64, step string, span statisticsq.StatisticsRangeRow, zone string, all []Series,
 ) error {
 	for i := range all {
 		if all[i].Key == "" {
-			rows, err := s.q.StatisticsPoints(ctx, dbq.StatisticsPointsParams{
+			rows, err := s.q.StatisticsPoints(ctx, statisticsq.StatisticsPointsParams{
 				Step: step, CompanyID: company, Dimension: ByNothing, FromAt: span.FromAt, ToAt: span.ToAt, Keys: []string{""}, TimeZone: zone,
 			})
 			if err != nil {
@@ -171,8 +171,8 @@ func (s *Service) countSubmissions(
 
 // Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
 // The numbers are exact at any moment, never become smaller, and are of use as differences: only those with the same time can be compared.
-func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (dbq.StatisticsEventsRow, error) {
-	row, err := s.q.StatisticsEvents(ctx, dbq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
+func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (statisticsq.StatisticsEventsRow, error) {
+	row, err := s.q.StatisticsEvents(ctx, statisticsq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return row, postgres.Wrap("count events", err, nil)
 }
 
@@ -182,7 +182,7 @@ func (c Counts) size() int64 {
 }
 
 // seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
-func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
+func seriesOf(rows []statisticsq.StatisticsPointsRow) (all []Series, err error) {
 	for len(rows) > 0 {
 		n := 1
 		for n < len(rows) && rows[n].Key == rows[0].Key {
@@ -199,7 +199,7 @@ func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
 }
 
 // oneSeries makes a series of the rows of one key. The histograms of a point end with it, so that all points use the memory of one.
-func oneSeries(rows []dbq.StatisticsPointsRow) (Series, error) {
+func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	s := Series{Key: rows[0].Key, Points: make([]Point, 0, len(rows))}
 	var point Figures
 	var waits, durations tally

@@ -11,7 +11,8 @@ import (
 	"strconv"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/statisticsq"
+	"lksms/internal/dispatch/fact"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
 	"lksms/internal/platform/setting"
@@ -21,13 +22,13 @@ import (
 // Service keeps and reads statistics.
 type Service struct {
 	db       *postgres.DB
-	q        *dbq.Queries
+	q        *statisticsq.Queries
 	settings *setting.Service
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), settings: settings}
+	return &Service{db: db, q: statisticsq.New(db), settings: settings}
 }
 
 // Sweeps are what the service does again and again.
@@ -93,8 +94,8 @@ type Figures struct {
 }
 
 // AddFacts stages the events that facts count, in the transaction of ctx. It is a history.Consumer.
-func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
-	var rows dbq.StatisticsStageParams
+func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
+	var rows statisticsq.StatisticsStageParams
 	for _, f := range facts {
 		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeued task is FAILED no more: that is no event of a minute
 		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
@@ -172,7 +173,7 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 	if err := s.q.StatisticsLock(ctx); err != nil {
 		return 0, err
 	}
-	staged, err := s.q.StatisticsTake(ctx, dbq.StatisticsTakeParams{Portion: portion, TimeZone: zone})
+	staged, err := s.q.StatisticsTake(ctx, statisticsq.StatisticsTakeParams{Portion: portion, TimeZone: zone})
 	if err != nil || len(staged) == 0 {
 		return 0, err
 	}
@@ -188,7 +189,7 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 const AllCompanies = 0
 
 // addTo adds a staged row to all rows of statistics that count it.
-func addTo(sums map[place]*Figures, row dbq.StatisticsTakeRow) {
+func addTo(sums map[place]*Figures, row statisticsq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
 		ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
@@ -232,7 +233,7 @@ func (f *Figures) addStored(waits, durations []byte) error {
 
 // store adds sums to the rows of statistics. The caller holds StatisticsLock.
 func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
-	var rows dbq.StatisticsAddParams
+	var rows statisticsq.StatisticsAddParams
 	added := make([]*Figures, 0, len(sums))
 	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // rows that are read together are stored side by side
 		f := sums[p]
@@ -253,7 +254,7 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 		rows.Undelivered = append(rows.Undelivered, f.Undelivered)
 		rows.Segments = append(rows.Segments, f.Segments)
 	}
-	stored, err := s.q.StatisticsHistograms(ctx, dbq.StatisticsHistogramsParams{
+	stored, err := s.q.StatisticsHistograms(ctx, statisticsq.StatisticsHistogramsParams{
 		Steps: rows.Steps, CompanyIds: rows.CompanyIds, Dimensions: rows.Dimensions, Ats: rows.Ats, Keys: rows.Keys,
 	})
 	if err != nil {
@@ -279,7 +280,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {
 		n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
-			n, err := s.q.StatisticsDeleteExpired(ctx, dbq.StatisticsDeleteExpiredParams{Step: step, Keep: keep, BatchSize: deleteBatch})
+			n, err := s.q.StatisticsDeleteExpired(ctx, statisticsq.StatisticsDeleteExpiredParams{Step: step, Keep: keep, BatchSize: deleteBatch})
 			return n, postgres.Wrap("delete statistics", err, nil)
 		})
 		if total += n; err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alexedwards/argon2id"
 
-	"lksms/gen/dbq"
+	"lksms/gen/accessq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/platform/postgres"
@@ -69,7 +69,7 @@ var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1,
 // Service verifies credentials and manages users.
 type Service struct {
 	db       *postgres.DB
-	q        *dbq.Queries
+	q        *accessq.Queries
 	admin    Principal
 	settings *setting.Service
 	verifier *verifier
@@ -106,9 +106,9 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
-	return &Service{db: db, q: dbq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
-		versions: snapshot.Cache[int64]{Load: dbq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
-		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
+	return &Service{db: db, q: accessq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
+		versions: snapshot.Cache[int64]{Load: accessq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
+		q:        accessq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
 		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), residents: newLRU[household](1000),
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
@@ -157,11 +157,11 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
 // SeesAll reports whether a user sees every company.
-func SeesAll(user dbq.User) bool {
+func SeesAll(user UserRow) bool {
 	return user.Role == RoleAdmin || user.Role == RoleRead && !user.HasCompany
 }
 
-func principalOf(user dbq.User) Principal {
+func principalOf(user UserRow) Principal {
 	return Principal{
 		Username: user.Username, Role: user.Role, AppID: optional.Value(user.AppID), CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
 	}
@@ -185,18 +185,18 @@ type User struct {
 
 // Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown
 // company, for a company with a role that has none, and for a password in the form of an API key.
-func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
+func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
-		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
+		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
 	}
 	if u.Username == s.admin.Username {
-		return dbq.User{}, fault.New(fault.Conflict, fault.UserExists)
+		return UserRow{}, fault.New(fault.Conflict, fault.UserExists)
 	}
 	hash, err := s.hash(ctx, u.Password)
 	if err != nil {
-		return dbq.User{}, err
+		return UserRow{}, err
 	}
-	row, err := s.q.UserCreate(ctx, dbq.UserCreateParams{
+	row, err := s.q.UserCreate(ctx, accessq.UserCreateParams{
 		Username: u.Username, Role: u.Role, AppID: u.AppID, PasswordHash: hash, CompanyNo: u.CompanyNo, TopPriority: u.TopPriority,
 	})
 	switch {
@@ -222,14 +222,14 @@ func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
 }
 
 // Get returns one user, or the fault user.not_found.
-func (s *Service) Get(ctx context.Context, username string) (dbq.User, error) {
+func (s *Service) Get(ctx context.Context, username string) (UserRow, error) {
 	row, err := s.q.UserGet(ctx, username)
 	return row, postgres.Wrap("get user", err, errNoUser)
 }
 
 // List returns up to limit users with smaller ids than before, newest first.
-func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.User, error) {
-	rows, err := s.q.UserList(ctx, dbq.UserListParams{BeforeID: before, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, before int64, limit int) ([]UserRow, error) {
+	rows, err := s.q.UserList(ctx, accessq.UserListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list users", err, nil)
 }
 
@@ -253,19 +253,19 @@ const bindsRole = "users_company_binds_role"
 // Update changes a user. The change is in force on this server when Update returns, and on others within two seconds.
 // Faults: user.not_found, version.stale; request.invalid for an unknown company, for a company with a role that has
 // none, and for a password in the form of an API key.
-func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
-	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
+func (s *Service) Update(ctx context.Context, p Patch) (UserRow, error) {
+	params := accessq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
 	}
 	if p.CompanyNo != nil {
 		if _, err := s.q.CompanyFind(ctx, *p.CompanyNo); err != nil {
-			return dbq.User{}, postgres.Wrap("find company", err, errNoCompany)
+			return UserRow{}, postgres.Wrap("find company", err, errNoCompany)
 		}
 	}
 	if p.Password != nil {
 		hash, err := s.hash(ctx, *p.Password)
 		if err != nil {
-			return dbq.User{}, err
+			return UserRow{}, err
 		}
 		params.PasswordHash = hash
 	}
@@ -287,20 +287,20 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 
 // CreateKey creates an API key and returns it. The key cannot be read again: only its hash is stored. Fault:
 // user.not_found.
-func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.KeyCreateRow, string, error) {
+func (s *Service) CreateKey(ctx context.Context, username, name string) (accessq.KeyCreateRow, string, error) {
 	random := make([]byte, keyBytes)
 	if _, err := rand.Read(random); err != nil {
-		return dbq.KeyCreateRow{}, "", fmt.Errorf("make API key: %w", err)
+		return accessq.KeyCreateRow{}, "", fmt.Errorf("make API key: %w", err)
 	}
 	key := keyPrefix + base64.RawURLEncoding.EncodeToString(random)
 	sum := sha256.Sum256([]byte(key))
-	row, err := s.q.KeyCreate(ctx, dbq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
+	row, err := s.q.KeyCreate(ctx, accessq.KeyCreateParams{Username: username, Name: name, KeyHash: sum[:]})
 	s.changed(ctx)
 	return row, key, postgres.Wrap("create API key", err, errNoUser)
 }
 
 // ListKeys lists the keys of a user, newest first. Fault: user.not_found.
-func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListRow, error) {
+func (s *Service) ListKeys(ctx context.Context, username string) ([]KeyRow, error) {
 	if _, err := s.Get(ctx, username); err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListR
 // DeleteKey deletes an API key. The key stops working on this server when DeleteKey returns, and on others within two
 // seconds. Fault: key.not_found.
 func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
-	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
+	n, err := s.q.KeyDelete(ctx, accessq.KeyDeleteParams{Username: username, ID: id})
 	s.changed(ctx)
 	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }

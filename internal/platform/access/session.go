@@ -13,7 +13,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"lksms/gen/dbq"
+	"lksms/gen/accessq"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
@@ -81,7 +81,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 		return "", begun, fmt.Errorf("make token: %w", err)
 	}
 	hash := sha256.Sum256(random)
-	createdAt, err := s.q.SessionCreate(ctx, dbq.SessionCreateParams{
+	createdAt, err := s.q.SessionCreate(ctx, accessq.SessionCreateParams{
 		TokenHash: hash[:], Username: username, PasswordProof: passwordProof(random, p.storedDigest), IsConfigured: a.isConfigured, Most: maxSessions,
 		SourceIp: address, UserAgent: logtext.Text(userAgent),
 	})
@@ -137,7 +137,7 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 	if err != nil {
 		return one, err
 	}
-	row, err := s.q.SessionGet(ctx, dbq.SessionGetParams{TokenHash: hash[:], Idle: idle, Most: most})
+	row, err := s.q.SessionGet(ctx, accessq.SessionGetParams{TokenHash: hash[:], Idle: idle, Most: most})
 	if postgres.IsNoRows(err) {
 		s.sessions.known.Remove(hash)
 		return one, ErrRequired
@@ -155,7 +155,7 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 }
 
 // ownerOf returns the user that began a session. Fault: auth.required, if it is disabled or has another password.
-func (s *Service) ownerOf(ctx context.Context, row dbq.SessionGetRow, token []byte) (Principal, error) {
+func (s *Service) ownerOf(ctx context.Context, row accessq.SessionGetRow, token []byte) (Principal, error) {
 	isOf := func(a account) bool { return hmac.Equal(row.PasswordProof, passwordProof(token, a.storedDigest)) }
 	if configured := s.verifier.configured(); row.Username == configured.principal.Username && isOf(configured) {
 		return configured.principal, nil
@@ -196,7 +196,7 @@ func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return postgres.InBatches(deleteBatch, func() (int64, error) {
-		n, err := s.q.SessionsDeleteExpired(ctx, dbq.SessionsDeleteExpiredParams{Idle: idle, Most: most, BatchSize: deleteBatch})
+		n, err := s.q.SessionsDeleteExpired(ctx, accessq.SessionsDeleteExpiredParams{Idle: idle, Most: most, BatchSize: deleteBatch})
 		return n, postgres.Wrap("delete sessions", err, nil)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/alexedwards/argon2id"
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"lksms/gen/dbq"
+	"lksms/gen/accessq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/outbound"
 	"lksms/internal/platform/postgres"
@@ -60,7 +60,7 @@ type digested = [sha256.Size]byte
 // While the database is unreachable nobody is let in by an old verdict, because the user may have been disabled
 // since: the answer is 503. Only the configured user is verified without the database, because it is in no table.
 type verifier struct {
-	q         *dbq.Queries
+	q         *accessq.Queries
 	now       func() time.Time
 	bootstrap digested // digest of the configured user's credentials
 	admin     Principal
@@ -125,8 +125,8 @@ type household struct {
 
 // account is the account that credentials claim.
 type account struct {
-	storedDigest digested  // of the stored hash or key, so that it changes with them; zero: nothing is stored
-	user         *dbq.User // nil for the configured user, and if no such user exists
+	storedDigest digested // of the stored hash or key, so that it changes with them; zero: nothing is stored
+	user         *UserRow // nil for the configured user, and if no such user exists
 	principal    Principal
 }
 
@@ -376,7 +376,7 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	if a.isConfigured {
 		return v.configured(), nil
 	}
-	var user dbq.User
+	var user UserRow
 	var err error
 	switch {
 	case a.isKey:
@@ -451,7 +451,7 @@ func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	home, ok := v.residents.Get(key)
 	if !ok || v.now().Sub(home.at) >= verdictTTL {
 		home = household{names: map[string]struct{}{}, at: v.now()}
-		names, err := v.q.UserAddressList(ctx, dbq.UserAddressListParams{Network: a.network, PageLimit: maxResidents})
+		names, err := v.q.UserAddressList(ctx, accessq.UserAddressListParams{Network: a.network, PageLimit: maxResidents})
 		if err != nil {
 			return false
 		}
@@ -502,7 +502,7 @@ func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := v.q.UserAddressRecord(ctx, dbq.UserAddressRecordParams{Username: one.username, Network: one.network}); err != nil {
+	if err := v.q.UserAddressRecord(ctx, accessq.UserAddressRecordParams{Username: one.username, Network: one.network}); err != nil {
 		return fmt.Errorf("store address of user: %w", err)
 	}
 	v.residents.Remove(networkKey(one.network))

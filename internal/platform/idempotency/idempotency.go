@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/idempotencyq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/servers"
@@ -19,11 +19,11 @@ import (
 // Service stores the answers of requests for a day.
 type Service struct {
 	db *postgres.DB
-	q  *dbq.Queries
+	q  *idempotencyq.Queries
 }
 
 // New returns a Service on db.
-func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
+func New(db *postgres.DB) *Service { return &Service{db: db, q: idempotencyq.New(db)} }
 
 // Sweeps are what the service does again and again.
 func (s *Service) Sweeps() []sweep.Job {
@@ -49,14 +49,14 @@ const inFlightWait = time.Second
 func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx context.Context) ([]byte, error)) (answer []byte, replayed bool, err error) {
 	hash := sha256.Sum256(body)
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		free, err := s.q.IdempotencyLock(ctx, dbq.IdempotencyLockParams(key))
+		free, err := s.q.IdempotencyLock(ctx, idempotencyq.IdempotencyLockParams(key))
 		if err != nil {
 			return fmt.Errorf("lock idempotency key: %w", err)
 		}
 		if !free {
 			return &fault.Error{Kind: fault.Conflict, Reason: fault.IdempotencyInFlight, RetryAfter: inFlightWait}
 		}
-		first, err := s.q.IdempotencyGet(ctx, dbq.IdempotencyGetParams(key))
+		first, err := s.q.IdempotencyGet(ctx, idempotencyq.IdempotencyGetParams(key))
 		switch {
 		case err == nil && bytes.Equal(first.RequestHash, hash[:]):
 			answer, replayed = first.Response, true
@@ -69,7 +69,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 		if answer, err = work(ctx); err != nil {
 			return err
 		}
-		err = s.q.IdempotencyStore(ctx, dbq.IdempotencyStoreParams{
+		err = s.q.IdempotencyStore(ctx, idempotencyq.IdempotencyStoreParams{
 			Username: key.Username, Operation: key.Operation, Key: key.Key, RequestHash: hash[:], Response: answer,
 		})
 		return postgres.Wrap("store answer", err, nil)

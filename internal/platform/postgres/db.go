@@ -14,16 +14,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
 )
 
-// DB is the access to one database. Two kinds of statements use it, each with generated types of its own, so that
-// neither can run in place of the other:
+// Runner runs statements. The generated packages of all rooms accept one.
+type Runner interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// DB is the access to one database. Statements run in three ways:
 //
-//   - those of package dbq run on the DB itself: in the transaction that Tx put into ctx, or alone (always alone: Outside);
-//   - those of package dispatchq run in Dispatch only: in a transaction of their own, with forced plans.
+//   - Statements of most rooms run on the DB itself: in the transaction that Tx put into ctx, or alone. Outside always runs them alone.
+//   - Statements that read tasks by id run on InPartitions or in ByKey.
+//   - Statements of package dispatchq run in Dispatch only: in a transaction of their own, with forced plans.
 type DB struct {
 	pool    *pgxpool.Pool
 	outside *pgxpool.Pool
@@ -156,9 +160,9 @@ func (db *DB) Close() {
 	}
 }
 
-// Outside returns connections for statements of package dbq that must not run in the transaction of ctx. They are few, and
+// Outside returns connections for statements that must not run in the transaction of ctx. They are few, and
 // apart from the others: requests that wait for a value which one of them reads (snapshot.Cache) may hold all others.
-func (db *DB) Outside() dbq.DBTX { return db.outside }
+func (db *DB) Outside() Runner { return db.outside }
 
 // Pool returns the connections of the DB, for tests and benches alone: a statement on them belongs to no transaction of Tx.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
@@ -223,16 +227,16 @@ func (db *DB) txOf(ctx context.Context) *transaction {
 func (db *DB) InTx(ctx context.Context) bool { return db.txOf(ctx) != nil }
 
 // on returns the transaction of ctx, or the pool.
-func (db *DB) on(ctx context.Context) dbq.DBTX {
+func (db *DB) on(ctx context.Context) Runner {
 	if t := db.txOf(ctx); t != nil {
 		return t.tx
 	}
 	return db.pool
 }
 
-var _ dbq.DBTX = (*DB)(nil)
+var _ Runner = (*DB)(nil)
 
-// Exec implements dbq.DBTX.
+// Exec implements Runner.
 func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if db.actsAlone(ctx) {
 		return db.execAlone(ctx, sql, args)
@@ -240,7 +244,7 @@ func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 	return db.on(ctx).Exec(ctx, sql, args...)
 }
 
-// Query implements dbq.DBTX. For a change that somebody makes (As), it must run in a transaction.
+// Query implements Runner. For a change that somebody makes (As), it must run in a transaction.
 func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if s := db.standbyFor(ctx); s != nil {
 		if rows, isDone, err := db.queryStale(ctx, s, sql, args); isDone {
@@ -250,7 +254,7 @@ func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, err
 	return db.on(ctx).Query(ctx, sql, args...)
 }
 
-// QueryRow implements dbq.DBTX.
+// QueryRow implements Runner.
 func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if db.actsAlone(ctx) {
 		return rowAlone{db, ctx, sql, args}
@@ -267,21 +271,21 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 //
 // The parameters must bound task_id themselves, in each table of the statement: with constants, or with = ANY of an array. The planner knows no
 // value of a sub-select or a join. If the ids come from another table, read them with a statement of its own.
-func (db *DB) InPartitions() dbq.DBTX { return inPartitions{db} }
+func (db *DB) InPartitions() Runner { return inPartitions{db} }
 
 type inPartitions struct{ db *DB }
 
-// Exec implements dbq.DBTX.
+// Exec implements Runner.
 func (p inPartitions) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	return p.db.on(ctx).Exec(ctx, sql, p.planned(args)...)
 }
 
-// Query implements dbq.DBTX.
+// Query implements Runner.
 func (p inPartitions) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return p.db.Query(ctx, sql, p.planned(args)...)
 }
 
-// QueryRow implements dbq.DBTX.
+// QueryRow implements Runner.
 func (p inPartitions) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	if p.db.mayBeStale(ctx) {
 		return staleRow{p.db, ctx, sql, p.planned(args)}
@@ -365,28 +369,28 @@ const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjo
 
 // ByKey runs statements that only read, and that look rows up by key in many partitions, in a transaction of their own. In a transaction of Tx
 // they run there, with the joins that the planner likes. fn may be called again.
-func (db *DB) ByKey(ctx context.Context, fn func(q *dbq.Queries) error) error {
+func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
-		return fn(dbq.New(db.InPartitions()))
+		return fn(db.InPartitions())
 	}
 	if s := db.standbyFor(ctx); s != nil {
 		if isDone, err := db.byKeyStale(ctx, s, fn); isDone {
 			return err
 		}
 	}
-	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(dbq.New(tx)) })
+	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(tx) })
 }
 
 // Dispatch runs the statements of db/queries/dispatch in a transaction of their own, with plans that do not depend on
 // statistics.
 //
 // It fails in a transaction of Tx: its own could wait for what that holds, for ever, and would not be undone with it.
-func (db *DB) Dispatch(ctx context.Context, fn func(q *dispatchq.Queries) error) error {
+func (db *DB) Dispatch(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return errNested
 	}
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
-		return fn(dispatchq.New(tx))
+		return fn(tx)
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/dispatchq"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/testkit/pgtest"
 )
@@ -39,7 +38,7 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 	}
 	defer db.Close()
 	run := func(ctx context.Context) error {
-		return db.Dispatch(ctx, func(*dispatchq.Queries) error { return nil })
+		return db.Dispatch(ctx, func(postgres.Runner) error { return nil })
 	}
 	if err := db.Tx(t.Context(), run); err == nil {
 		t.Error("the dispatch ran inside another transaction")

@@ -15,8 +15,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"lksms/gen/dbq"
 )
 
 // Replicas are standbys that answer reads which may be stale.
@@ -282,9 +280,9 @@ func (db *DB) queryStale(ctx context.Context, s *standby, sql string, args []any
 }
 
 // byKeyStale is ByKey on a standby.
-func (db *DB) byKeyStale(ctx context.Context, s *standby, fn func(q *dbq.Queries) error) (bool, error) {
+func (db *DB) byKeyStale(ctx context.Context, s *standby, fn func(tx Runner) error) (bool, error) {
 	return db.read(ctx, s, func(ctx context.Context) error {
-		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(dbq.New(bound{tx, ctx})) })
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(bound{tx, ctx}) })
 	})
 }
 
@@ -308,7 +306,7 @@ func (b bound) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 
 // staleRow is the row of a statement that runs when it is scanned, on a standby or on the primary.
 type staleRow struct {
-	db   dbq.DBTX
+	db   Runner
 	ctx  context.Context // pgx.Row.Scan takes none
 	sql  string
 	args []any

@@ -53,10 +53,10 @@ func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
 		"db/migrations/20261127000002_create_directory.sql pg_current_xact_id",
 		"db/migrations/20261127000010_create_sql_inbox.sql pg_current_xact_id",
 		"db/migrations/20261127000012_rename_sql_inbox_functions.sql pg_current_xact_id",
-		"db/queries/contact_import.sql xmax",
-		"db/queries/history.sql ctid",
-		"db/queries/reconcile.sql xmax",
-		"db/queries/statistics.sql ctid",
+		"db/queries/contact/import.sql xmax",
+		"db/queries/history/history.sql ctid",
+		"db/queries/reconcile/reconcile.sql xmax",
+		"db/queries/statistics/statistics.sql ctid",
 		"internal/insight/history/export.go temporary table",
 	}
 	var found []string

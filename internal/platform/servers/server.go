@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"lksms/gen/dbq"
+	"lksms/gen/serversq"
 	"lksms/internal/platform/build"
 	"lksms/internal/platform/postgres"
 )
@@ -34,7 +34,7 @@ type Options struct {
 
 // Service knows the servers of a database, of which it is one.
 type Service struct {
-	q       *dbq.Queries
+	q       *serversq.Queries
 	id      string
 	options Options
 	count   *prometheus.GaugeVec // nil until Register
@@ -49,7 +49,7 @@ type Service struct {
 
 // New returns a Service on db. This server is not listed before the first Beat.
 func New(db *postgres.DB, o Options) *Service {
-	return &Service{q: dbq.New(db), id: rand.Text(), options: o}
+	return &Service{q: serversq.New(db), id: rand.Text(), options: o}
 }
 
 // Register registers the metrics of the servers that are alive, and of the roles that are missing.
@@ -115,7 +115,7 @@ func (s *Service) write(ctx context.Context) error {
 	if s.isGone {
 		return nil
 	}
-	return postgres.Wrap("write down that this server is alive", s.q.ServerBeat(ctx, dbq.ServerBeatParams{
+	return postgres.Wrap("write down that this server is alive", s.q.ServerBeat(ctx, serversq.ServerBeatParams{
 		ServerID: s.id, Host: s.options.Host, Roles: s.options.Roles.Names(), Version: build.Read().Version,
 	}), nil)
 }
@@ -163,7 +163,7 @@ func (s *Service) Leave(ctx context.Context) error {
 }
 
 // List returns the servers that run, and those that stopped without a word within a day.
-func (s *Service) List(ctx context.Context) ([]dbq.ServerListRow, error) {
-	rows, err := s.q.ServerList(ctx, dbq.ServerListParams{AliveWithin: aliveWithin, Most: maxList})
+func (s *Service) List(ctx context.Context) ([]serversq.ServerListRow, error) {
+	rows, err := s.q.ServerList(ctx, serversq.ServerListParams{AliveWithin: aliveWithin, Most: maxList})
 	return rows, postgres.Wrap("list servers", err, nil)
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/settingq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/snapshot"
@@ -199,14 +199,14 @@ func namesOf(v Values) (byName, error) {
 // Service reads and changes settings.
 type Service struct {
 	db    *postgres.DB
-	q     *dbq.Queries
+	q     *settingq.Queries
 	first Values // in force until a setting is stored
 	cache snapshot.Cache[Values]
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB) *Service {
-	s := &Service{db: db, q: dbq.New(db), first: defaultValues()}
+	s := &Service{db: db, q: settingq.New(db), first: defaultValues()}
 	s.cache.Load = s.load
 	return s
 }
@@ -219,11 +219,11 @@ func NewWithRules(db *postgres.DB, rules Rules) *Service {
 }
 
 func (s *Service) load(ctx context.Context) (Values, error) {
-	return s.read(ctx, dbq.New(s.db.Outside()))
+	return s.read(ctx, settingq.New(s.db.Outside()))
 }
 
 // read returns the stored settings, and of those that are not stored the first values.
-func (s *Service) read(ctx context.Context, q *dbq.Queries) (Values, error) {
+func (s *Service) read(ctx context.Context, q *settingq.Queries) (Values, error) {
 	values := s.first
 	rows, err := q.SettingList(ctx)
 	if err != nil {
@@ -306,12 +306,12 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 				if !known {
 					return fault.InvalidField(category+"."+name, fault.UnknownField, nil)
 				}
-				if err := s.q.SettingStoreDefault(ctx, dbq.SettingStoreDefaultParams{
+				if err := s.q.SettingStoreDefault(ctx, settingq.SettingStoreDefaultParams{
 					Category: category, Name: name, DefaultValue: standard, Value: value,
 				}); err != nil {
 					return fmt.Errorf("store default of setting: %w", err)
 				}
-				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{Category: category, Name: name, Value: value, UpdatedBy: by}); err != nil {
+				if err := s.q.SettingPut(ctx, settingq.SettingPutParams{Category: category, Name: name, Value: value, UpdatedBy: by}); err != nil {
 					return fmt.Errorf("change setting: %w", err)
 				}
 			}
@@ -327,6 +327,12 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 	}
 	s.cache.Invalidate()
 	return s.Get(ctx)
+}
+
+// TimeZoneExists reports whether the database knows the name of a time zone.
+func (s *Service) TimeZoneExists(ctx context.Context, name string) (bool, error) {
+	exists, err := s.q.TimeZoneExists(ctx, name)
+	return exists, postgres.Wrap("check time zone", err, nil)
 }
 
 // checkNames returns the fault request.invalid for a changed setting that names something which the database does not know.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"lksms/gen/accessq"
 	api "lksms/gen/client"
-	"lksms/gen/dbq"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -302,7 +302,7 @@ func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
 func TestTheAddressesOfAUserAreBounded(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO user_addresses (network, username, seen_at) SELECT 'n' || g, 'roams', now() - g * interval '1 minute' FROM generate_series(1, 1000) g")
-	if err := dbq.New(b.DB).UserAddressRecord(t.Context(), dbq.UserAddressRecordParams{Username: "roams", Network: "new"}); err != nil {
+	if err := accessq.New(b.DB).UserAddressRecord(t.Context(), accessq.UserAddressRecordParams{Username: "roams", Network: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM user_addresses"); n != 1000 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"lksms/gen/dbq"
+	"lksms/gen/idempotencyq"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -162,7 +162,7 @@ func TestEveryOperationWithAKeyRefusesAConcurrentRequestWithTheKey(t *testing.T)
 				continue
 			}
 			calls++
-			free, err := dbq.New(tx).IdempotencyLock(t.Context(), dbq.IdempotencyLockParams{
+			free, err := idempotencyq.New(tx).IdempotencyLock(t.Context(), idempotencyq.IdempotencyLockParams{
 				Username: apptest.Username, Operation: strings.ToUpper(method) + " " + apptest.Operations[o.OperationID].Path, Key: "key",
 			})
 			if err != nil || !free {

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"lksms/gen/dbq"
+	"lksms/gen/inboundq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/template"
@@ -25,7 +25,7 @@ import (
 // Service owns the inbounds.
 type Service struct {
 	db          *postgres.DB
-	q           *dbq.Queries
+	q           *inboundq.Queries
 	submissions *submit.Service
 	directory   *directory.Service
 	templates   *template.Service
@@ -33,7 +33,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, submissions *submit.Service, directory *directory.Service, templates *template.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), submissions: submissions, directory: directory, templates: templates}
+	return &Service{db: db, q: inboundq.New(db), submissions: submissions, directory: directory, templates: templates}
 }
 
 // Settings are what can be changed of an inbound.
@@ -121,10 +121,10 @@ func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d
 }
 
 // Create adds an inbound of a company; nil: the default company. Faults: exists, limit.reached, request.invalid, template.not_active.
-func (s *Service) Create(ctx context.Context, no string, companyNo *string, to Settings) (row dbq.InboundListRow, err error) {
+func (s *Service) Create(ctx context.Context, no string, companyNo *string, to Settings) (row Row, err error) {
 	company := access.DefaultCompany
 	if companyNo != nil {
-		if company, err = s.q.CompanyFind(ctx, *companyNo); err != nil {
+		if company, err = s.q.InboundCompany(ctx, *companyNo); err != nil {
 			return row, postgres.Wrap("find company", err, fault.InvalidField("company_no", fault.NotThere, nil))
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Service) Create(ctx context.Context, no string, companyNo *string, to S
 		return row, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		_, err := s.q.InboundCreate(ctx, dbq.InboundCreateParams{
+		_, err := s.q.InboundCreate(ctx, inboundq.InboundCreateParams{
 			InboundNo: no, CompanyID: company, Preset: to.Preset, Description: own, PhoneNumbers: to.PhoneNumbers, MessageType: to.MessageType,
 			Priority: to.Priority, TemplateNo: to.TemplateNo, Sign: to.Sign, RepeatSeconds: to.RepeatSeconds, IsTest: to.IsTest, Status: to.Status,
 		})
@@ -152,23 +152,23 @@ func (s *Service) Create(ctx context.Context, no string, companyNo *string, to S
 }
 
 // Get returns an inbound, or the fault inbound.not_found. A non-nil company restricts it to the inbounds of that company.
-func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.InboundListRow, error) {
-	rows, err := s.q.InboundList(ctx, dbq.InboundListParams{BeforeID: math.MaxInt64, InboundNo: &no, CompanyID: company, PageLimit: 1})
+func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, error) {
+	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: math.MaxInt64, InboundNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get inbound", error(errNone))
 }
 
 // List returns up to limit inbounds with smaller ids than before, newest first. A non-nil company restricts it to those of that company.
-func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]dbq.InboundListRow, error) {
-	rows, err := s.q.InboundList(ctx, dbq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
+func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]Row, error) {
+	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list inbounds", err, nil)
 }
 
 // Update changes an inbound by change. A non-nil version is the one that it must have. Faults: inbound.not_found, version.stale, request.invalid,
 // template.not_active.
-func (s *Service) Update(ctx context.Context, no string, version *int64, change func(*Settings)) (row dbq.InboundListRow, err error) {
+func (s *Service) Update(ctx context.Context, no string, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		read := func() (dbq.InboundListRow, error) { return s.Get(ctx, nil, no) }
-		row, err = postgres.Patch(version, read, func(r dbq.InboundListRow) int64 { return r.Version }, func(was dbq.InboundListRow) (int64, error) {
+		read := func() (Row, error) { return s.Get(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			before, err := settingsOf(was)
 			if err != nil {
 				return 0, err
@@ -179,7 +179,7 @@ func (s *Service) Update(ctx context.Context, no string, version *int64, change 
 			if err != nil {
 				return 0, err
 			}
-			n, err := s.q.InboundUpdate(ctx, dbq.InboundUpdateParams{
+			n, err := s.q.InboundUpdate(ctx, inboundq.InboundUpdateParams{
 				InboundNo: no, Version: was.Version, Preset: to.Preset, Description: own, PhoneNumbers: to.PhoneNumbers, MessageType: to.MessageType,
 				Priority: to.Priority, TemplateNo: to.TemplateNo, Sign: to.Sign, RepeatSeconds: to.RepeatSeconds, IsTest: to.IsTest, Status: to.Status,
 			})
@@ -190,7 +190,7 @@ func (s *Service) Update(ctx context.Context, no string, version *int64, change 
 	return row, err
 }
 
-func settingsOf(row dbq.InboundListRow) (Settings, error) {
+func settingsOf(row Row) (Settings, error) {
 	to := Settings{
 		Preset: row.Preset, PhoneNumbers: row.PhoneNumbers, MessageType: row.MessageType, Priority: row.Priority, TemplateNo: row.TemplateNo,
 		Sign: row.Sign, RepeatSeconds: row.RepeatSeconds, IsTest: row.IsTest, Status: row.Status,

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/inboundq"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/dispatch/template"
@@ -116,7 +116,7 @@ func (p *post) refused() error {
 
 // read reads a body.
 func (s *Service) read(ctx context.Context, no string, body any, origin submit.Origin) (*post, error) {
-	row, err := s.q.InboundFind(ctx, dbq.InboundFindParams{InboundNo: no, CompanyID: origin.CompanyID})
+	row, err := s.q.InboundFind(ctx, inboundq.InboundFindParams{InboundNo: no, CompanyID: origin.CompanyID})
 	if err != nil {
 		return nil, postgres.Wrap("find inbound", err, errNone)
 	}
@@ -165,7 +165,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 }
 
 // recipientsOf returns the numbers of an inbound, or if it has none those of the body; at least one.
-func recipientsOf(row dbq.Inbound, d Description, body any, region string) ([]recipient, error) {
+func recipientsOf(row inboundq.Inbound, d Description, body any, region string) ([]recipient, error) {
 	if row.PhoneNumbers == nil {
 		if !d.hasNumber() { // a newer version may have taken the path out of the preset
 			return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
@@ -183,7 +183,7 @@ func recipientsOf(row dbq.Inbound, d Description, body any, region string) ([]re
 }
 
 // textOf returns the text of the messages, cut to what their type allows.
-func (s *Service) textOf(ctx context.Context, row dbq.Inbound, d Description, body any) (template.Rendered, error) {
+func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Description, body any) (template.Rendered, error) {
 	limits, err := s.submissions.Limits(ctx, row.MessageType)
 	if err != nil {
 		return template.Rendered{}, err
@@ -248,7 +248,7 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 }
 
 // dedupKey returns the dedup key of the message to one recipient. If an inbound repeats messages, the time of the post counts.
-func dedupKey(row dbq.Inbound, parts [][]string, recipient string, now time.Time) string {
+func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, now time.Time) string {
 	turn := int64(0)
 	if row.RepeatSeconds != nil {
 		turn = now.Unix() / *row.RepeatSeconds

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"lksms/gen/dbq"
+	"lksms/gen/sqlinboxq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
@@ -17,11 +17,11 @@ import (
 // Roles owns which roles of PostgreSQL may submit, and for whom.
 type Roles struct {
 	db *postgres.DB
-	q  *dbq.Queries
+	q  *sqlinboxq.Queries
 }
 
 // NewRoles returns Roles on db, whose role must own the schema lksms to grant and revoke.
-func NewRoles(db *postgres.DB) Roles { return Roles{db: db, q: dbq.New(db)} }
+func NewRoles(db *postgres.DB) Roles { return Roles{db: db, q: sqlinboxq.New(db)} }
 
 var (
 	errNoUser = fault.InvalidField("username", fault.NotThere, nil)
@@ -39,7 +39,7 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 		case !exists:
 			return errNoRole
 		}
-		if _, err := r.q.SqlRolePut(ctx, dbq.SqlRolePutParams{RoleName: role, Username: username}); err != nil {
+		if _, err := r.q.SqlRolePut(ctx, sqlinboxq.SqlRolePutParams{RoleName: role, Username: username}); err != nil {
 			return postgres.Wrap("store role", err, errNoUser)
 		}
 		return postgres.Wrap("grant as the owner of the schema lksms", r.q.SqlRoleGrant(ctx, role), nil)
@@ -58,7 +58,7 @@ func (r Roles) Revoke(ctx context.Context, role string) error {
 }
 
 // List returns the roles that may submit.
-func (r Roles) List(ctx context.Context) ([]dbq.SqlRoleListRow, error) {
+func (r Roles) List(ctx context.Context) ([]sqlinboxq.SqlRoleListRow, error) {
 	rows, err := r.q.SqlRoleList(ctx)
 	return rows, postgres.Wrap("list roles", err, nil)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"lksms/gen/dbq"
+	"lksms/gen/sqlinboxq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/optional"
@@ -37,7 +37,7 @@ const (
 // Service makes tasks of messages that were submitted by SQL.
 type Service struct {
 	db          *postgres.DB
-	q           *dbq.Queries
+	q           *sqlinboxq.Queries
 	submissions *submit.Service
 	log         *slog.Logger
 
@@ -53,7 +53,7 @@ const (
 
 // New returns a Service on db, whose metrics are registered with reg.
 func New(db *postgres.DB, submissions *submit.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), submissions: submissions, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
+	s := &Service{db: db, q: sqlinboxq.New(db), submissions: submissions, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by outcome.",
 	}, []string{"outcome"})}
 	for _, outcome := range []string{becameTask, wasRepeat, hasFailed} {
@@ -99,11 +99,11 @@ func (s *Service) Take(ctx context.Context) (int, error) {
 func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, err error) {
 	outcomes := map[string]int{}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		rows, err := s.q.SqlInboxTake(ctx, dbq.SqlInboxTakeParams{CompanyID: companyID, Portion: maxPortion})
+		rows, err := s.q.SqlInboxTake(ctx, sqlinboxq.SqlInboxTakeParams{CompanyID: companyID, Portion: maxPortion})
 		if err != nil || len(rows) == 0 {
 			return err
 		}
-		var firsts []dbq.SqlInbox
+		var firsts []sqlinboxq.SqlInbox
 		var accepted []submit.Accepted
 		repeats := map[submit.Origin][]submit.Submission{}
 		var done, failed []int64
@@ -185,7 +185,7 @@ func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]su
 
 // acceptedOf returns the submission of a row. The function that put it there has checked it: the priority too, which the user may not be
 // allowed any more.
-func acceptedOf(row dbq.SqlInbox) (submit.Accepted, error) {
+func acceptedOf(row sqlinboxq.SqlInbox) (submit.Accepted, error) {
 	said := map[string]any{"phone_number": row.PhoneNumber}
 	for name, value := range map[string]*string{
 		"content": row.Content, "template_no": row.TemplateNo, "language": row.Language, "source": row.Source, "dedup_key": row.DedupKey, "sign": row.Sign,

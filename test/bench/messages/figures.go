@@ -12,9 +12,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/gen/queueq"
+	"lksms/gen/senderq"
 	"lksms/internal/dispatch/queue/claim"
+	"lksms/internal/platform/postgres"
 	"lksms/test/bench/measure"
 )
 
@@ -72,7 +74,7 @@ func SingleSubmit(ctx context.Context, b *measure.Bench) error {
 
 // liveInSQL is live without HTTP: it runs the same statements.
 func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
-	var p dbq.TaskSubmitParams
+	var p queueq.TaskSubmitParams
 	for i := range measure.LifeSize {
 		p.TaskIds = append(p.TaskIds, fmt.Sprintf("task_20261121_%d_%d_%d", caller, n, i))
 		number := fmt.Sprintf("138%08d", rand.IntN(100_000_000))
@@ -102,14 +104,14 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 		p.ExpireTimes = append(p.ExpireTimes, nil)
 	}
 	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupWidths = []int64{1}, []int16{5}, []int64{1}, []float64{measure.LifeSize}
-	if _, err := dbq.New(b.DB).TaskSubmit(ctx, p); err != nil {
+	if _, err := queueq.New(b.DB).TaskSubmit(ctx, p); err != nil {
 		return err
 	}
 	appID := fmt.Sprint("sql-", caller)
 	var rows []claim.Lease
 	wait := 10 * time.Minute
-	if err := b.DB.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		rows, err = claim.On(ctx, q, claim.Request{SenderNo: appID, Limit: measure.LifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+	if err := b.DB.Dispatch(ctx, func(tx postgres.Runner) (err error) {
+		rows, err = claim.On(ctx, tx, claim.Request{SenderNo: appID, Limit: measure.LifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -126,7 +128,7 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 		r.RequestData = append(r.RequestData, []byte(`{"status":2}`))
 		r.MaxRetryCounts, r.ProviderNos = append(r.MaxRetryCounts, 3), append(r.ProviderNos, "")
 	}
-	return b.DB.Dispatch(ctx, func(q *dispatchq.Queries) error {
+	return claim.Dispatch(ctx, b.DB, func(q *dispatchq.Queries) error {
 		_, err := q.TaskReport(ctx, r)
 		return err
 	})
@@ -150,7 +152,7 @@ func LifeOfTasks(ctx context.Context, b *measure.Bench) error {
 		}
 		counts := make([]int, measure.LifeCallers)
 		for i := range measure.LifeCallers {
-			if err := dbq.New(b.DB).SenderRegister(ctx, fmt.Sprint("sql-", i)); err != nil {
+			if err := senderq.New(b.DB).SenderRegister(ctx, fmt.Sprint("sql-", i)); err != nil {
 				return err
 			}
 		}
@@ -358,8 +360,8 @@ func decide(ctx context.Context, b *measure.Bench, n int) (ours, plain float64, 
 		rows := 0
 		began := time.Now()
 		if i%2 == 0 {
-			err = b.DB.Dispatch(ctx, func(q *dispatchq.Queries) error {
-				tasks, err := claim.On(ctx, q, claim.Request{SenderNo: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+			err = b.DB.Dispatch(ctx, func(tx postgres.Runner) error {
+				tasks, err := claim.On(ctx, tx, claim.Request{SenderNo: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
+	"lksms/gen/historyq"
+	"lksms/gen/senderq"
 	"lksms/internal/platform/postgres"
 	"lksms/test/bench/measure"
 )
@@ -23,7 +25,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	if b.Short {
 		n, perPart, pages = 200_000, 1_000, 20
 	}
-	q := dbq.New(b.DB)
+	q := senderq.New(b.DB)
 	if err := q.SenderRegister(ctx, "leave"); err != nil {
 		return err
 	}
@@ -35,7 +37,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 		return err
 	}
 	for i := range partsMade {
-		if err := nextParts(ctx, b, q); err != nil {
+		if err := nextParts(ctx, b, historyq.New(b.DB)); err != nil {
 			return err
 		}
 		size := perPart
@@ -56,13 +58,13 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	b.Ratio(fmt.Sprintf("first page of a ledger in %d partitions", partsMade+2), many, few, "ms", "in 2 partitions", "told", true)
 
 	single, err := timed(ctx, func() (int64, error) {
-		return q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: 20_000, Keep: long / 2, Remark: "leave"})
+		return q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: 20_000, Keep: long / 2, Remark: "leave"})
 	}, int64(n))
 	if err != nil {
 		return err
 	}
 	whole, err := timed(ctx, func() (int64, error) {
-		return q.SenderLedgerDrop(ctx, dbq.SenderLedgerDropParams{Keep: long / 2, Remark: "leave"})
+		return q.SenderLedgerDrop(ctx, senderq.SenderLedgerDropParams{Keep: long / 2, Remark: "leave"})
 	}, 1)
 	if err != nil {
 		return err
@@ -70,12 +72,12 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	b.AtMost(0.2, fmt.Sprintf("%d charges leave with their partition, and their sums stay", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
 
 	single, err = timed(ctx, func() (int64, error) {
-		return q.BatchesDeleteExpired(ctx, dbq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
+		return batchq.New(b.DB).BatchesDeleteExpired(ctx, batchq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
 	}, 1)
 	if err != nil {
 		return err
 	}
-	whole, err = timed(ctx, func() (int64, error) { return q.BatchRowsDrop(ctx, long/2) }, 1)
+	whole, err = timed(ctx, func() (int64, error) { return batchq.New(b.DB).BatchRowsDrop(ctx, long/2) }, 1)
 	if err != nil {
 		return err
 	}
@@ -103,11 +105,11 @@ func leaving(ctx context.Context, b *measure.Bench, n int) error {
 }
 
 // nextParts begins the next partitions, as if the present ones had been begun long ago.
-func nextParts(ctx context.Context, b *measure.Bench, q *dbq.Queries) error {
+func nextParts(ctx context.Context, b *measure.Bench, q *historyq.Queries) error {
 	for range 2 { // made by one call, and begun by the next
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {
 			_, err := postgres.Patiently(ctx, func() (int64, error) {
-				return q.NumberPartitionsAhead(ctx, dbq.NumberPartitionsAheadParams{Parent: parent, Width: 24 * time.Hour})
+				return q.NumberPartitionsAhead(ctx, historyq.NumberPartitionsAheadParams{Parent: parent, Width: 24 * time.Hour})
 			})
 			if err != nil {
 				return err
@@ -121,11 +123,11 @@ func nextParts(ctx context.Context, b *measure.Bench, q *dbq.Queries) error {
 }
 
 // ledgerPage returns the median time of the first page, in milliseconds.
-func ledgerPage(ctx context.Context, b *measure.Bench, q *dbq.Queries, pages int) (float64, error) {
+func ledgerPage(ctx context.Context, b *measure.Bench, q *senderq.Queries, pages int) (float64, error) {
 	var took []time.Duration
 	for range pages {
 		began := time.Now()
-		rows, err := q.SenderLedgerList(ctx, dbq.SenderLedgerListParams{SenderNo: "leave", BeforeID: 1 << 62, PageLimit: pageSize})
+		rows, err := q.SenderLedgerList(ctx, senderq.SenderLedgerListParams{SenderNo: "leave", BeforeID: 1 << 62, PageLimit: pageSize})
 		if err != nil {
 			return 0, err
 		}

@@ -56,10 +56,10 @@ var Finders = map[string]string{
 type change struct{ file, before, after string }
 
 const (
-	claims    = "gen/dispatchq/queue_claim.sql.go"
-	ends      = "gen/dispatchq/queue_settle.sql.go"
-	updates   = "gen/dbq/queue_update.sql.go"
-	contents  = "gen/dbq/template.sql.go"
+	claims    = "gen/dispatchq/claim.sql.go"
+	ends      = "gen/dispatchq/settle.sql.go"
+	updates   = "gen/queueq/update.sql.go"
+	contents  = "gen/templateq/template.sql.go"
 	settle    = "internal/dispatch/queue/settle.go"
 	order     = "internal/dispatch/queue/order.go"
 	claiming  = "internal/dispatch/queue/claim.go"
@@ -68,12 +68,12 @@ const (
 	driving   = "internal/dispatch/push/deliver.go"
 	answers   = "internal/dispatch/driver/provider/reply.go"
 	verifying = "internal/platform/access/verify.go"
-	batches   = "gen/dbq/batch.sql.go"
+	batches   = "gen/batchq/batch.sql.go"
 	batching  = "internal/audience/batch/batch.go"
-	feeds     = "gen/dbq/feed.sql.go"
+	feeds     = "gen/feedq/feed.sql.go"
 	feeding   = "internal/events/feed/feed.go"
 	telling   = "internal/events/feed/event.go"
-	watching  = "gen/dbq/alert_watch.sql.go"
+	watching  = "gen/alertq/watch.sql.go"
 	switching = "db/migrations/20261127000004_create_queue.sql"
 	staging   = "db/migrations/20261127000007_create_events.sql"
 	posting   = "internal/events/webhook/deliver.go"
@@ -263,7 +263,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 			"ELSE true END"},
 	}},
 	{"ahead", "the end of a notification is published before the ends of messages that are moved with it", []change{
-		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead dbq.FeedAppendParams
+		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead feedq.FeedAppendParams
 	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
 		return 0, nil, err
 	}

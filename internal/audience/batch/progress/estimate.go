@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -92,14 +92,14 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 
 // share is what a sender may take of what is left of a batch.
 type share struct {
-	limits dbq.SenderLimitsRow
+	limits batchq.SenderLimitsRow
 	takes  float64 // segments, by its weight
 
 	rows, segments float64 // of all that it may send
 }
 
 // add adds the rows to a country and their segments as the sender counts them, of which it takes a part.
-func (s *share) add(limits dbq.SenderLimitsRow, rows, segments, part float64) {
+func (s *share) add(limits batchq.SenderLimitsRow, rows, segments, part float64) {
 	s.limits = limits
 	s.takes += segments * part
 	s.rows += rows
@@ -147,7 +147,7 @@ type counts struct {
 const MaxSampled = 1000
 
 // by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
-func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, error) {
+func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64, error) {
 	way := counting{optional.Value(one.Sign), one.ForbidsSigns, optional.Value(one.SegmentSize)}
 	if all, isKnown := c.known[way]; isKnown {
 		return all, nil
@@ -177,8 +177,8 @@ func (c *counts) by(ctx context.Context, one dbq.SenderLimitsRow) ([]float64, er
 }
 
 // sample makes segments as submitted those that a sender counts.
-func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []float64) error {
-	rows, err := c.reader.q.BatchSegmentsSampled(ctx, dbq.BatchSegmentsSampledParams{
+func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []float64) error {
+	rows, err := c.reader.q.BatchSegmentsSampled(ctx, batchq.BatchSegmentsSampledParams{
 		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: MaxSampled,
 	})
 	if err != nil {
@@ -245,7 +245,7 @@ func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if slices.ContainsFunc(senders, func(one dbq.SenderLimitsRow) bool { return !one.IsSilent }) {
+		if slices.ContainsFunc(senders, func(one batchq.SenderLimitsRow) bool { return !one.IsSilent }) {
 			return true, nil
 		}
 	}
@@ -254,12 +254,12 @@ func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 
 // sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the
 // company any more.
-func (r *Reader) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) ([]dbq.SenderLimitsRow, error) {
+func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string) ([]batchq.SenderLimitsRow, error) {
 	values, err := r.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := dbq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
+	p := batchq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
 	if b.SenderNo == nil {
 		pool, err := r.directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
 		if err != nil {
@@ -327,7 +327,7 @@ const rounding = 1e-6
 
 // capacity returns how many messages of perMessage segments a sender can take within a time: what its limits have left in the windows of now, and all of
 // the later ones.
-func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float64 {
+func capacity(s batchq.SenderLimitsRow, perMessage float64, d time.Duration) float64 {
 	most := math.Inf(1) // segments
 	for _, w := range []struct {
 		limit  *int64

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/postgres"
 	"lksms/internal/platform/setting"
@@ -25,17 +25,17 @@ const (
 type Reader struct {
 	directory *directory.Service
 	settings  *setting.Service
-	q         *dbq.Queries
+	q         *batchq.Queries
 }
 
 // New returns a Reader on db.
 func New(db *postgres.DB, directory *directory.Service, settings *setting.Service) *Reader {
-	return &Reader{directory: directory, settings: settings, q: dbq.New(db)}
+	return &Reader{directory: directory, settings: settings, q: batchq.New(db)}
 }
 
 // Progress is a batch and its figures.
 type Progress struct {
-	dbq.Batch
+	batchq.Batch
 
 	Counts  Counts
 	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
@@ -59,7 +59,7 @@ type SenderCount struct {
 
 // Of reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
 // because all but waiting is counted, and waiting is the rest.
-func (r *Reader) Of(ctx context.Context, rows []dbq.Batch) ([]Progress, error) {
+func (r *Reader) Of(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
 		ids[i] = row.ID
@@ -68,7 +68,7 @@ func (r *Reader) Of(ctx context.Context, rows []dbq.Batch) ([]Progress, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read figures of batches: %w", err)
 	}
-	of := map[int64][]dbq.BatchTotal{}
+	of := map[int64][]batchq.BatchTotal{}
 	for _, t := range totals {
 		of[t.BatchID] = append(of[t.BatchID], t)
 	}
@@ -82,7 +82,7 @@ func (r *Reader) Of(ctx context.Context, rows []dbq.Batch) ([]Progress, error) {
 	return all, nil
 }
 
-func progress(b dbq.Batch, totals []dbq.BatchTotal) Progress {
+func progress(b batchq.Batch, totals []batchq.BatchTotal) Progress {
 	st := Progress{Batch: b, Counts: Counts{
 		Rows: b.Rows, Valid: b.Valid, Invalid: b.Invalid, Duplicate: b.Duplicate, Blocked: b.Blocked,
 	}}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/platform/fault"
 )
 
@@ -52,7 +52,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 }
 
 // startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
-func (r *Reader) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
+func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error) {
 	now := time.Now()
 	switch {
 	case b.ExpectSendTime != nil && b.ExpectSendTime.After(now):
@@ -65,7 +65,7 @@ func (r *Reader) startOf(ctx context.Context, b dbq.Batch) (time.Time, error) {
 }
 
 // Serves reports whether the only sender of a batch, if it has one, serves the company.
-func (r *Reader) Serves(ctx context.Context, b dbq.Batch) (bool, error) {
+func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
 	}

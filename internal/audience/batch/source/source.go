@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"lksms/gen/dbq"
+	"lksms/gen/batchq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/sheet"
 	"lksms/internal/audience/upload"
@@ -43,7 +43,7 @@ type Row struct {
 }
 
 // Open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
-func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b dbq.Batch) (Source, error) {
+func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b batchq.Batch) (Source, error) {
 	if b.Tag != nil {
 		return openTag(ctx, contacts, b)
 	}
@@ -197,13 +197,13 @@ type tagged struct {
 	field     string // with the address
 	selection contact.Selection
 	sign      string // the field or attribute with the signature; empty: none
-	page      []dbq.Contact
+	page      []contact.Row
 	after     string
 	isLast    bool
 	no        int64
 }
 
-func openTag(ctx context.Context, contacts *contact.Service, b dbq.Batch) (Source, error) {
+func openTag(ctx context.Context, contacts *contact.Service, b batchq.Batch) (Source, error) {
 	field, _ := contact.AddressField(b.Channel)
 	if b.PhoneColumn != "" && b.PhoneColumn != field {
 		return nil, fault.InvalidField(columnField(b.Channel), fault.NotAllowed, field)

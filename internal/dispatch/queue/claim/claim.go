@@ -21,7 +21,7 @@ type Request struct {
 	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
 	StillMay func(ctx context.Context) error
 	// Note stores more about leases, at least one, in the transaction of the claim. After an error nothing is leased. Nil: nothing more is stored.
-	Note func(ctx context.Context, q *dispatchq.Queries, leases []Lease) error
+	Note func(ctx context.Context, tx postgres.Runner, leases []Lease) error
 }
 
 // Lease is a task that a sender holds until LeaseUntil, which is not after ExpiresAt.
@@ -62,9 +62,9 @@ type Rules struct {
 // MinLease is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
 const MinLease = time.Second
 
-// On leases tasks to a sender, in the transaction of q, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender
-// that is unknown or off.
-func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Lease, error) {
+// On leases tasks to a sender in tx, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender that is unknown or off.
+func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Lease, error) {
+	q := dispatchq.New(tx)
 	a, err := admit(ctx, q, c, rules)
 	if err != nil || a == nil {
 		return nil, err
@@ -95,7 +95,7 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 		err = q.SenderCharge(ctx, p)
 	}
 	if err == nil && len(leases) > 0 && c.Note != nil {
-		err = c.Note(ctx, q, leases)
+		err = c.Note(ctx, tx, leases)
 	}
 	return leases, err
 }

@@ -1,5 +1,5 @@
 // Package claim decides how many tasks a sender may take now, from which pools and in which order, and leases these tasks. docs/dispatch.md has the
-// rules. A claim is one transaction of these statements of queue_claim.sql:
+// rules. A claim is one transaction of these statements of dispatch/claim.sql:
 //
 //   - SenderAdmit reads the sender: its lease time, its shared pool, whether it has limits and routes. It locks nothing. Every claim runs it.
 //   - SenderBudget locks the sender's counters and returns how many tasks and segments it may take. For senders with an interval, limits or a balance.

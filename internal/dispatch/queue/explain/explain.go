@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/sender"
@@ -19,8 +19,8 @@ import (
 
 // Service reads what decides whether messages are sent. It changes nothing.
 type Service struct {
-	q         *dbq.Queries
-	inParts   *dbq.Queries // statements that read tasks by their ids
+	q         *queueq.Queries
+	inParts   *queueq.Queries // statements that read tasks by their ids
 	directory *directory.Service
 	senders   *sender.Service
 	settings  *setting.Service
@@ -28,7 +28,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, directory *directory.Service, senders *sender.Service, settings *setting.Service) *Service {
-	return &Service{q: dbq.New(db), inParts: dbq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings}
+	return &Service{q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings}
 }
 
 // Switch is something that holds tasks: a company that is off, a user who is disabled, and so on (function task_switches), or a batch that is paused.
@@ -42,7 +42,7 @@ const NoSharedSenders = "shared_senders"
 
 // Switches returns what holds tasks of a pool, company, country, submitter and batch. Nil: the number is of no known country; no batch.
 func (s *Service) Switches(ctx context.Context, pool, company int64, countryNo *string, submitter string, batchID *int64) ([]Switch, error) {
-	rows, err := s.q.TaskSwitches(ctx, dbq.TaskSwitchesParams{
+	rows, err := s.q.TaskSwitches(ctx, queueq.TaskSwitchesParams{
 		PoolID: pool, CompanyID: company, CountryNo: countryNo, SubmittedBy: submitter, BatchID: batchID,
 	})
 	all := make([]Switch, len(rows))
@@ -98,17 +98,17 @@ func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 }
 
 // Due returns when a task is due, and what else decides whether it is claimed, or the fault task.not_found.
-func (s *Service) Due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
+func (s *Service) Due(ctx context.Context, id string) (queueq.TaskDueRow, error) {
 	rules, err := s.settings.Rules(ctx)
 	if err != nil {
-		return dbq.TaskDueRow{}, err
+		return queueq.TaskDueRow{}, err
 	}
-	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, MinLease: claim.MinLease, RetryMaxWait: rules.RetryWait()})
+	due, err := s.inParts.TaskDue(ctx, queueq.TaskDueParams{TaskID: id, MinLease: claim.MinLease, RetryMaxWait: rules.RetryWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
 // NeedOf returns what a task needs of a sender in the pool that serves it now: its stored pool may have been retired.
-func NeedOf(t dbq.Task, pool int64) sender.Need {
+func NeedOf(t queueq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
@@ -118,7 +118,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		priority = *sub.Priority
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		return s.q.TaskRefuse(ctx, dbq.TaskRefuseParams{
+		return s.q.TaskRefuse(ctx, queueq.TaskRefuseParams{
 			TaskID: one.TaskID, CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: optional.Value(sub.DedupKey), PhoneNumber: sub.PhoneNumber,
 			Recipient: recipient, Content: text, Source: optional.Value(sub.Source), PoolID: pool, MessageType: sub.MessageType, CountryNo: country,
 			Priority: priority, Segments: int16(min(maxSegments, segment.Count(segment.Signed(sub.Sign, text)))), Sign: sub.Sign, IsTest: sub.Test,

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/platform/postgres"
 )
 
@@ -22,14 +22,14 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 		return deliveries, err
 	}
 	submissions, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.SubmissionsDeleteExpired(ctx, dbq.SubmissionsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.SubmissionsDeleteExpired(ctx, queueq.SubmissionsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete submissions", err, nil)
 	})
 	if err != nil {
 		return deliveries + submissions, err
 	}
 	keys, err := s.settings.DeleteExpiredDedupKeys(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
-		n, err := s.q.DedupKeysDeleteExpired(ctx, dbq.DedupKeysDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
+		n, err := s.q.DedupKeysDeleteExpired(ctx, queueq.DedupKeysDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
 		return n, postgres.Wrap("delete dedup keys", err, nil)
 	})
 	return deliveries + submissions + keys, err

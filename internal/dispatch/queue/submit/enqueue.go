@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/dispatch/queue/taskid"
@@ -107,7 +107,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	if m.IsUrgent {
 		priority = 0
 	}
-	p := dbq.TaskEnqueueParams{
+	p := queueq.TaskEnqueueParams{
 		Content: content, SubmittedBy: m.User, CompanyID: m.CompanyID, MessageType: m.MessageType,
 		Priority: priority, Segments: int16(segments), IsQueued: m.IsUrgent,
 		Sign: m.Sign, ExpiresAt: m.ExpiresAt, OnUnclear: m.OnUnclear, RenderingID: m.RenderingID, RequestID: m.RequestID, SourceIp: m.SourceIP, UserAgent: logtext.Text(m.UserAgent),

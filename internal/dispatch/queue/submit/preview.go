@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/segment"
@@ -105,15 +105,15 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 }
 
 // named returns the task with a dedup key of its submitter, or nil.
-func (s *Service) named(ctx context.Context, key string, origin Origin) (*dbq.Task, error) {
-	keys, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
+func (s *Service) named(ctx context.Context, key string, origin Origin) (*queueq.Task, error) {
+	keys, err := s.q.DedupKeyTasks(ctx, queueq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
 	if err != nil {
 		return nil, fmt.Errorf("find task by dedup key: %w", err)
 	}
 	if len(keys) == 0 {
 		return nil, nil //nolint:nilnil // no task
 	}
-	switch row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: keys[0].TaskID}); {
+	switch row, err := s.inParts.TaskGet(ctx, queueq.TaskGetParams{TaskID: keys[0].TaskID}); {
 	case postgres.IsNoRows(err): // dropped with its partition
 		return nil, errDropped
 	case err != nil:
@@ -124,7 +124,7 @@ func (s *Service) named(ctx context.Context, key string, origin Origin) (*dbq.Ta
 }
 
 // previewRepeated returns the preview of a submission whose dedup key names an existing task.
-func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
+func (s *Service) previewRepeated(ctx context.Context, first queueq.Task) (p Preview, err error) {
 	p = Preview{
 		Recipient: first.Recipient, CountryNo: optional.Value(first.CountryNo), Final: segment.Signed(optional.Value(first.Sign), first.Content),
 		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,

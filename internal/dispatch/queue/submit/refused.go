@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/platform/logtext"
 )
 
@@ -55,7 +55,7 @@ func (s *Service) logRefused(ctx context.Context, rows []refusedRow) error {
 	if err != nil {
 		return fmt.Errorf("write refused submissions as JSON: %w", err)
 	}
-	if err := s.q.SubmissionsRefused(ctx, dbq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
+	if err := s.q.SubmissionsRefused(ctx, queueq.SubmissionsRefusedParams{Refused: list, Alone: !s.db.InTx(ctx)}); err != nil {
 		return fmt.Errorf("log refused submissions: %w", err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
@@ -147,7 +147,7 @@ var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
 
 // taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
 // version of the directory.
-func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p dbq.TaskSubmitParams) (ids []string, err error) {
+func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (ids []string, err error) {
 	var pools []int64
 	for _, r := range rows {
 		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
@@ -196,9 +196,9 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	return errs
 }
 
-func submitParams(rows []newTask) dbq.TaskSubmitParams {
+func submitParams(rows []newTask) queueq.TaskSubmitParams {
 	n := len(rows)
-	p := dbq.TaskSubmitParams{
+	p := queueq.TaskSubmitParams{
 		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Recipients: make([]string, n),
 		FinalContents: make([]string, n), Sources: make([]string, n), Submitters: make([]string, n),
 		DedupKeys: make([]string, n), RequestIds: make([]string, n), Contents: make([]string, n),

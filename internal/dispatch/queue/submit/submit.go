@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/address"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
@@ -36,8 +36,8 @@ import (
 // Service makes tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
-	inParts   *dbq.Queries // statements that read tasks by their ids
+	q         *queueq.Queries
+	inParts   *queueq.Queries // statements that read tasks by their ids
 	queue     *queue.Service
 	admit     *admit.Service
 	explain   *explain.Service
@@ -61,7 +61,7 @@ type Services struct {
 // New returns a Service. Call Close afterwards.
 func New(db *postgres.DB, uses Services) *Service {
 	s := &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
+		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()),
 		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, templates: uses.Templates, directory: uses.Directory, settings: uses.Settings,
 	}
 	s.submits = queue.NewMerger(s.storeAll, nil)
@@ -218,15 +218,15 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	for i, sub := range subs {
 		keys[i] = *sub.DedupKey
 	}
-	rows, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: keys})
+	rows, err := s.q.DedupKeyTasks(ctx, queueq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: keys})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks by dedup key: %w", err)
 	}
 	if len(rows) == 0 {
 		return found, nil
 	}
-	repeats, err := queue.RunByDay(ctx, s.db, rows, func(row dbq.DedupKeyTasksRow) string { return row.TaskID },
-		func(ctx context.Context, rows []dbq.DedupKeyTasksRow) ([]*Submitted, error) {
+	repeats, err := queue.RunByDay(ctx, s.db, rows, func(row queueq.DedupKeyTasksRow) string { return row.TaskID },
+		func(ctx context.Context, rows []queueq.DedupKeyTasksRow) ([]*Submitted, error) {
 			return s.logRepeats(ctx, subs, rows, origin)
 		})
 	if err != nil {
@@ -239,9 +239,9 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 }
 
 // logRepeats returns the tasks of rows, and logs that submissions repeated them. The column place of a row is the index of its submission.
-func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
+func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []queueq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
-	p := dbq.SubmissionsRepeatedParams{
+	p := queueq.SubmissionsRepeatedParams{
 		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
 		RequestData: make([][]byte, n),

@@ -4,23 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
+	"lksms/gen/queueq"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )
 
 // Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
-func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq.Task, error) {
+func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (Row, error) {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
-		return dbq.Task{}, err
+		return Row{}, err
 	}
 	switch n, err := s.CancelAll(ctx, []string{id}, by); {
 	case err != nil:
-		return dbq.Task{}, err
+		return Row{}, err
 	case n == 0:
-		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)
+		return Row{}, fault.New(fault.Conflict, fault.TaskNotPending)
 	}
 	return s.Get(ctx, viewer, id)
 }
@@ -31,7 +32,7 @@ func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, 
 	if err != nil {
 		return 0, fmt.Errorf("cancel tasks: %w", err)
 	}
-	ended, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskIds: ids, RequestData: detail})
+	ended, err := s.q.TaskCancel(ctx, queueq.TaskCancelParams{TaskIds: ids, RequestData: detail})
 	return len(ended), postgres.Wrap("cancel tasks", err, nil)
 }
 
@@ -41,7 +42,7 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 	if err != nil {
 		return 0, fmt.Errorf("withdraw tasks: %w", err)
 	}
-	n, err := s.q.TaskWithdraw(ctx, dbq.TaskWithdrawParams{NotificationIds: notificationIDs, RequestData: detail})
+	n, err := s.q.TaskWithdraw(ctx, queueq.TaskWithdrawParams{NotificationIds: notificationIDs, RequestData: detail})
 	return int(n), postgres.Wrap("withdraw tasks", err, nil)
 }
 
@@ -52,7 +53,7 @@ const cancelPortion = 1000
 func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
 	for after := ""; ; {
 		var ids []string
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			ids, err = q.TaskIDsWaiting(ctx, dispatchq.TaskIDsWaitingParams{BatchID: batchID, AfterID: after, Portion: cancelPortion})
 			return err
 		})

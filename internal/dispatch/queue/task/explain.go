@@ -3,9 +3,9 @@ package task
 import (
 	"context"
 	"fmt"
+	"lksms/internal/dispatch/queue/claim"
 	"time"
 
-	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/explain"
@@ -30,7 +30,7 @@ const MaxAhead = 10_000
 
 // Explanation says why a task has its state. The task is read a moment before the senders.
 type Explanation struct {
-	Task    dbq.Task
+	Task    Row
 	Reason  string
 	IsDue   bool
 	Routed  bool
@@ -108,7 +108,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
-		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{TaskID: row.TaskID, Most: MaxAhead + 1})
 			return err
 		})

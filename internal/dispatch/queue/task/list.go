@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/taskid"
 	"lksms/internal/platform/fault"
@@ -20,14 +20,14 @@ type Viewer struct {
 }
 
 // Get returns one task, or the fault task.not_found (S0.2).
-func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
-	row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
+func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (Row, error) {
+	row, err := s.inParts.TaskGet(ctx, queueq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
 // Origins returns what each of the tasks belongs to, in their order.
-func (s *Service) Origins(ctx context.Context, tasks []dbq.Task) ([]dbq.TaskOriginsRow, error) {
-	var p dbq.TaskOriginsParams
+func (s *Service) Origins(ctx context.Context, tasks []Row) ([]OriginRow, error) {
+	var p queueq.TaskOriginsParams
 	for _, t := range tasks {
 		p.TaskIds = append(p.TaskIds, t.TaskID)
 		p.CompanyIds, p.PoolIds = append(p.CompanyIds, t.CompanyID), append(p.PoolIds, t.PoolID)
@@ -46,7 +46,7 @@ type Times struct {
 }
 
 // Detail returns one task with its times, or the fault task.not_found.
-func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (dbq.Task, Times, error) {
+func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (Row, Times, error) {
 	task, err := s.Get(ctx, viewer, id)
 	if err != nil {
 		return task, Times{}, err
@@ -55,7 +55,7 @@ func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (dbq.Tas
 	return task, timesOf(marks), postgres.Wrap("read times of task", err, nil)
 }
 
-func timesOf(marks []dbq.TaskMarksRow) (t Times) {
+func timesOf(marks []queueq.TaskMarksRow) (t Times) {
 	var ended *time.Time
 	for _, m := range marks {
 		if m.IsWaiting && m.EnteredAt != nil && !m.EnteredAt.After(m.SeenAt) {
@@ -118,10 +118,10 @@ const (
 
 // Page is a page of a list of tasks, newest first.
 type Page struct {
-	Tasks []dbq.Task
+	Tasks []Row
 	// Before is the id before which the next page starts, if the list stopped at a bound.
 	Before     string
-	partitions []dbq.TaskPartitionsRow // newest first
+	partitions []queueq.TaskPartitionsRow // newest first
 }
 
 // IsHistory reports whether a task of the page comes from a partition that is history.
@@ -142,7 +142,8 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 	if f.BatchID != nil { // the users of a company share its batches
 		f.Viewer.Owner = nil
 	}
-	err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
+	err = s.db.ByKey(ctx, func(tx postgres.Runner) (err error) {
+		q := queueq.New(tx)
 		p, err = list(ctx, q, f)
 		return err
 	})
@@ -151,10 +152,10 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 
 // list reads windows of partitions, newest first, each in portions. A window that does not fill the page is followed by one of twice as many
 // partitions: a statement for two costs less than two statements, and one for all costs too much.
-func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
+func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) {
 	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
 	before := min(f.BeforeID, last)
-	if p.partitions, err = q.TaskPartitions(ctx, dbq.TaskPartitionsParams{BeforeID: before, Most: maxPartitions}); err != nil {
+	if p.partitions, err = q.TaskPartitions(ctx, queueq.TaskPartitionsParams{BeforeID: before, Most: maxPartitions}); err != nil {
 		return Page{}, err
 	}
 	var starts []string
@@ -186,7 +187,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			if len(ids) == 0 {
 				break
 			}
-			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
+			more, err := q.TaskListOf(ctx, queueq.TaskListOfParams{
 				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
 				Status: f.Status, Source: f.Source, MessageType: f.MessageType, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
 				BatchID: f.BatchID, IsTest: f.Test, CountryNo: f.CountryNo, TemplateNo: f.TemplateNo, SubmittedBy: f.SubmittedBy,
@@ -224,7 +225,7 @@ type window struct {
 }
 
 // listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
-func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string, error) {
+func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]string, error) {
 	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
 	submitter := f.SubmittedBy
 	if submitter == nil {
@@ -232,33 +233,33 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 	}
 	switch v := f.Viewer; {
 	case f.ProviderNo != nil: // TaskListOf does not compare it
-		return q.TaskIDsOfProviderNo(ctx, dbq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.PhoneNumber != nil:
-		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.BatchID != nil:
-		return q.TaskIDsOfBatch(ctx, dbq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfBatch(ctx, queueq.TaskIDsOfBatchParams{BatchID: *f.BatchID, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(queue.Processing):
-		return q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsProcessing(ctx, queueq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case (is(queue.Failed) || is(queue.Cancelled)) && v.CompanyID != nil:
-		return q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfCompanyFailed(ctx, queueq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(queue.Failed) || is(queue.Cancelled):
-		return q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsFailed(ctx, queueq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.SenderNo != nil:
-		return q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSender(ctx, queueq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.Delivery != nil:
-		return q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfReceipt(ctx, queueq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(queue.Pending):
-		return q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsPending(ctx, queueq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil && submitter != nil:
-		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSubmitter(ctx, queueq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case submitter != nil:
-		return q.TaskIDsOfSubmitterAnywhere(ctx, dbq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfSubmitterAnywhere(ctx, queueq.TaskIDsOfSubmitterAnywhereParams{SubmittedBy: *submitter, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil:
-		return q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsOfCompany(ctx, queueq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(queue.Success):
-		return q.TaskIDsSettled(ctx, dbq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDsSettled(ctx, queueq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	default:
-		return q.TaskIDs(ctx, dbq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
+		return q.TaskIDs(ctx, queueq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	}
 }
 
@@ -310,7 +311,7 @@ func (f Filter) skip(last string) string {
 }
 
 // Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
-func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]dbq.TaskTimelineRow, error) {
+func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]TimelineRow, error) {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return nil, err
 	}

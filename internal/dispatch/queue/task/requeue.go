@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/queue/admit"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
@@ -20,23 +20,23 @@ const requeueTries = 3
 // Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
 // task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn,
 // task.sender_gone, task.tests_off, task.recipient_refused.
-func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (dbq.Task, error) {
+func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
-		return dbq.Task{}, err
+		return Row{}, err
 	}
 	for range requeueTries {
 		n, err := s.RequeueAll(ctx, []string{id}, by, remark)
 		switch {
 		case err != nil:
-			return dbq.Task{}, err
+			return Row{}, err
 		case n == 1:
 			return s.Get(ctx, viewer, id)
 		}
 		if err := s.requeueable(ctx, viewer, id); err != nil {
-			return dbq.Task{}, err
+			return Row{}, err
 		}
 	}
-	return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotEnded)
+	return Row{}, fault.New(fault.Conflict, fault.TaskNotEnded)
 }
 
 // RequeueAll requeues those of ids that allow it, and returns how many. In a transaction of ctx it is a part of that.
@@ -49,7 +49,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 	if err != nil {
 		return 0, fmt.Errorf("requeue tasks: %w", err)
 	}
-	rows, err := postgres.Again(ctx, s.db, func() (rows []dbq.TaskRequeueRow, err error) {
+	rows, err := postgres.Again(ctx, s.db, func() (rows []queueq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
 			if _, err = s.inParts.RequeueHold(ctx, ids); err != nil {
 				return err
@@ -58,7 +58,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 			if err != nil || len(admitted) == 0 {
 				return err
 			}
-			rows, err = s.inParts.TaskRequeue(ctx, dbq.TaskRequeueParams{
+			rows, err = s.inParts.TaskRequeue(ctx, queueq.TaskRequeueParams{
 				TaskIds: admitted, SendTests: values.SMS.SendTests, Remark: remark, RequestData: detail,
 			})
 			return err
@@ -107,7 +107,7 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 }
 
 // judge decides whether the recipients of tasks may get their messages now.
-func (s *Service) judge(ctx context.Context, ids []string) ([]dbq.RequeueMessagesRow, []admit.Verdict, error) {
+func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMessagesRow, []admit.Verdict, error) {
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
 		return nil, nil, err
@@ -144,7 +144,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if err != nil {
 		return fmt.Errorf("judge task: %w", err)
 	}
-	verdict, err := s.inParts.RequeueVerdict(ctx, dbq.RequeueVerdictParams{TaskID: id, SendTests: values.SMS.SendTests})
+	verdict, err := s.inParts.RequeueVerdict(ctx, queueq.RequeueVerdictParams{TaskID: id, SendTests: values.SMS.SendTests})
 	if err != nil {
 		return postgres.Wrap("judge task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"lksms/gen/dbq"
+	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/admit"
@@ -17,8 +17,8 @@ import (
 // Service reads, cancels and requeues tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
 	db        *postgres.DB
-	q         *dbq.Queries
-	inParts   *dbq.Queries // statements that read tasks by their ids
+	q         *queueq.Queries
+	inParts   *queueq.Queries // statements that read tasks by their ids
 	queue     *queue.Service
 	admit     *admit.Service
 	explain   *explain.Service
@@ -40,7 +40,7 @@ type Services struct {
 // New returns a Service whose counter is registered with reg.
 func New(db *postgres.DB, uses Services, reg prometheus.Registerer) *Service {
 	return &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()),
+		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()),
 		queue: uses.Queue, admit: uses.Admit, explain: uses.Explain, directory: uses.Directory, settings: uses.Settings,
 		requeued: promauto.With(reg).NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",

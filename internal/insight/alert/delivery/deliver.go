@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/audience/notification"
 	"lksms/internal/dispatch/queue/submit"
@@ -32,7 +32,7 @@ import (
 // Notifier tells alerts to their receivers.
 type Notifier struct {
 	db            *postgres.DB
-	q             *dbq.Queries
+	q             *alertq.Queries
 	box           *secret.Box
 	notifications *notification.Service
 	contacts      *contact.Service
@@ -45,7 +45,7 @@ func NewNotifier(
 	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
 ) *Notifier {
 	return &Notifier{
-		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: newManagerClient(policy),
+		db: db, q: alertq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: newManagerClient(policy),
 	}
 }
 
@@ -81,7 +81,7 @@ func (t *Notifier) Tell(ctx context.Context) (int, error) {
 
 // notifyDue makes the deliveries that are due.
 func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
-	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
+	due, err := t.q.AlertDeliveriesDue(ctx, alertq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
 	}
@@ -96,11 +96,11 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	calls := map[int64][]dbq.AlertDeliveriesDueRow{}
+	calls := map[int64][]alertq.AlertDeliveriesDueRow{}
 	for _, id := range failing {
 		calls[id] = nil // with nothing to tell, an empty call says whether it is well again
 	}
-	var people []dbq.AlertDeliveriesDueRow
+	var people []alertq.AlertDeliveriesDueRow
 	for _, d := range due {
 		switch run.receivers[d.ReceiverID].Kind {
 		case alert.ByAlertmanager:
@@ -125,14 +125,14 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 // run is what one run of Tell has read.
 type run struct {
 	*Notifier
-	receivers map[int64]dbq.AlertReceiverListRow
+	receivers map[int64]alertq.AlertReceiverListRow
 	usable    []string           // channels through which alerts can be sent
 	reached   map[int64][]string // by receiver, see reach
 }
 
 func (t *Notifier) newRun(ctx context.Context) (*run, error) {
-	r := &run{Notifier: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[int64][]string{}}
-	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
+	r := &run{Notifier: t, receivers: map[int64]alertq.AlertReceiverListRow{}, reached: map[int64][]string{}}
+	rows, err := t.q.AlertReceiverList(ctx, alertq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
 	if err != nil {
 		return nil, postgres.Wrap("read receivers", err, nil)
 	}
@@ -143,14 +143,14 @@ func (t *Notifier) newRun(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.usable, err = t.q.AlertChannels(ctx, dbq.AlertChannelsParams{
+	r.usable, err = t.q.AlertChannels(ctx, alertq.AlertChannelsParams{
 		BizType: alert.BizType, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart,
 	})
 	return r, postgres.Wrap("read channels", err, nil)
 }
 
 // phaseOf returns what a delivery tells.
-func phaseOf(d dbq.AlertDeliveriesDueRow) string {
+func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	switch {
 	case d.IsEnd:
 		return resolved
@@ -166,13 +166,13 @@ const maxSingles = 3
 
 // bunches returns the deliveries of one message each. More than maxSingles deliveries share a message if they have the receiver and the phase in
 // common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
-func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
+func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
 		phase, own   string
 		isAboutWaits bool
 	}
-	of := map[common][]dbq.AlertDeliveriesDueRow{}
+	of := map[common][]alertq.AlertDeliveriesDueRow{}
 	var order []common
 	for _, d := range due {
 		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(alert.WaitKinds, d.Alert.Kind)}
@@ -200,7 +200,7 @@ const retrySeconds = 30
 // notify tells people of a bunch of alerts, through each channel by a notification of its own, so that one that fails does not stop the others, and
 // returns how many alerts it delivered. The deliveries are marked in the same transaction. That alerts fire counts as delivered when enough channels took it
 // to reach people if the own channel of the alerts fails, if there are enough; until then, those that took it are not used again.
-func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told int, err error) {
+func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (told int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
 	channels, isSafe, err := r.ways(ctx, own, to)
 	if err != nil {
@@ -237,7 +237,7 @@ type enqueued struct {
 }
 
 // enqueue makes a notification of a bunch of alerts for each channel, in the caller's transaction.
-func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
+func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
 	all := enqueued{ids: []int64{}}
 	at, err := r.q.Now(ctx)
 	if err != nil {
@@ -273,8 +273,8 @@ func (r *run) enqueue(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 }
 
 // hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has delivered meanwhile.
-func (t *Notifier) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([]dbq.AlertDeliveriesDueRow, error) {
-	p := dbq.AlertDeliveriesHoldParams{}
+func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow) ([]alertq.AlertDeliveriesDueRow, error) {
+	p := alertq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
 		p.ReceiverID = d.ReceiverID
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)
@@ -284,11 +284,11 @@ func (t *Notifier) hold(ctx context.Context, due []dbq.AlertDeliveriesDueRow) ([
 	if err != nil {
 		return nil, postgres.Wrap("hold deliveries", err, nil)
 	}
-	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
+	return slices.DeleteFunc(slices.Clone(due), func(d alertq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
 }
 
 // dedupKey identifies the message of a bunch of deliveries. It is the same for each try after a failure, and another one after a success.
-func dedupKey(due []dbq.AlertDeliveriesDueRow) string {
+func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	var told strings.Builder
 	for _, d := range due {
 		fmt.Fprintf(&told, "%d.%d ", d.Alert.ID, d.Tries-d.Failures)
@@ -313,8 +313,8 @@ type outcome struct {
 }
 
 // mark records the outcome of deliveries to a receiver.
-func (t *Notifier) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, o outcome) error {
-	p := dbq.AlertDeliveriesMarkParams{
+func (t *Notifier) mark(ctx context.Context, receiver int64, all []alertq.AlertDeliveriesDueRow, o outcome) error {
+	p := alertq.AlertDeliveriesMarkParams{
 		ReceiverID: receiver, IsNotified: o.isNotified, Awaits: o.awaits, Error: optional.NonZero(alert.Shortened(o.failure, maxError)), RetrySeconds: o.retry,
 	}
 	for _, d := range all {
@@ -329,7 +329,7 @@ func (t *Notifier) mark(ctx context.Context, receiver int64, all []dbq.AlertDeli
 const maxError = 500
 
 // call calls receivers, some at the same time, and returns how many deliveries succeeded.
-func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDueRow) (told int, failures error) {
+func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveriesDueRow) (told int, failures error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	slots := make(chan struct{}, maxCalls)
@@ -349,7 +349,7 @@ func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDue
 }
 
 // callOne calls one receiver, unless another server does, or has delivered all that is due. A refusal is recorded, and is no error.
-func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
+func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
 		return 0, nil // deleted meanwhile
 	}
@@ -388,14 +388,14 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	if err := r.mark(ctx, to.ID, due, outcome{isNotified: err == nil, failure: failure}); err != nil {
 		return 0, err
 	}
-	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{
+	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, alertq.AlertReceiverCalledParams{
 		ReceiverID: to.ID, Error: optional.NonZero(alert.Shortened(failure, maxError)),
 	}), nil)
 }
 
 // posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
 // Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is sent later.
-func posted(d dbq.AlertDeliveriesDueRow, language Language) managerAlert {
+func posted(d alertq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
 	one := managerAlert{
 		Labels: map[string]string{

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/insight/alert"
 	"lksms/internal/platform/postgres"
 )
@@ -26,10 +26,10 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dues := map[bool][]dbq.AlertDeliveriesDueRow{} // by whether they escalated before
-	at := map[int64]map[int64]time.Time{}          // escalate_at by receiver and alert
+	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // by whether they escalated before
+	at := map[int64]map[int64]time.Time{}             // escalate_at by receiver and alert
 	for _, row := range rows {
-		dues[row.WasEscalated] = append(dues[row.WasEscalated], dbq.AlertDeliveriesDueRow{
+		dues[row.WasEscalated] = append(dues[row.WasEscalated], alertq.AlertDeliveriesDueRow{
 			Alert: row.Alert, ReceiverID: row.ReceiverID, Tries: row.Tries, Failures: row.Failures, RuleName: row.RuleName,
 		})
 		if at[row.ReceiverID] == nil {
@@ -65,7 +65,7 @@ func (t *Notifier) noteSent(ctx context.Context) error {
 
 // escalate escalates a bunch of deliveries to one receiver. If isLast, its other channels were tried before; otherwise they come first, and if none of
 // them takes the alerts, the other receivers follow at once.
-func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
+func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
 	to, isKnown := r.receivers[due[0].ReceiverID]
 	if !isKnown {
 		return nil // deleted meanwhile
@@ -85,7 +85,7 @@ func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at 
 				return err
 			}
 		}
-		p := dbq.AlertDeliveriesEscalateParams{
+		p := alertq.AlertDeliveriesEscalateParams{
 			ReceiverID: to.ID, Awaits: made.ids, Channels: made.took, IsLast: len(made.took) == 0,
 		}
 		for _, d := range due {
@@ -96,7 +96,7 @@ func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at 
 }
 
 // otherWays returns the channels that reach people of a receiver and through which they do not get alerts with this own channel.
-func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverListRow) ([]string, error) {
+func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
 	}
@@ -109,13 +109,13 @@ func (r *run) otherWays(ctx context.Context, own string, to dbq.AlertReceiverLis
 }
 
 // holdUnsent locks deliveries to one receiver until the end of the transaction, and returns those that still escalate.
-func (t *Notifier) holdUnsent(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]dbq.AlertDeliveriesDueRow, error) {
-	p := dbq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
+func (t *Notifier) holdUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
+	p := alertq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {
 		p.AlertIds = append(p.AlertIds, d.Alert.ID)
 		p.EscalateAts = append(p.EscalateAts, at[d.Alert.ID])
 	}
 	ids, err := t.q.AlertDeliveriesHoldUnsent(ctx, p)
-	return slices.DeleteFunc(slices.Clone(due), func(d dbq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }),
+	return slices.DeleteFunc(slices.Clone(due), func(d alertq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }),
 		postgres.Wrap("hold deliveries", err, nil)
 }

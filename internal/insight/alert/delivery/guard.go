@@ -7,13 +7,13 @@ import (
 	"maps"
 	"slices"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/insight/alert"
 	"lksms/internal/platform/postgres"
 )
 
 // reach returns the usable channels on which one of the people of a receiver has an address.
-func (r *run) reach(ctx context.Context, to dbq.AlertReceiverListRow) ([]string, error) {
+func (r *run) reach(ctx context.Context, to alertq.AlertReceiverListRow) ([]string, error) {
 	if channels, isKnown := r.reached[to.ID]; isKnown {
 		return channels, nil
 	}
@@ -35,7 +35,7 @@ func (r *run) reach(ctx context.Context, to dbq.AlertReceiverListRow) ([]string,
 const allChannels = "*"
 
 // ownChannel returns the channel of which an alert tells that it may fail; empty: the alert is about no channel.
-func ownChannel(a dbq.Alert) string {
+func ownChannel(a alertq.Alert) string {
 	switch {
 	case a.Channel != nil:
 		return *a.Channel
@@ -56,7 +56,7 @@ func areEnough(own string, channels []string) bool {
 
 // ways returns the channels through which people are notified of alerts with this own channel: those of the receiver, and if those of them that reach
 // its people are not enough, all others that do. isSafe reports whether they are enough.
-func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
+func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
 		return to.Channels, true, nil
 	}
@@ -73,8 +73,8 @@ func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow)
 }
 
 // guard records of each alert that is due whether its own channel is the only way to its receivers.
-func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) error {
-	alerts := map[int64]dbq.Alert{}
+func (r *run) guard(ctx context.Context, due []alertq.AlertDeliveriesDueRow) error {
+	alerts := map[int64]alertq.Alert{}
 	for _, d := range due {
 		if !d.IsEnd && ownChannel(d.Alert) != "" {
 			alerts[d.Alert.ID] = d.Alert
@@ -104,7 +104,7 @@ func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) error 
 		if onlyOwn == alerts[id].OnlyOwnChannel {
 			continue
 		}
-		if err := r.q.AlertGuard(ctx, dbq.AlertGuardParams{ID: id, OnlyOwnChannel: onlyOwn}); err != nil {
+		if err := r.q.AlertGuard(ctx, alertq.AlertGuardParams{ID: id, OnlyOwnChannel: onlyOwn}); err != nil {
 			failures = errors.Join(failures, fmt.Errorf("guard alert %d: %w", id, err))
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"lksms/gen/dbq"
+	"lksms/gen/alertq"
 	"lksms/internal/insight/alert"
 	"lksms/internal/platform/optional"
 )
@@ -89,7 +89,7 @@ var (
 )
 
 // RuleName returns the name of a rule.
-func (l Language) RuleName(r dbq.AlertRuleListRow) string {
+func (l Language) RuleName(r alertq.AlertRuleListRow) string {
 	if r.Name != nil {
 		return *r.Name
 	}
@@ -97,7 +97,7 @@ func (l Language) RuleName(r dbq.AlertRuleListRow) string {
 }
 
 // Summary returns a sentence about an alert.
-func (l Language) Summary(a dbq.Alert) string {
+func (l Language) Summary(a alertq.Alert) string {
 	return strings.NewReplacer(
 		"${s}", a.Subject, "${v}", numberOf(a.Kind, a.Value), "${t}", numberOf(a.Kind, optional.Value(a.Threshold)),
 	).Replace(l.summaries[a.Kind])
@@ -118,7 +118,7 @@ const (
 )
 
 // title returns by what an alert is called.
-func (l Language) title(a dbq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
+func (l Language) title(a alertq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
 
 // tag returns how a text begins that tells of alerts in a phase, the worst of which has a level.
 func (l Language) tag(phase, level string) string {
@@ -126,7 +126,7 @@ func (l Language) tag(phase, level string) string {
 }
 
 // message returns the text that people get about an alert. Its time is in UTC, because the readers may live in several time zones.
-func (l Language) message(a dbq.Alert, phase string) string {
+func (l Language) message(a alertq.Alert, phase string) string {
 	end, at := l.since, a.StartedAt
 	if phase == resolved {
 		end, at = l.until, optional.Or(a.ResolvedAt, a.StartedAt)
@@ -135,7 +135,7 @@ func (l Language) message(a dbq.Alert, phase string) string {
 }
 
 // list names as many of several alerts as fit into most characters, and says how many more there are.
-func (l Language) list(due []dbq.AlertDeliveriesDueRow, most int) string {
+func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	more := func(n int) string {
 		if n == 0 {
 			return ""
@@ -154,7 +154,7 @@ func (l Language) list(due []dbq.AlertDeliveriesDueRow, most int) string {
 }
 
 // payload returns the variables of the template of alerts. The first of several alerts is the worst.
-func (l Language) payload(due []dbq.AlertDeliveriesDueRow) map[string]any {
+func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	d, phase := due[0], phaseOf(due[0])
 	title, text, summary := l.title(d.Alert), l.message(d.Alert, phase), l.Summary(d.Alert)
 	if len(due) > 1 {

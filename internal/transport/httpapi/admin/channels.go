@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -28,7 +27,7 @@ func (h *Handlers) ListChannels(ctx context.Context, req api.ListChannelsRequest
 		return nil, err
 	}
 	rows, err := h.services.Directory.ListChannels(ctx, before, limit+1)
-	items, next := paging.Page(rows, limit, channelOf, func(c dbq.ChannelListRow) string { return paging.IDText(c.ID) })
+	items, next := paging.Page(rows, limit, channelOf, func(c directory.ChannelRow) string { return paging.IDText(c.ID) })
 	return api.ListChannels200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ChannelPage{Items: items, NextCursor: next}}, err
 }
 
@@ -58,11 +57,11 @@ func (h *Handlers) DeleteChannel(ctx context.Context, req api.DeleteChannelReque
 	return api.DeleteChannel200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func channelAnswer(c dbq.ChannelListRow) api.ChannelResponse {
+func channelAnswer(c directory.ChannelRow) api.ChannelResponse {
 	return api.ChannelResponse{Code: convert.OK, Message: convert.Success, Data: channelOf(c)}
 }
 
-func channelOf(c dbq.ChannelListRow) api.Channel {
+func channelOf(c directory.ChannelRow) api.Channel {
 	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
 	one := api.Channel{
 		Channel: c.Channel, Name: c.Name, SignatureRequired: c.SignatureRequired, Status: api.SwitchStatus(c.Status), Countries: allowed.On,

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -30,7 +29,7 @@ func (h *Handlers) ListCompanies(ctx context.Context, req api.ListCompaniesReque
 		return nil, err
 	}
 	rows, err := h.services.Directory.ListCompanies(ctx, caller.OwnCompany(ctx), before, limit+1)
-	items, next := paging.Page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return paging.IDText(c.ID) })
+	items, next := paging.Page(rows, limit, companyOf, func(c directory.CompanyRow) string { return paging.IDText(c.ID) })
 	return api.ListCompanies200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.CompanyPage{Items: items, NextCursor: next}}, err
 }
 
@@ -62,7 +61,7 @@ func (h *Handlers) DeleteCompany(ctx context.Context, req api.DeleteCompanyReque
 	return api.DeleteCompany200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {
+func companyAnswer(c directory.CompanyRow) api.CompanyResponse {
 	return api.CompanyResponse{Code: convert.OK, Message: convert.Success, Data: companyOf(c)}
 }
 
@@ -80,7 +79,7 @@ func setStatus(status *string, to *api.SwitchStatus) {
 	}
 }
 
-func companyOf(c dbq.CompanyListRow) api.Company {
+func companyOf(c directory.CompanyRow) api.Company {
 	allowed := directory.CountriesOf(c.AnyCountry, c.Countries, c.CountriesOff)
 	return api.Company{
 		CompanyNo: c.CompanyNo, Name: c.Name, Weight: c.Weight, Status: api.SwitchStatus(c.Status), Countries: allowed.On, CountriesOff: allowed.Off,

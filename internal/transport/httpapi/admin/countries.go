@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -28,7 +27,7 @@ func (h *Handlers) ListCountries(ctx context.Context, req api.ListCountriesReque
 		return nil, err
 	}
 	rows, err := h.services.Directory.ListCountries(ctx, before, limit+1)
-	items, next := paging.Page(rows, limit, countryOf, func(c dbq.Country) string { return paging.IDText(c.ID) })
+	items, next := paging.Page(rows, limit, countryOf, func(c directory.CountryRow) string { return paging.IDText(c.ID) })
 	return api.ListCountries200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.CountryPage{Items: items, NextCursor: next}}, err
 }
 
@@ -56,11 +55,11 @@ func (h *Handlers) DeleteCountry(ctx context.Context, req api.DeleteCountryReque
 	return api.DeleteCountry200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func countryAnswer(c dbq.Country) api.CountryResponse {
+func countryAnswer(c directory.CountryRow) api.CountryResponse {
 	return api.CountryResponse{Code: convert.OK, Message: convert.Success, Data: countryOf(c)}
 }
 
-func countryOf(c dbq.Country) api.Country {
+func countryOf(c directory.CountryRow) api.Country {
 	return api.Country{
 		CountryNo: c.CountryNo, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired, Status: api.SwitchStatus(c.Status), Version: c.Version,
 		CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,

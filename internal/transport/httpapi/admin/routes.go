@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -35,7 +34,7 @@ func (h *Handlers) ListRoutes(ctx context.Context, req api.ListRoutesRequestObje
 		return nil, err
 	}
 	rows, err := h.services.Directory.ListRoutes(ctx, caller.OwnCompany(ctx), req.Params.CompanyNo, req.Params.SenderNo, before, limit+1)
-	items, next := paging.Page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return paging.IDText(r.ID) })
+	items, next := paging.Page(rows, limit, routeOf, func(r directory.RouteRow) string { return paging.IDText(r.ID) })
 	return api.ListRoutes200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.RoutePage{Items: items, NextCursor: next}}, err
 }
 
@@ -61,11 +60,11 @@ func (h *Handlers) DeleteRoute(ctx context.Context, req api.DeleteRouteRequestOb
 	return api.DeleteRoute200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func routeAnswer(r dbq.RouteListRow) api.RouteResponse {
+func routeAnswer(r directory.RouteRow) api.RouteResponse {
 	return api.RouteResponse{Code: convert.OK, Message: convert.Success, Data: routeOf(r)}
 }
 
-func routeOf(r dbq.RouteListRow) api.Route {
+func routeOf(r directory.RouteRow) api.Route {
 	return api.Route{
 		RouteNo: r.ID, CompanyNo: r.CompanyNo, MessageType: convert.MessageTypes[r.MessageType], CountryNo: r.CountryNo, SenderNo: r.SenderNo,
 		Weight: r.Weight, Sort: r.Sort, Status: api.OnOff(r.Status), Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/optional"
@@ -25,7 +24,7 @@ func (h *Handlers) CreateSender(ctx context.Context, req api.CreateSenderRequest
 	limits := optional.Value(req.Body.Limits)
 	kind := optional.Or(req.Body.Kind, sender.KindApp)
 	status, isShared := startOf(kind)
-	row, err := h.services.Senders.Create(ctx, dbq.SenderCreateParams{
+	row, err := h.services.Senders.Create(ctx, sender.Params{
 		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: optional.Or(req.Body.Channel, directory.SMS),
 		Kind: kind, Status: string(optional.Or(req.Body.Status, status)),
 		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, isShared), IntervalMs: optional.Value(req.Body.IntervalMs),
@@ -58,7 +57,7 @@ func (h *Handlers) ListSenders(ctx context.Context, req api.ListSendersRequestOb
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, h.senderOf, func(row dbq.SenderListRow) string { return paging.IDText(row.ID) })
+	items, next, err := paging.TryPage(rows, limit, h.senderOf, func(row sender.Row) string { return paging.IDText(row.ID) })
 	return api.ListSenders200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.SenderPage{Items: items, NextCursor: next}}, err
 }
 
@@ -129,12 +128,12 @@ func (h *Handlers) ListLedger(ctx context.Context, req api.ListLedgerRequestObje
 		return nil, err
 	}
 	rows, err := h.services.Senders.Ledger(ctx, caller.OwnCompany(ctx), req.SenderNo, before, limit+1)
-	items, next := paging.Page(rows, limit, entryOf, func(e dbq.SenderLedger) string { return paging.IDText(e.ID) })
+	items, next := paging.Page(rows, limit, entryOf, func(e sender.LedgerRow) string { return paging.IDText(e.ID) })
 	return api.ListLedger200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.LedgerPage{Items: items, NextCursor: next}}, err
 }
 
 // senderAnswer is the answer with a sender, or the error of reading or changing the sender.
-func (h *Handlers) senderAnswer(row dbq.SenderListRow, err error) (api.SenderResponse, error) {
+func (h *Handlers) senderAnswer(row sender.Row, err error) (api.SenderResponse, error) {
 	if err != nil {
 		return api.SenderResponse{}, err
 	}
@@ -142,7 +141,7 @@ func (h *Handlers) senderAnswer(row dbq.SenderListRow, err error) (api.SenderRes
 	return api.SenderResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func (h *Handlers) senderOf(row dbq.SenderListRow) (api.Sender, error) {
+func (h *Handlers) senderOf(row sender.Row) (api.Sender, error) {
 	one := api.Sender{
 		SenderNo: row.SenderNo, Name: row.Name, Channel: row.Channel, Kind: row.Kind, Status: api.SenderStatus(row.Status), Sort: row.Sort,
 		IsShared: row.IsShared, IntervalMs: row.IntervalMs,
@@ -180,7 +179,7 @@ func (h *Handlers) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 	return one, nil
 }
 
-func entryOf(e dbq.SenderLedger) api.LedgerEntry {
+func entryOf(e sender.LedgerRow) api.LedgerEntry {
 	return api.LedgerEntry{
 		ID: e.ID, Change: e.Change, Balance: e.Balance, LeaseID: e.LeaseID, Remark: e.Remark, By: e.Username, CreatedAt: e.CreatedAt,
 		LowWarning: e.LowWarning, LowSwitch: e.LowSwitch,
@@ -193,7 +192,7 @@ func (h *Handlers) ListSenderAnswers(ctx context.Context, req api.ListSenderAnsw
 	return api.ListSenderAnswers200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, answerOf)}, err
 }
 
-func answerOf(a dbq.SenderAnswer) api.SenderAnswer {
+func answerOf(a sender.Answer) api.SenderAnswer {
 	return api.SenderAnswer{TaskID: a.TaskID, At: a.CreatedAt, Outcome: api.SenderOutcome(a.Outcome), Code: a.Code, Error: a.Error, Answer: a.Answer}
 }
 

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
@@ -64,12 +63,12 @@ func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesReque
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, func(t dbq.Template) (api.Template, error) { return templateOf(shown(t, own)) }, func(t dbq.Template) string { return paging.IDText(t.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(t template.Row) (api.Template, error) { return templateOf(shown(t, own)) }, func(t template.Row) string { return paging.IDText(t.ID) })
 	return api.ListTemplates200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
 // shown returns a template as a company sees it that may use it: without the others that may. Nil sees all.
-func shown(t dbq.Template, own *string) dbq.Template {
+func shown(t template.Row, own *string) template.Row {
 	if own != nil && len(t.Companies) > 0 {
 		t.Companies = []string{*own}
 	}
@@ -127,7 +126,7 @@ func (h *Handlers) ListTemplateVersions(ctx context.Context, req api.ListTemplat
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, versionOf, func(v dbq.TemplateVersion) string { return paging.IDText(v.Version) })
+	items, next, err := paging.TryPage(rows, limit, versionOf, func(v template.VersionRow) string { return paging.IDText(v.Version) })
 	return api.ListTemplateVersions200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplateVersionPage{Items: items, NextCursor: next}}, err
 }
 
@@ -194,7 +193,7 @@ func (h *Handlers) TestTemplate(ctx context.Context, req api.TestTemplateRequest
 }
 
 // sampleOf renders a template with the params of the request.
-func sampleOf(ctx context.Context, row dbq.Template, language *string) (template.Rendered, error) {
+func sampleOf(ctx context.Context, row template.Row, language *string) (template.Rendered, error) {
 	t, err := template.Of(row)
 	if err != nil {
 		return template.Rendered{}, err
@@ -249,8 +248,8 @@ func (h *Handlers) ListDefaultContents(ctx context.Context, req api.ListDefaultC
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, func(d dbq.DefaultContent) (api.DefaultContent, error) { return h.defaultOf(ctx, d) },
-		func(d dbq.DefaultContent) string { return paging.IDText(d.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(d template.DefaultRow) (api.DefaultContent, error) { return h.defaultOf(ctx, d) },
+		func(d template.DefaultRow) string { return paging.IDText(d.ID) })
 	return api.ListDefaultContents200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.DefaultContentPage{Items: items, NextCursor: next}}, err
 }
 
@@ -284,7 +283,7 @@ func (h *Handlers) DeleteDefaultContent(ctx context.Context, req api.DeleteDefau
 }
 
 // templateAnswer is the answer with a template, or the error of reading or changing it.
-func templateAnswer(row dbq.Template, err error) (api.TemplateResponse, error) {
+func templateAnswer(row template.Row, err error) (api.TemplateResponse, error) {
 	if err != nil {
 		return api.TemplateResponse{}, err
 	}
@@ -292,7 +291,7 @@ func templateAnswer(row dbq.Template, err error) (api.TemplateResponse, error) {
 	return api.TemplateResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func templateOf(t dbq.Template) (api.Template, error) {
+func templateOf(t template.Row) (api.Template, error) {
 	translations, err := translationsOf(t.Translations)
 	return api.Template{
 		ID: t.ID, TemplateName: t.TemplateName, TemplateContent: t.TemplateContent, IsActive: t.IsActive,
@@ -302,7 +301,7 @@ func templateOf(t dbq.Template) (api.Template, error) {
 	}, err
 }
 
-func versionOf(v dbq.TemplateVersion) (api.TemplateVersion, error) {
+func versionOf(v template.VersionRow) (api.TemplateVersion, error) {
 	translations, err := translationsOf(v.Translations)
 	return api.TemplateVersion{
 		Version: v.Version, TemplateContent: v.TemplateContent, Language: v.Language, Translations: translations, Sign: v.Sign,
@@ -323,7 +322,7 @@ func translationsOf(stored []byte) (translations map[string]string, err error) {
 }
 
 // defaultAnswer is the answer with a default content, or the error of reading or changing it.
-func (h *Handlers) defaultAnswer(ctx context.Context, row dbq.DefaultContent, err error) (api.DefaultContentResponse, error) {
+func (h *Handlers) defaultAnswer(ctx context.Context, row template.DefaultRow, err error) (api.DefaultContentResponse, error) {
 	if err != nil {
 		return api.DefaultContentResponse{}, err
 	}
@@ -331,7 +330,7 @@ func (h *Handlers) defaultAnswer(ctx context.Context, row dbq.DefaultContent, er
 	return api.DefaultContentResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func (h *Handlers) defaultOf(ctx context.Context, d dbq.DefaultContent) (api.DefaultContent, error) {
+func (h *Handlers) defaultOf(ctx context.Context, d template.DefaultRow) (api.DefaultContent, error) {
 	companyNo, err := h.services.Directory.CompanyNo(ctx, d.CompanyID)
 	return api.DefaultContent{
 		ID: d.ID, CompanyNo: companyNo, PhoneNumber: d.PhoneNumber, Content: d.Content, UseTemplate: d.UseTemplate, IsSent: d.IsSent,

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -31,8 +30,8 @@ func (h *Handlers) ListUsers(ctx context.Context, req api.ListUsersRequestObject
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, func(u dbq.User) (api.User, error) { return h.userOf(ctx, u) },
-		func(u dbq.User) string { return paging.IDText(u.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(u access.UserRow) (api.User, error) { return h.userOf(ctx, u) },
+		func(u access.UserRow) string { return paging.IDText(u.ID) })
 	return api.ListUsers200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.UserPage{Items: items, NextCursor: next}}, err
 }
 
@@ -65,7 +64,7 @@ func (h *Handlers) CreateKey(ctx context.Context, req api.CreateKeyRequestObject
 // ListKeys lists the API keys of a user.
 func (h *Handlers) ListKeys(ctx context.Context, req api.ListKeysRequestObject) (api.ListKeysResponseObject, error) {
 	rows, err := h.services.Access.ListKeys(ctx, req.Username)
-	return api.ListKeys200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, func(k dbq.KeyListRow) api.Key {
+	return api.ListKeys200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, func(k access.KeyRow) api.Key {
 		return api.Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt}
 	})}, err
 }
@@ -77,7 +76,7 @@ func (h *Handlers) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject
 }
 
 // userAnswer is the answer with a user, or the error of reading or changing the user.
-func (h *Handlers) userAnswer(ctx context.Context, row dbq.User, err error) (api.UserResponse, error) {
+func (h *Handlers) userAnswer(ctx context.Context, row access.UserRow, err error) (api.UserResponse, error) {
 	if err != nil {
 		return api.UserResponse{}, err
 	}
@@ -85,7 +84,7 @@ func (h *Handlers) userAnswer(ctx context.Context, row dbq.User, err error) (api
 	return api.UserResponse{Code: convert.OK, Message: convert.Success, Data: u}, err
 }
 
-func (h *Handlers) userOf(ctx context.Context, u dbq.User) (api.User, error) {
+func (h *Handlers) userOf(ctx context.Context, u access.UserRow) (api.User, error) {
 	companyNo, err := h.services.Directory.CompanyNo(ctx, u.CompanyID)
 	return api.User{
 		Username: u.Username, Role: api.Role(u.Role), AppID: u.AppID, CompanyNo: companyNo, AllCompanies: access.SeesAll(u), TopPriority: u.TopPriority,

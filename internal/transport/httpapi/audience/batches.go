@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/batch"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/audience/upload"
@@ -198,7 +197,7 @@ func (h *Handlers) oneBatch(ctx context.Context, st progress.Progress) (api.Batc
 		return b, err
 	}
 	acts, err := h.services.Batches.Acts(ctx, st.ID)
-	shown := convert.List(acts, func(a dbq.BatchActsRow) api.BatchAct {
+	shown := convert.List(acts, func(a batch.Act) api.BatchAct {
 		return api.BatchAct{Act: api.BatchActAct(a.Act), Username: a.Username, At: a.At}
 	})
 	b.Acts = &shown

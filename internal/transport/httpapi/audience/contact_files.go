@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -45,7 +44,7 @@ func (h *Handlers) ExportContacts(ctx context.Context, req api.ExportContactsReq
 		return nil, err
 	}
 	return h.file(ctx, "contacts.csv", append(contactColumns[:len(contactColumns):len(contactColumns)], attributes...), func(add func([][]string) error) error {
-		return each(func(contacts []dbq.Contact) error {
+		return each(func(contacts []contact.Row) error {
 			rows := make([][]string, len(contacts))
 			for i, c := range contacts {
 				has, err := contact.Attributes(c)
@@ -98,8 +97,8 @@ func (h *Handlers) ListContactImports(ctx context.Context, req api.ListContactIm
 	if err != nil {
 		return nil, err
 	}
-	one := func(i dbq.ContactImport) (api.ContactImport, error) { return importOf(ctx, i) }
-	items, next, err := paging.TryPage(rows, limit, one, func(i dbq.ContactImport) string { return paging.IDText(i.ID) })
+	one := func(i contact.ImportRow) (api.ContactImport, error) { return importOf(ctx, i) }
+	items, next, err := paging.TryPage(rows, limit, one, func(i contact.ImportRow) string { return paging.IDText(i.ID) })
 	return api.ListContactImports200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ContactImportPage{Items: items, NextCursor: next}}, err
 }
 
@@ -113,15 +112,15 @@ func (h *Handlers) GetContactImport(ctx context.Context, req api.GetContactImpor
 	return api.GetContactImport200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func (h *Handlers) contactImport(ctx context.Context, companyNo *string, id int64) (dbq.ContactImport, error) {
+func (h *Handlers) contactImport(ctx context.Context, companyNo *string, id int64) (contact.ImportRow, error) {
 	company, err := h.scope.CompanyID(ctx, companyNo)
 	if err != nil {
-		return dbq.ContactImport{}, err
+		return contact.ImportRow{}, err
 	}
 	return h.services.Contacts.GetImport(ctx, company, id)
 }
 
-func importOf(ctx context.Context, i dbq.ContactImport) (api.ContactImport, error) {
+func importOf(ctx context.Context, i contact.ImportRow) (api.ContactImport, error) {
 	one := api.ContactImport{
 		ImportID: i.ID, Status: api.ContactImportStatus(i.Status), FileName: i.FileName, Tag: i.Tag, Rows: i.Rows, Added: i.Added, Changed: i.Changed,
 		Invalid: i.Invalid, CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, FinishedAt: i.FinishedAt,

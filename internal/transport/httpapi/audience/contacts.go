@@ -6,7 +6,6 @@ import (
 	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -54,7 +53,7 @@ func (h *Handlers) ListContacts(ctx context.Context, req api.ListContactsRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
+	items, next, err := paging.TryPage(rows, limit, contactOf, func(c contact.Row) string { return c.UserID })
 	return api.ListContacts200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ContactPage{Items: items, NextCursor: next}}, err
 }
 
@@ -76,7 +75,7 @@ func (h *Handlers) searchContacts(ctx context.Context, company int64, p api.List
 	return api.ListContacts200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-func contactOf(c dbq.Contact) (api.Contact, error) {
+func contactOf(c contact.Row) (api.Contact, error) {
 	attributes, err := contact.Attributes(c)
 	return api.Contact{
 		UserID: c.UserID, Name: c.Name, Phone: c.Phone, DingtalkName: c.DingtalkName, WechatOpenid: c.WechatOpenid, Email: c.Email, Attributes: &attributes,

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/erasure"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
@@ -41,7 +40,7 @@ func (h *Handlers) ListErasures(ctx context.Context, req api.ListErasuresRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, erasureOf, func(e dbq.Erasure) string { return paging.IDText(e.ID) })
+	items, next, err := paging.TryPage(rows, limit, erasureOf, func(e erasure.Row) string { return paging.IDText(e.ID) })
 	return api.ListErasures200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ErasurePage{Items: items, NextCursor: next}}, err
 }
 
@@ -60,7 +59,7 @@ func (h *Handlers) GetErasure(ctx context.Context, req api.GetErasureRequestObje
 }
 
 // wholeErasure is an erasure with the exports in which nobody looked for the person.
-func (h *Handlers) wholeErasure(ctx context.Context, e dbq.Erasure) (api.Erasure, error) {
+func (h *Handlers) wholeErasure(ctx context.Context, e erasure.Row) (api.Erasure, error) {
 	one, err := erasureOf(e)
 	if err == nil {
 		one.ExportsNotSearched, err = h.services.Erasures.Unsearched(ctx)
@@ -68,7 +67,7 @@ func (h *Handlers) wholeErasure(ctx context.Context, e dbq.Erasure) (api.Erasure
 	return one, err
 }
 
-func erasureOf(e dbq.Erasure) (api.Erasure, error) {
+func erasureOf(e erasure.Row) (api.Erasure, error) {
 	c, err := erasure.CountsOf(e)
 	return api.Erasure{
 		ErasureID: e.ID, Status: api.ErasureStatus(e.Status), Held: e.Held, Exports: e.Exports, ExportsNotSearched: []string{}, CreatedBy: e.CreatedBy,

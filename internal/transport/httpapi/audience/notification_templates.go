@@ -2,9 +2,9 @@ package audience
 
 import (
 	"context"
+	"lksms/internal/audience/notification"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -38,7 +38,7 @@ func (h *Handlers) PutNotificationTemplate(ctx context.Context, req api.PutNotif
 	if err != nil {
 		return nil, err
 	}
-	row, err := h.services.Notifications.PutTemplate(ctx, company, dbq.NotificationTemplatePutParams{
+	row, err := h.services.Notifications.PutTemplate(ctx, company, notification.TemplateParams{
 		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, Html: req.Body.HTML, ExternalID: optional.Value(req.Body.ExternalID),
 		Sign: req.Body.Sign, IsEnabled: optional.Or(req.Body.Enabled, true),
 	})
@@ -55,7 +55,7 @@ func (h *Handlers) DeleteNotificationTemplate(ctx context.Context, req api.Delet
 	return api.DeleteNotificationTemplate200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func notificationTemplateOf(t dbq.NotificationTemplateListRow) api.NotificationTemplate {
+func notificationTemplateOf(t notification.TemplateRow) api.NotificationTemplate {
 	return api.NotificationTemplate{
 		BizType: t.BizType, Channel: t.Channel, Title: t.Title, Content: t.Content, HTML: t.Html, ExternalID: t.ExternalID, Sign: t.Sign, Enabled: t.IsEnabled,
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt,

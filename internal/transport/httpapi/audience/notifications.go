@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/notification"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
@@ -114,7 +113,7 @@ func (h *Handlers) ListNotifications(ctx context.Context, req api.ListNotificati
 		Viewer: seen, BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
 		UserID: req.Params.UserID, SubmittedBy: req.Params.SubmittedBy, Status: (*int16)(req.Params.Status), Before: before, Limit: limit + 1,
 	})
-	items, next := paging.Page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return paging.IDText(row.ID) })
+	items, next := paging.Page(rows, limit, summaryOf, func(row notification.Row) string { return paging.IDText(row.ID) })
 	if end > 0 {
 		next = new(paging.CursorOf(paging.IDText(end)))
 	}
@@ -131,7 +130,7 @@ func (h *Handlers) GetNotification(ctx context.Context, req api.GetNotificationR
 	if err != nil {
 		return nil, err
 	}
-	recipients := convert.List(n.People, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
+	recipients := convert.List(n.People, func(p notification.PersonRow) api.NotificationRecipient {
 		return api.NotificationRecipient{
 			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.RecipientStatus(p.Status), RetryCount: p.RetryCount,
 			DueAt: p.DueAt, SentAt: p.SentAt, LastError: optional.NonZero(p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
@@ -157,7 +156,7 @@ func (h *Handlers) GetNotification(ctx context.Context, req api.GetNotificationR
 	return api.GetNotification200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, nil
 }
 
-func summaryOf(n dbq.NotificationListRow) api.NotificationSummary {
+func summaryOf(n notification.Row) api.NotificationSummary {
 	return api.NotificationSummary{
 		NotificationID: n.ID, CompanyNo: n.CompanyNo, Channel: n.Channel, BizType: n.BizType, BizID: n.BizID, DedupKey: n.DedupKey,
 		Status: api.NotificationStatus(n.Status), People: n.People, Succeeded: n.Succeeded, RetryCount: n.Retries,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/notification"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/caller"
@@ -45,10 +44,10 @@ func (h *Handlers) ListOnce(ctx context.Context, req api.ListOnceRequestObject) 
 		Viewer: caller.Viewer(ctx), SubmittedBy: req.Params.SubmittedBy, BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
 		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: paging.Size(req.Params.Limit) + 1,
 	}
-	key := func(row dbq.SubscribeListRow) string { return paging.IDText(row.ID) }
+	key := func(row notification.SubscribeRow) string { return paging.IDText(row.ID) }
 	var err error
 	if f.IsOfFailures() {
-		key = func(row dbq.SubscribeListRow) string {
+		key = func(row notification.SubscribeRow) string {
 			return optional.Value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + paging.IDText(row.ID)
 		}
 		f.BeforeFailure, f.Before, err = paging.TimeCursor(req.Params.Cursor)
@@ -67,7 +66,7 @@ func (h *Handlers) ListOnce(ctx context.Context, req api.ListOnceRequestObject) 
 func (h *Handlers) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
 	rows, err := h.services.Notifications.OnceStatistics(ctx, caller.Viewer(ctx))
 	return api.OnceStatistics200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.OnceCounts{
-		Items: convert.List(rows, func(r dbq.SubscribeStatisticsRow) api.OnceCount {
+		Items: convert.List(rows, func(r notification.SubscribeCounts) api.OnceCount {
 			return api.OnceCount{
 				TemplateType: r.TemplateType, Total: r.Total, Success: r.Success, Failed: r.Failed,
 				SuccessRate: math.Round(float64(r.Success)*10000/float64(r.Total)) / 100,
@@ -76,7 +75,7 @@ func (h *Handlers) OnceStatistics(ctx context.Context, _ api.OnceStatisticsReque
 	}}, err
 }
 
-func onceOf(m dbq.SubscribeListRow) api.Once {
+func onceOf(m notification.SubscribeRow) api.Once {
 	heldBy := convert.List(m.HeldBy, func(one string) api.Switch {
 		kind, name, _ := strings.Cut(one, " ")
 		return api.Switch{Switch: api.SwitchSwitch(kind), Name: name}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/audience/contact"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -38,7 +37,7 @@ func (h *Handlers) selectContacts(ctx context.Context, companyNo *string, tags, 
 	if err != nil {
 		return page, err
 	}
-	items, next, err := paging.TryPage(rows, size, contactOf, func(c dbq.Contact) string { return c.UserID })
+	items, next, err := paging.TryPage(rows, size, contactOf, func(c contact.Row) string { return c.UserID })
 	if end != "" {
 		next = new(paging.CursorOf(end))
 	}
@@ -68,11 +67,11 @@ func (h *Handlers) ListTags(ctx context.Context, req api.ListTagsRequestObject) 
 		return nil, err
 	}
 	rows, err := h.services.Contacts.Tags(ctx, company, req.Params.UserID, before, limit+1)
-	items, next := paging.Page(rows, limit, tagOf, func(t dbq.Tag) string { return paging.IDText(t.ID) })
+	items, next := paging.Page(rows, limit, tagOf, func(t contact.TagRow) string { return paging.IDText(t.ID) })
 	return api.ListTags200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TagPage{Items: items, NextCursor: next}}, err
 }
 
-func tagOf(t dbq.Tag) api.Tag {
+func tagOf(t contact.TagRow) api.Tag {
 	return api.Tag{Tag: t.Tag, Contacts: t.Contacts, CreatedAt: t.CreatedAt}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/insight/alert"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
@@ -33,8 +32,8 @@ func (h *Handlers) ListAlertRules(ctx context.Context, req api.ListAlertRulesReq
 		return nil, err
 	}
 	rows, err := h.services.Alerts.Rules(ctx, before, limit+1)
-	items, next := paging.Page(rows, limit, func(r dbq.AlertRuleListRow) api.AlertRule { return alertRuleOf(ctx, r) },
-		func(r dbq.AlertRuleListRow) string { return paging.IDText(r.ID) })
+	items, next := paging.Page(rows, limit, func(r alert.RuleRow) api.AlertRule { return alertRuleOf(ctx, r) },
+		func(r alert.RuleRow) string { return paging.IDText(r.ID) })
 	return api.ListAlertRules200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AlertRulePage{Items: items, NextCursor: next}}, err
 }
 
@@ -75,11 +74,11 @@ func (h *Handlers) DeleteAlertRule(ctx context.Context, req api.DeleteAlertRuleR
 	return api.DeleteAlertRule200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func alertRuleAnswer(ctx context.Context, r dbq.AlertRuleListRow) api.AlertRuleResponse {
+func alertRuleAnswer(ctx context.Context, r alert.RuleRow) api.AlertRuleResponse {
 	return api.AlertRuleResponse{Code: convert.OK, Message: convert.Success, Data: alertRuleOf(ctx, r)}
 }
 
-func alertRuleOf(ctx context.Context, r dbq.AlertRuleListRow) api.AlertRule {
+func alertRuleOf(ctx context.Context, r alert.RuleRow) api.AlertRule {
 	return api.AlertRule{
 		RuleNo: r.ID, Name: gate.Of(ctx).Text.Alerts.RuleName(r), Kind: api.AlertKind(r.Kind), Level: api.AlertLevel(r.Level), Threshold: r.Threshold,
 		WindowSeconds: r.WindowSeconds, ForSeconds: r.ForSeconds, ResolveSeconds: r.ResolveSeconds, RepeatSeconds: r.RepeatSeconds,
@@ -106,7 +105,7 @@ func (h *Handlers) ListAlertReceivers(ctx context.Context, req api.ListAlertRece
 		return nil, err
 	}
 	rows, err := h.services.Alerts.Receivers(ctx, before, limit+1)
-	items, next := paging.Page(rows, limit, alertReceiverOf, func(r dbq.AlertReceiverListRow) string { return paging.IDText(r.ID) })
+	items, next := paging.Page(rows, limit, alertReceiverOf, func(r alert.ReceiverRow) string { return paging.IDText(r.ID) })
 	return api.ListAlertReceivers200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AlertReceiverPage{Items: items, NextCursor: next}}, err
 }
 
@@ -142,11 +141,11 @@ func (h *Handlers) DeleteAlertReceiver(ctx context.Context, req api.DeleteAlertR
 	return api.DeleteAlertReceiver200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-func alertReceiverAnswer(r dbq.AlertReceiverListRow) api.AlertReceiverResponse {
+func alertReceiverAnswer(r alert.ReceiverRow) api.AlertReceiverResponse {
 	return api.AlertReceiverResponse{Code: convert.OK, Message: convert.Success, Data: alertReceiverOf(r)}
 }
 
-func alertReceiverOf(r dbq.AlertReceiverListRow) api.AlertReceiver {
+func alertReceiverOf(r alert.ReceiverRow) api.AlertReceiver {
 	return api.AlertReceiver{
 		ReceiverNo: r.ID, Name: r.Name, Kind: api.AlertReceiverKind(r.Kind), Language: api.AlertLanguage(r.Language), CompanyNo: r.CompanyNo,
 		Channels: convert.OptionalList(r.Channels), UserIds: convert.OptionalList(r.UserIds), URL: r.Url, HasAuthorization: r.SealedAuthorization != nil,

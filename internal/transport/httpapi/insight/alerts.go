@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/insight/alert"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
@@ -22,11 +21,11 @@ func (h *Handlers) ListEvents(ctx context.Context, req api.ListEventsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, operatorEventOf, func(e dbq.Event) string { return paging.IDText(e.ID) })
+	items, next, err := paging.TryPage(rows, limit, operatorEventOf, func(e alert.EventRow) string { return paging.IDText(e.ID) })
 	return api.ListEvents200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.EventPage{Items: items, NextCursor: next}}, err
 }
 
-func operatorEventOf(e dbq.Event) (api.Event, error) {
+func operatorEventOf(e alert.EventRow) (api.Event, error) {
 	detail, err := jsonbody.Fields(e.Detail)
 	return api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt, Detail: detail}, err
 }
@@ -66,7 +65,7 @@ func alertOf(ctx context.Context, a alert.Incident) api.Alert {
 		Channel: a.Channel, SenderNo: a.SenderNo, Summary: gate.Of(ctx).Text.Alerts.Summary(a.Alert), Value: a.Value, Threshold: a.Threshold,
 		Status: status, StartedAt: a.StartedAt, FiredAt: *a.FiredAt, ResolvedAt: a.ResolvedAt, EndedBy: a.EndedBy,
 		AcknowledgedAt: a.AcknowledgedAt, AcknowledgedBy: a.AcknowledgedBy, Remark: a.Remark, OnlyOwnChannel: a.OnlyOwnChannel,
-		Deliveries: convert.List(a.Deliveries, func(d dbq.AlertDelivery) api.AlertDelivery {
+		Deliveries: convert.List(a.Deliveries, func(d alert.DeliveryRow) api.AlertDelivery {
 			return api.AlertDelivery{
 				ReceiverNo: d.ReceiverID, DeliveredAt: alert.DeliveredAt(d), ResolutionDeliveredAt: alert.EndDeliveredAt(d), QueuedAt: d.ToldAt,
 				EscalatedAt: d.EscalatedAt, EscalatedFrom: d.EscalatedFrom, Error: d.Error,

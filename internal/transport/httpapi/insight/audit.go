@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/insight/audit"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/jsonbody"
@@ -27,13 +26,13 @@ func (h *Handlers) ListAudit(ctx context.Context, req api.ListAuditRequestObject
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, f.Limit-1, auditEntryOf, func(a dbq.Audit) string {
+	items, next, err := paging.TryPage(rows, f.Limit-1, auditEntryOf, func(a audit.Row) string {
 		return a.At.UTC().Format(time.RFC3339Nano) + "," + paging.IDText(a.ID)
 	})
 	return api.ListAudit200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AuditPage{Items: items, NextCursor: next}}, err
 }
 
-func auditEntryOf(a dbq.Audit) (api.AuditEntry, error) {
+func auditEntryOf(a audit.Row) (api.AuditEntry, error) {
 	before, err := fieldsOrNull(a.Before)
 	if err != nil {
 		return api.AuditEntry{}, err

@@ -2,12 +2,12 @@ package insight
 
 import (
 	"context"
+	"lksms/internal/insight/history"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/paging"
 )
@@ -23,11 +23,11 @@ func (h *Handlers) ListPartitions(ctx context.Context, req api.ListPartitionsReq
 	if err != nil {
 		return nil, err
 	}
-	items, next := paging.Page(rows, limit, partitionOf, func(p dbq.TaskPartitionListRow) string { return p.FirstDay.Format("20060102") })
+	items, next := paging.Page(rows, limit, partitionOf, func(p history.PartitionRow) string { return p.FirstDay.Format("20060102") })
 	return api.ListPartitions200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.PartitionPage{Items: items, NextCursor: next}}, nil
 }
 
-func partitionOf(p dbq.TaskPartitionListRow) api.Partition {
+func partitionOf(p history.PartitionRow) api.Partition {
 	place := api.PlaceRecent
 	switch {
 	case p.DroppedAt != nil:

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"lksms/internal/dispatch/queue/backlog"
+	"lksms/internal/dispatch/sender"
 	"net/http"
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
 	"lksms/internal/insight/statistics"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/fault"
@@ -103,10 +103,10 @@ func (h *Handlers) overview(ctx context.Context, who access.Principal) (api.Over
 		data.Rates.In, data.Rates.Out, data.Rates.Failed = &f.Rates.In, &f.Rates.Out, &f.Rates.Failed
 	}
 	data.Senders.Ready, data.Senders.NotReady = f.Senders.Ready, f.Senders.NotReady
-	data.SendersNotReady = convert.List(f.Senders.NotReadyFirst, func(r dbq.SendersReadyRow) api.NotReadySender {
+	data.SendersNotReady = convert.List(f.Senders.NotReadyFirst, func(r sender.ReadyRow) api.NotReadySender {
 		return api.NotReadySender{SenderNo: r.SenderNo, Name: r.Name, Reason: api.NotReadySenderReason(r.Reason)}
 	})
-	data.HeldBy = new(convert.List(f.Held, func(r dispatchq.TasksHeldRow) api.HoldingSwitch {
+	data.HeldBy = new(convert.List(f.Held, func(r backlog.Held) api.HoldingSwitch {
 		return api.HoldingSwitch{By: api.Switch{Switch: api.SwitchSwitch(r.Switch), Name: r.Name}, Tasks: r.Tasks}
 	}))
 	return data, nil

@@ -11,7 +11,6 @@ import (
 	types "github.com/oapi-codegen/runtime/types"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/insight/reconcile"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -58,7 +57,7 @@ func (h *Handlers) ListDailyTotals(ctx context.Context, req api.ListDailyTotalsR
 	if err != nil {
 		return nil, err
 	}
-	items, next := paging.Page(rows, limit, totalOf, func(t dbq.DailyTotalsListRow) string {
+	items, next := paging.Page(rows, limit, totalOf, func(t reconcile.TotalsRow) string {
 		return t.Day.UTC().Format(time.RFC3339Nano) + "," + paging.IDText(t.ID)
 	})
 	return api.ListDailyTotals200JSONResponse{
@@ -89,7 +88,7 @@ func dayOf(d *types.Date) *time.Time {
 	return &d.Time
 }
 
-func totalOf(t dbq.DailyTotalsListRow) api.DailyTotal {
+func totalOf(t reconcile.TotalsRow) api.DailyTotal {
 	return api.DailyTotal{
 		Day: types.Date{Time: t.Day}, CompanyNo: t.CompanyNo, SenderNo: t.SenderNo, MessageType: typeOf(t.MessageType), CountryNo: optional.NonZero(t.CountryNo),
 		Attempted: t.Attempted, Accepted: t.Accepted, Delivered: t.Delivered, Segments: t.Segments, Cost: t.Cost,
@@ -152,7 +151,7 @@ func (h *Handlers) CreateReconciliation(ctx context.Context, req api.CreateRecon
 	return api.CreateReconciliation200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func (h *Handlers) createReconciliation(ctx context.Context, req api.CreateReconciliationRequestObject) (dbq.Reconciliation, error) {
+func (h *Handlers) createReconciliation(ctx context.Context, req api.CreateReconciliationRequestObject) (reconcile.Row, error) {
 	by := gate.Of(ctx).Caller.User.Username
 	if b := req.JSONBody; b != nil {
 		return h.services.Reconcile.CompareTotal(ctx, reconcile.Statement{SenderNo: b.SenderNo, Day: b.Day.Time, By: by},
@@ -160,7 +159,7 @@ func (h *Handlers) createReconciliation(ctx context.Context, req api.CreateRecon
 	}
 	f, form, err := gate.FormOf[api.ReconciliationForm](ctx)
 	if err != nil {
-		return dbq.Reconciliation{}, err
+		return reconcile.Row{}, err
 	}
 	return h.services.Reconcile.CompareFile(ctx, reconcile.Statement{SenderNo: f.SenderNo, Day: f.Day.Time, By: by}, *form.File, reconcile.FileOptions{
 		Sheet: optional.Value(f.Sheet), NumberColumn: optional.Value(f.NumberColumn), StatusColumn: optional.Value(f.StatusColumn),
@@ -178,8 +177,8 @@ func (h *Handlers) ListReconciliations(ctx context.Context, req api.ListReconcil
 	if err != nil {
 		return nil, err
 	}
-	one := func(r dbq.Reconciliation) (api.Reconciliation, error) { return reconciliationOf(ctx, r) }
-	items, next, err := paging.TryPage(rows, limit, one, func(r dbq.Reconciliation) string { return paging.IDText(r.ID) })
+	one := func(r reconcile.Row) (api.Reconciliation, error) { return reconciliationOf(ctx, r) }
+	items, next, err := paging.TryPage(rows, limit, one, func(r reconcile.Row) string { return paging.IDText(r.ID) })
 	return api.ListReconciliations200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ReconciliationPage{Items: items, NextCursor: next}}, err
 }
 
@@ -193,7 +192,7 @@ func (h *Handlers) GetReconciliation(ctx context.Context, req api.GetReconciliat
 	return api.GetReconciliation200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func reconciliationOf(ctx context.Context, r dbq.Reconciliation) (api.Reconciliation, error) {
+func reconciliationOf(ctx context.Context, r reconcile.Row) (api.Reconciliation, error) {
 	one := api.Reconciliation{
 		ReconciliationID: r.ID, SenderNo: r.SenderNo, Day: types.Date{Time: r.Day}, Source: api.SourceFile, Unit: api.UnitMessages, FileName: r.FileName,
 		Status: api.ReconciliationStatus(r.Status), Matched: r.Matched, NearMidnight: r.NearMidnight, Rows: r.Rows, CreatedBy: r.CreatedBy,
@@ -236,12 +235,12 @@ func (h *Handlers) ListReconciliationDifferences(ctx context.Context, req api.Li
 	if err != nil {
 		return nil, err
 	}
-	items, next := paging.Page(rows, limit, func(d dbq.ReconciliationDifference) api.Difference { return differenceOf(ctx, d) },
-		func(d dbq.ReconciliationDifference) string { return paging.IDText(d.ID) })
+	items, next := paging.Page(rows, limit, func(d reconcile.DifferenceRow) api.Difference { return differenceOf(ctx, d) },
+		func(d reconcile.DifferenceRow) string { return paging.IDText(d.ID) })
 	return api.ListReconciliationDifferences200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.DifferencePage{Items: items, NextCursor: next}}, nil
 }
 
-func differenceOf(ctx context.Context, d dbq.ReconciliationDifference) api.Difference {
+func differenceOf(ctx context.Context, d reconcile.DifferenceRow) api.Difference {
 	one := api.Difference{
 		Kind: api.DifferenceKind(d.Kind), Number: d.ProviderNo, Row: d.RowNo, TaskID: d.TaskID, AcceptedAt: d.AcceptedAt, Ours: d.Ours, Theirs: d.Theirs,
 	}

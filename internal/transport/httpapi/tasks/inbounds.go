@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/optional"
@@ -103,7 +102,7 @@ func (h *Handlers) ListInbounds(ctx context.Context, req api.ListInboundsRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, inboundOf, func(r dbq.InboundListRow) string { return paging.IDText(r.ID) })
+	items, next, err := paging.TryPage(rows, limit, inboundOf, func(r inbound.Row) string { return paging.IDText(r.ID) })
 	return api.ListInbounds200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.InboundPage{Items: items, NextCursor: next}}, err
 }
 
@@ -166,7 +165,7 @@ func shownDescription(d inbound.Description) *api.InboundDescription {
 }
 
 // inboundAnswer is the answer with an inbound, or the error of reading or changing it.
-func inboundAnswer(row dbq.InboundListRow, err error) (api.InboundResponse, error) {
+func inboundAnswer(row inbound.Row, err error) (api.InboundResponse, error) {
 	if err != nil {
 		return api.InboundResponse{}, err
 	}
@@ -174,7 +173,7 @@ func inboundAnswer(row dbq.InboundListRow, err error) (api.InboundResponse, erro
 	return api.InboundResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-func inboundOf(row dbq.InboundListRow) (api.Inbound, error) {
+func inboundOf(row inbound.Row) (api.Inbound, error) {
 	effective, err := inbound.Effective(row.Preset, row.Description)
 	if err != nil {
 		return api.Inbound{}, err

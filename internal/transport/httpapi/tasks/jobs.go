@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/queue/task"
@@ -78,7 +77,7 @@ func (h *Handlers) ListTaskJobs(ctx context.Context, req api.ListTaskJobsRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, jobOf, func(j dbq.TaskJob) string { return paging.IDText(j.ID) })
+	items, next, err := paging.TryPage(rows, limit, jobOf, func(j job.Row) string { return paging.IDText(j.ID) })
 	return api.ListTaskJobs200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskJobPage{Items: items, NextCursor: next}}, err
 }
 
@@ -102,7 +101,7 @@ func (h *Handlers) StopTaskJob(ctx context.Context, req api.StopTaskJobRequestOb
 	return api.StopTaskJob200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-func jobOf(j dbq.TaskJob) (api.TaskJob, error) {
+func jobOf(j job.Row) (api.TaskJob, error) {
 	var filter api.TaskJobFilter
 	if err := json.Unmarshal(j.Filter, &filter); err != nil {
 		return api.TaskJob{}, fmt.Errorf("read filter of job %d: %w", j.ID, err)

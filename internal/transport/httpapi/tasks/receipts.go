@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/platform/optional"
@@ -59,14 +58,14 @@ func (h *Handlers) ListReceipts(ctx context.Context, req api.ListReceiptsRequest
 	}}, err
 }
 
-func callbackOf(c dbq.CallbackListOfRow) api.Callback {
+func callbackOf(c receipt.CallbackRow) api.Callback {
 	return api.Callback{
 		CallbackID: c.ID, SenderNo: c.SenderNo, CreatedAt: c.CreatedAt, SourceIP: c.SourceIp, Body: c.Body, BodyLength: c.Length, Refused: c.Refused,
 		LeftOut: c.LeftOut, Repeats: c.Repeats,
 	}
 }
 
-func receiptOf(r dbq.Receipt) api.Receipt {
+func receiptOf(r receipt.Row) api.Receipt {
 	return api.Receipt{
 		ReceiptID: r.ID, CallbackID: r.CallbackID, SenderNo: r.SenderNo, ProviderNo: r.ProviderNo, Recipient: optional.NonZero(r.Recipient),
 		State: receiptStates[r.State], Code: optional.NonZero(r.Code), CreatedAt: r.CreatedAt, MatchedAt: r.MatchedAt, LookAt: r.LookAt,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue"
@@ -163,7 +162,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 	if err != nil {
 		return nil, err
 	}
-	rows, next := paging.Page(page.Tasks, limit, func(t dbq.Task) dbq.Task { return t }, func(t dbq.Task) string { return t.TaskID })
+	rows, next := paging.Page(page.Tasks, limit, func(t task.Row) task.Row { return t }, func(t task.Row) string { return t.TaskID })
 	items, err := h.tasksOf(ctx, rows)
 	if next == nil && page.Before != "" {
 		next = new(paging.CursorOf(page.Before))
@@ -272,11 +271,11 @@ func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
 }
 
 // taskAnswer is a task, or the error of reading or changing it.
-func (h *Handlers) taskAnswer(ctx context.Context, row dbq.Task, err error) (api.Task, error) {
+func (h *Handlers) taskAnswer(ctx context.Context, row task.Row, err error) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
 	}
-	tasks, err := h.tasksOf(ctx, []dbq.Task{row})
+	tasks, err := h.tasksOf(ctx, []task.Row{row})
 	if err != nil {
 		return api.Task{}, err
 	}
@@ -284,7 +283,7 @@ func (h *Handlers) taskAnswer(ctx context.Context, row dbq.Task, err error) (api
 }
 
 // tasksOf returns the answers for tasks.
-func (h *Handlers) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, error) {
+func (h *Handlers) tasksOf(ctx context.Context, rows []task.Row) ([]api.Task, error) {
 	origins, err := h.services.Tasks.Origins(ctx, rows)
 	if err != nil {
 		return nil, err
@@ -296,7 +295,7 @@ func (h *Handlers) tasksOf(ctx context.Context, rows []dbq.Task) ([]api.Task, er
 	return tasks, nil
 }
 
-func taskOf(t dbq.Task, from dbq.TaskOriginsRow) api.Task {
+func taskOf(t task.Row, from task.OriginRow) api.Task {
 	return api.Task{
 		TaskID: t.TaskID, CompanyNo: from.CompanyNo, Channel: from.Channel, NotificationID: from.NotificationID,
 		PhoneNumber: t.PhoneNumber, Content: t.Content, Status: api.TaskStatus(t.Status),
@@ -324,7 +323,7 @@ func appTaskOf(t claim.Lease) api.AppTask {
 	return api.AppTask{TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, ExpiresAt: t.ExpiresAt}
 }
 
-func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
+func eventOf(e task.TimelineRow) api.TimelineEvent {
 	var from *api.MessageTemplate
 	if len(e.Template) > 0 && json.Unmarshal(e.Template, &from) != nil {
 		from = nil // the row was made by hand

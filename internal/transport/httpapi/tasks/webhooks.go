@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/events/feed"
 	"lksms/internal/events/webhook"
 	"lksms/internal/platform/access"
@@ -47,7 +46,7 @@ func (h *Handlers) ListWebhooks(ctx context.Context, req api.ListWebhooksRequest
 		return nil, err
 	}
 	rows, err := h.services.Webhooks.List(ctx, webhookUser(ctx), before, limit+1)
-	items, next := paging.Page(rows, limit, webhookOf, func(r dbq.WebhookListRow) string { return paging.IDText(r.ID) })
+	items, next := paging.Page(rows, limit, webhookOf, func(r webhook.Row) string { return paging.IDText(r.ID) })
 	return api.ListWebhooks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.WebhookPage{Items: items, NextCursor: next}}, err
 }
 
@@ -147,7 +146,7 @@ func webhookDelivery(d webhook.Delivery) api.WebhookDelivery {
 	return shown
 }
 
-func webhookOf(r dbq.WebhookListRow) api.Webhook {
+func webhookOf(r webhook.Row) api.Webhook {
 	scope := api.WebhookOfAll
 	switch {
 	case r.Username != nil:
@@ -163,7 +162,7 @@ func webhookOf(r dbq.WebhookListRow) api.Webhook {
 	}
 }
 
-func newWebhook(r dbq.WebhookListRow, secret string) api.NewWebhookResponse {
+func newWebhook(r webhook.Row, secret string) api.NewWebhookResponse {
 	w := webhookOf(r)
 	return api.NewWebhookResponse{Code: convert.OK, Message: convert.Success, Data: api.NewWebhook{
 		WebhookID: w.WebhookID, Form: w.Form, Scope: w.Scope, CompanyNo: w.CompanyNo, Username: w.Username, URL: w.URL, Events: w.Events, Description: w.Description,

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/sender"
@@ -40,13 +40,13 @@ type Services struct {
 type Service struct {
 	Services
 	db      *postgres.DB
-	q       *dbq.Queries
-	inParts *dbq.Queries // statements that read tasks by their ids
+	q       *mobileq.Queries
+	inParts *mobileq.Queries // statements that read tasks by their ids
 }
 
 // New returns a Service on db.
 func New(db *postgres.DB, services Services) *Service {
-	return &Service{Services: services, db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions())}
+	return &Service{Services: services, db: db, q: mobileq.New(db), inParts: mobileq.New(db.InPartitions())}
 }
 
 // Code is a code with which one phone can register.
@@ -72,7 +72,7 @@ func (s *Service) Pair(ctx context.Context, senderNo string, simNumber *int16) (
 	if err != nil {
 		return Code{}, err
 	}
-	until, err := s.q.PhonePair(ctx, dbq.PhonePairParams{SenderNo: senderNo, CodeHash: hashOf(code), ValidFor: codeValid, SimNumber: simNumber})
+	until, err := s.q.PhonePair(ctx, mobileq.PhonePairParams{SenderNo: senderNo, CodeHash: hashOf(code), ValidFor: codeValid, SimNumber: simNumber})
 	return Code{code, until}, postgres.Wrap("open code of phone", err, fault.New(fault.NotFound, fault.SenderNotFound))
 }
 
@@ -152,7 +152,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		if err := s.q.PhoneLeasesDelete(ctx, opened.SenderID); err != nil {
 			return fmt.Errorf("delete leases of phone: %w", err)
 		}
-		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, dbq.PhoneRegisterParams{
+		return postgres.Wrap("register phone", s.q.PhoneRegister(ctx, mobileq.PhoneRegisterParams{
 			SenderID: opened.SenderID, DeviceNo: made.DeviceNo, Model: optional.NonZero(shortened(a.Model, maxModel)), Username: made.Username,
 		}), nil)
 	})

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
-	"lksms/gen/dispatchq"
+	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/postgres"
 )
@@ -78,7 +77,7 @@ func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	return messages, nil
 }
 
-func (s *Service) pull(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error) {
+func (s *Service) pull(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
 	if isFirst, err := s.beginPull(ctx, p); err != nil {
 		return nil, err
 	} else if !isFirst {
@@ -115,7 +114,7 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	defer poll.Stop()
 	for {
 		// The right outlasts the pull: pullLimit begins later. A caller that goes away during the statement must not leave a right of which nobody knows.
-		n, err := s.q.PhonePullBegin(known, dbq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
+		n, err := s.q.PhonePullBegin(known, mobileq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
 		if err != nil {
 			return false, fmt.Errorf("begin pull of phone: %w", err)
 		}
@@ -136,12 +135,12 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 func (s *Service) endPull(ctx context.Context, p Phone) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullLimit)
 	defer cancel()
-	_ = s.q.PhonePullEnd(ctx, dbq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
+	_ = s.q.PhonePullEnd(ctx, mobileq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 }
 
 // room returns how many messages a phone may hold more than held. A phone that could not send pauses, and then tries one message.
 func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
-	state, err := s.q.PhoneTroubles(ctx, dbq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
+	state, err := s.q.PhoneTroubles(ctx, mobileq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 	switch {
 	case postgres.IsNoRows(err): // another phone has been registered
 		return 0, nil
@@ -167,8 +166,8 @@ func (s *Service) hasRoom(ctx context.Context, p Phone) (bool, error) {
 }
 
 // held returns the messages that a phone holds, also those that are no longer valid.
-func (s *Service) held(ctx context.Context, p Phone) ([]dbq.PhoneHeldRow, error) {
-	rows, err := s.q.PhoneHeld(ctx, dbq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
+func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
+	rows, err := s.q.PhoneHeld(ctx, mobileq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
 	if err != nil {
 		return nil, fmt.Errorf("read messages that a phone holds: %w", err)
 	}
@@ -180,12 +179,12 @@ var errReplaced = errors.New("another phone has been registered")
 
 // keep stores the leases of a claim for the phone, see claim.Request. A lease that no phone knows would end unreported, and fail its message
 // (on_unclear).
-func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Lease) error {
-	params := dispatchq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
+func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Lease) error {
+	params := mobileq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
 	for _, l := range leases {
 		params.LeaseIds, params.TaskIds = append(params.LeaseIds, l.LeaseID), append(params.TaskIds, l.TaskID)
 	}
-	n, err := q.PhoneLeasesKeep(ctx, params)
+	n, err := mobileq.New(tx).PhoneLeasesKeep(ctx, params)
 	if err != nil {
 		return fmt.Errorf("store leases of phone: %w", err)
 	}

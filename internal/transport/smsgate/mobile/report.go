@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/mobileq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/platform/fault"
@@ -117,12 +117,12 @@ const (
 // pause pauses a phone that failed to send, and ends the pause of one that sent.
 func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
 	if sent {
-		if err := s.q.PhonePauseEnd(ctx, dbq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
+		if err := s.q.PhonePauseEnd(ctx, mobileq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
 			return fmt.Errorf("end pause of phone: %w", err)
 		}
 	}
 	if failed && !sent {
-		params := dbq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
+		params := mobileq.PhonePauseParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Pause: pause, MaxPause: maxPause}
 		if err := s.q.PhonePause(ctx, params); err != nil {
 			return fmt.Errorf("pause phone: %w", err)
 		}
@@ -146,7 +146,7 @@ type reported struct {
 
 // known returns the leases of states that the phone has or had.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
-	params := dbq.PhoneReportedParams{SenderNo: p.SenderNo}
+	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo}
 	for _, state := range states {
 		if taskID, leaseID, ok := leaseOf(state.ID); ok && postgres.IsText(taskID) {
 			params.TaskIds, params.LeaseIds = append(params.TaskIds, taskID), append(params.LeaseIds, leaseID)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"lksms/gen/dbq"
 	"lksms/internal/events/webhook"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
@@ -59,7 +58,7 @@ type hook struct {
 	SigningKey string `json:"signingKey,omitempty"` // in addition to SMSGate: of the first webhook of a user, shown once
 }
 
-func hookOf(row dbq.WebhookListRow) hook {
+func hookOf(row webhook.Row) hook {
 	return hook{ID: optional.Value(row.ExternalID), URL: row.Url, Event: webhook.SmsgateEvent(row)}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/thirdpartyq"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/optional"
@@ -32,7 +32,7 @@ type Recipient struct {
 }
 
 // statesOf returns the states of messages, in their order, without those whose tasks the history has dropped: DeleteExpired deletes them.
-func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGetRow, withText bool) ([]State, error) {
+func (s *Service) statesOf(ctx context.Context, messages []thirdpartyq.SmsgateMessageGetRow, withText bool) ([]State, error) {
 	ids, texts := []string{}, []string{}
 	for _, m := range messages {
 		ids = append(ids, m.TaskIds...)
@@ -40,9 +40,9 @@ func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGet
 			texts = append(texts, m.TaskIds[0]) // all have the same
 		}
 	}
-	tasks := map[string]dbq.SmsgateTasksRow{}
+	tasks := map[string]thirdpartyq.SmsgateTasksRow{}
 	if len(ids) > 0 {
-		rows, err := s.inParts.SmsgateTasks(ctx, dbq.SmsgateTasksParams{TaskIds: ids, TextsOf: texts})
+		rows, err := s.inParts.SmsgateTasks(ctx, thirdpartyq.SmsgateTasksParams{TaskIds: ids, TextsOf: texts})
 		if err != nil {
 			return nil, postgres.Wrap("read tasks of messages", err, nil)
 		}
@@ -60,7 +60,7 @@ func (s *Service) statesOf(ctx context.Context, messages []dbq.SmsgateMessageGet
 }
 
 // stateOf returns the state of a message.
-func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) State {
+func stateOf(m thirdpartyq.SmsgateMessageGetRow, tasks map[string]thirdpartyq.SmsgateTasksRow) State {
 	state := State{
 		ID: m.MessageID, DeviceID: optional.Value(m.SenderNo), taskIDs: m.TaskIds, States: map[string]time.Time{smsgate.Pending: m.CreatedAt},
 	}
@@ -92,7 +92,7 @@ func stateOf(m dbq.SmsgateMessageGetRow, tasks map[string]dbq.SmsgateTasksRow) S
 }
 
 // recipientState returns the state of one task, and why it failed.
-func recipientState(t dbq.SmsgateTasksRow) (state, failure string) {
+func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 	switch t.Status {
 	case queue.Pending:
 		return smsgate.Pending, ""

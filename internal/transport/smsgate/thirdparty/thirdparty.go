@@ -15,7 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"lksms/gen/dbq"
+	"lksms/gen/thirdpartyq"
 	"lksms/internal/dispatch/directory"
 	"lksms/internal/dispatch/phone"
 	"lksms/internal/dispatch/queue/submit"
@@ -31,8 +31,8 @@ import (
 // Service submits such messages and returns their states. A caller sees only its own messages.
 type Service struct {
 	db          *postgres.DB
-	q           *dbq.Queries
-	inParts     *dbq.Queries // each run is planned for its parameters, see DB.InPartitions
+	q           *thirdpartyq.Queries
+	inParts     *thirdpartyq.Queries // each run is planned for its parameters, see DB.InPartitions
 	submissions *submit.Service
 	tasks       *task.Service
 	directory   *directory.Service
@@ -40,7 +40,7 @@ type Service struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, submissions *submit.Service, tasks *task.Service, dir *directory.Service) *Service {
-	return &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), submissions: submissions, tasks: tasks, directory: dir}
+	return &Service{db: db, q: thirdpartyq.New(db), inParts: thirdpartyq.New(db.InPartitions()), submissions: submissions, tasks: tasks, directory: dir}
 }
 
 // Sweeps are what the service does again and again.
@@ -215,7 +215,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 			ids = append(ids, one.TaskID)
 		}
 		var err error
-		at, err = s.q.SmsgateMessagePut(ctx, dbq.SmsgateMessagePutParams{
+		at, err = s.q.SmsgateMessagePut(ctx, thirdpartyq.SmsgateMessagePutParams{
 			CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: m.ID, TaskIds: ids, SenderNo: m.DeviceID,
 		})
 		return postgres.Wrap("store message", err, errExists) // no row: a request at the same time has the id
@@ -241,8 +241,8 @@ var errNone = fault.New(fault.NotFound, fault.MessageNotFound)
 
 func isNone(err error) bool { return errors.Is(err, errNone) }
 
-func (s *Service) get(ctx context.Context, origin submit.Origin, id string) (dbq.SmsgateMessageGetRow, error) {
-	row, err := s.q.SmsgateMessageGet(ctx, dbq.SmsgateMessageGetParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: id})
+func (s *Service) get(ctx context.Context, origin submit.Origin, id string) (thirdpartyq.SmsgateMessageGetRow, error) {
+	row, err := s.q.SmsgateMessageGet(ctx, thirdpartyq.SmsgateMessageGetParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: id})
 	return row, postgres.Wrap("get message", err, errNone)
 }
 
@@ -259,11 +259,11 @@ func (s *Service) Get(ctx context.Context, origin submit.Origin, id string) (Sta
 		case err != nil:
 			return State{}, err
 		}
-		row = dbq.SmsgateMessageGetRow{MessageID: id, TaskIds: []string{t.TaskID}, SenderNo: t.SenderNo, CreatedAt: t.CreatedAt}
+		row = thirdpartyq.SmsgateMessageGetRow{MessageID: id, TaskIds: []string{t.TaskID}, SenderNo: t.SenderNo, CreatedAt: t.CreatedAt}
 	} else if err != nil {
 		return State{}, err
 	}
-	all, err := s.statesOf(ctx, []dbq.SmsgateMessageGetRow{row}, true)
+	all, err := s.statesOf(ctx, []thirdpartyq.SmsgateMessageGetRow{row}, true)
 	if err != nil {
 		return State{}, err
 	}
@@ -300,7 +300,7 @@ func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all
 	case f.Offset > maxSeen:
 		return nil, 0, fault.InvalidField("offset", fault.TooBig, maxSeen)
 	}
-	p := dbq.SmsgateMessageListParams{
+	p := thirdpartyq.SmsgateMessageListParams{
 		Ascending: f.Ascending, CompanyID: origin.CompanyID, SubmittedBy: origin.User, FromAt: optional.Value(f.From), ToAt: optional.Or(f.To, forever),
 		MaxSeen: maxSeen, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
 	}
@@ -315,10 +315,10 @@ func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all
 	if err != nil {
 		return nil, 0, postgres.Wrap("list messages", err, nil)
 	}
-	messages := make([]dbq.SmsgateMessageGetRow, len(rows))
+	messages := make([]thirdpartyq.SmsgateMessageGetRow, len(rows))
 	for i, row := range rows {
 		total = row.Matching
-		messages[i] = dbq.SmsgateMessageGetRow{MessageID: row.MessageID, TaskIds: row.TaskIds, SenderNo: row.SenderNo, CreatedAt: row.CreatedAt}
+		messages[i] = thirdpartyq.SmsgateMessageGetRow{MessageID: row.MessageID, TaskIds: row.TaskIds, SenderNo: row.SenderNo, CreatedAt: row.CreatedAt}
 	}
 	all, err = s.statesOf(ctx, messages, f.WithText)
 	return all, total, err
@@ -359,8 +359,8 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 const maxDevices = 1000
 
 // Devices returns the senders that the caller's company may name.
-func (s *Service) Devices(ctx context.Context, origin submit.Origin) ([]dbq.SmsgateDevicesRow, error) {
-	rows, err := s.q.SmsgateDevices(ctx, dbq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
+func (s *Service) Devices(ctx context.Context, origin submit.Origin) ([]thirdpartyq.SmsgateDevicesRow, error) {
+	rows, err := s.q.SmsgateDevices(ctx, thirdpartyq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
 	return rows, postgres.Wrap("list devices", err, nil)
 }
 

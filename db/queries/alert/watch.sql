@@ -1,0 +1,327 @@
+-- Alerts: the way of an alert. It is pending from the first evaluation that finds its condition, fires when the condition has held for long
+-- enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by
+-- the state that it expects, and the row of the rule is locked, so that several servers may evaluate a rule at the same time.
+
+-- AlertRuleHold locks a rule that is to be evaluated. No row: it was changed, disabled or deleted since it was read.
+-- name: AlertRuleHold :one
+SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
+
+-- AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+-- name: AlertRuleIsMoved :one
+SELECT EXISTS (
+    SELECT FROM alerts a
+    WHERE a.rule_id = @rule_id AND (a.resolved_at IS NULL OR a.resolved_at > @looked_at::timestamptz)
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > @looked_at::timestamptz
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+);
+
+-- AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
+-- name: AlertsOpen :many
+SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
+
+-- AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
+-- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
+-- the clock was set back.
+-- name: AlertsFound :exec
+INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
+SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
+FROM (
+    SELECT unnest(@subjects::text[]) AS subject, unnest(@company_nos::text[]) AS company_no, unnest(@channels::text[]) AS channel,
+        unnest(@sender_nos::text[]) AS sender_no, unnest(@vals::double precision[]) AS value, unnest(@thresholds::float8[]) AS threshold
+) f
+ORDER BY f.subject
+ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
+SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
+    sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
+    started_at = CASE
+        WHEN a.fired_at IS NOT NULL THEN a.started_at
+        WHEN a.seen_at < now() - interval '1 minute' THEN now()
+        ELSE least(a.started_at, now())
+    END;
+
+-- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
+-- was cleared in the future, because the clock was set back, is cleared from now on.
+-- name: AlertsLost :exec
+WITH dropped AS (
+    DELETE FROM alerts a
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL AND NOT a.subject = ANY (@subjects::text[])
+)
+UPDATE alerts a
+SET cleared_at = now()
+WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
+    AND NOT a.subject = ANY (@subjects::text[]);
+
+-- AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.
+-- name: AlertsFire :execrows
+WITH fired AS (
+    UPDATE alerts a
+    SET fired_at = now()
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
+        AND a.started_at <= now() - make_interval(secs => @for_seconds::double precision)
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.firing', f.subject, jsonb_build_object(
+    'alert_id', f.id, 'rule_no', f.rule_id, 'kind', f.kind, 'level', f.level, 'value', f.value, 'threshold', f.threshold
+)
+FROM fired f
+ORDER BY f.id;
+
+-- AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many. This transaction may have begun before
+-- the one that let the alert fire.
+-- name: AlertsResolve :execrows
+WITH resolved AS (
+    UPDATE alerts a
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = 'condition'
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
+        AND a.cleared_at <= now() - make_interval(secs => @resolve_seconds::double precision)
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.resolved', r.subject, jsonb_build_object('alert_id', r.id, 'rule_no', r.rule_id, 'kind', r.kind, 'level', r.level)
+FROM resolved r
+ORDER BY r.id;
+
+-- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many fired.
+-- name: AlertsEnd :execrows
+WITH dropped AS (
+    DELETE FROM alerts a WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
+),
+ended AS (
+    UPDATE alerts a
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = @ended_by::text
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.resolved', e.subject, jsonb_build_object(
+    'alert_id', e.id, 'rule_no', e.rule_id, 'kind', e.kind, 'level', e.level, 'ended_by', e.ended_by
+)
+FROM ended e
+ORDER BY e.id;
+
+-- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
+-- task ends within another (keptFor).
+-- name: AlertRenderings :many
+SELECT DISTINCT r.id
+FROM alerts a
+JOIN alert_deliveries d ON d.alert_id = a.id
+JOIN alert_receivers v ON v.id = d.receiver_id
+JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = @biz_type AND n.biz_id = a.id AND n.submitted_by = @submitted_by
+JOIN renderings r ON r.notification_id = n.id
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND a.kind = ANY (@kinds::text[])
+    AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
+ORDER BY r.id;
+
+-- PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
+-- that is not silent.
+-- name: PoolsUnserved :many
+SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
+FROM pools p
+JOIN channels h ON h.id = p.channel_id
+LEFT JOIN companies c ON c.id = p.company_id
+LEFT JOIN countries o ON o.id = p.country_id
+WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM routes r
+        JOIN sender_standings x ON x.sender_id = r.sender_id
+        JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = x.sender_id
+        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available AND NOT z.is_silent
+    )
+    AND NOT (
+        p.company_id IS NULL AND EXISTS (
+            SELECT FROM sender_standings x
+            JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = x.sender_id
+            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available AND NOT z.is_silent
+        )
+    )
+ORDER BY p.id;
+
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds, and the slack of sender_silences, the last that fell
+-- silent first. is_used: it had sent in the day before it fell
+-- silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
+-- creation.
+-- name: SendersSilent :many
+SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
+    coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
+CROSS JOIN LATERAL (
+    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
+) x
+WHERE s.status = 'on' AND s.kind = 'app'
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => sqlc.arg(after_seconds)::double precision + x.slack::double precision)
+    AND (
+        (
+            st.sent_at > st.seen_at - interval '1 day'
+            AND st.seen_at >= now() - make_interval(secs => sqlc.arg(gone_seconds)::double precision + x.slack::double precision)
+        )
+        OR s.sender_no = ANY (@named::text[])
+    )
+ORDER BY seconds, s.sender_no;
+
+-- BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
+-- name: BalancesLow :many
+SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND s.has_balance AND coalesce(st.balance, 0) <= greatest(sqlc.arg(most)::double precision, s.low_warning)
+ORDER BY s.sender_no;
+
+-- BreakersOpen returns the senders that are on and whose circuit breaker is open or half-open.
+-- name: BreakersOpen :many
+SELECT s.sender_no, h.channel, st.openings
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND st.openings > 0
+ORDER BY s.sender_no;
+
+-- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
+-- arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
+-- name: OutcomeSums :many
+WITH asked AS MATERIALIZED (
+    SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@dimensions::text[]) AS dimension, unnest(@keys::text[]) AS key,
+        now() - make_interval(secs => unnest(@window_seconds::bigint[])::double precision) AS begins,
+        generate_series(0, cardinality(@keys::text[]) - 1) AS place
+),
+recent AS MATERIALIZED (
+    SELECT r.at, r.company_id, r.channel, r.sender_no, sum(r.succeeded) AS succeeded, sum(r.failed) AS failed,
+        sum(r.reported_failed) AS reported_failed
+    FROM recent_statistics r
+    WHERE r.at >= (SELECT min(a.begins) FROM asked a) AND r.message_type <> 'test'
+    GROUP BY r.at, r.company_id, r.channel, r.sender_no
+)
+SELECT a.place::integer AS place, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed,
+    coalesce(sum(e.reported_failed), 0)::bigint AS reported_failed
+FROM asked a
+LEFT JOIN LATERAL (
+    SELECT o.succeeded, o.failed, o.reported_failed
+    FROM generate_series(date_trunc('minute', a.begins, 'UTC'), now(), interval '1 minute') AS m (at)
+    CROSS JOIN LATERAL (
+        SELECT s.succeeded, s.failed, s.reported_failed FROM statistics s
+        WHERE s.step = 'minute' AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = m.at AND s.key = a.key
+        OFFSET 0 -- one probe of statistics_pkey for each minute: an index scan of the window would read all keys
+    ) o
+    WHERE m.at >= a.begins
+    UNION ALL
+    SELECT r.succeeded, r.failed, r.reported_failed FROM recent r
+    WHERE r.at >= a.begins AND (a.company_id = 0 OR r.company_id = a.company_id)
+        AND CASE a.dimension WHEN 'total' THEN true WHEN 'channel' THEN r.channel = a.key WHEN 'sender' THEN r.sender_no = a.key END
+) e ON true
+GROUP BY a.place
+ORDER BY a.place;
+
+-- SenderOutcomes returns the senders that are on and of which at least least attempts ended within window_seconds: leases that were reported, without
+-- tests. The window begins with its first full minute.
+-- name: SenderOutcomes :many
+WITH minutes AS (
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
+    WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
+        AND s.at >= now() - make_interval(secs => @window_seconds::double precision) AND s.at <= now()
+    UNION ALL
+    SELECT r.sender_no, r.succeeded, r.reported_failed FROM recent_statistics r
+    WHERE r.at >= now() - make_interval(secs => @window_seconds::double precision) AND r.message_type <> 'test'
+)
+SELECT n.sender_no, h.channel, sum(m.succeeded + m.reported_failed)::bigint AS attempts, sum(m.reported_failed)::bigint AS failed
+FROM minutes m
+JOIN senders n ON n.sender_no = m.sender_no
+JOIN channels h ON h.id = n.channel_id
+WHERE n.status = 'on'
+GROUP BY n.sender_no, h.channel
+HAVING sum(m.succeeded + m.reported_failed) >= @least::bigint
+ORDER BY n.sender_no;
+
+-- ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent something within window_seconds, and of which no
+-- receipt came within them.
+-- name: ReceiptsMissing :many
+SELECT n.sender_no, h.channel
+FROM senders n
+JOIN sender_states t ON t.sender_id = n.id
+JOIN channels h ON h.id = n.channel_id
+WHERE n.status = 'on' AND (n.config -> 'callback') IS NOT NULL
+    AND t.sent_at > now() - make_interval(secs => @window_seconds::double precision)
+    AND coalesce((SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1), '-infinity')
+        <= now() - make_interval(secs => @window_seconds::double precision)
+ORDER BY n.sender_no;
+
+-- DiskSpacePut records the space of the file system of a folder.
+-- name: DiskSpacePut :exec
+INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES (@host, @folder, @bytes, @free_bytes)
+ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now();
+
+-- DiskSpaces returns what servers measured in the last five minutes: one that is gone has no disk to watch.
+-- name: DiskSpaces :many
+SELECT d.host, d.folder, (d.free_bytes::double precision / d.bytes)::double precision AS free
+FROM disk_spaces d
+WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
+ORDER BY d.host, d.folder;
+
+-- DiskSpacesDelete deletes the rows of servers that are gone.
+-- name: DiskSpacesDelete :exec
+DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
+
+-- PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.
+-- name: PartitionDays :one
+SELECT coalesce(min(d.n), 400)::bigint
+FROM generate_series(0, 399) AS d (n)
+WHERE NOT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
+);
+
+-- ReceiversFailing returns the receivers that have refused all calls for more than after_seconds.
+-- name: ReceiversFailing :many
+SELECT r.id, r.name, extract(epoch FROM now() - s.failing_since)::double precision AS seconds
+FROM alert_receiver_states s
+JOIN alert_receivers r ON r.id = s.receiver_id
+WHERE s.failing_since < now() - make_interval(secs => @after_seconds::double precision)
+ORDER BY r.id;
+
+-- TasksPending returns how many tasks of each company are PENDING, also those that are due later.
+-- name: TasksPending :many
+SELECT c.company_no, (t.pending_new + t.pending_retry)::bigint AS pending
+FROM task_totals t
+JOIN companies c ON c.id = t.company_id
+WHERE t.pending_new + t.pending_retry > 0
+ORDER BY c.company_no;
+
+-- TaskPartitionsOverdue returns the partitions that should have become history, or have been dropped, one day ago or longer: for how many days, and what
+-- holds them. 'at_work': a task of it is leased, due or about to expire, see TaskPartitionNext; 'not_tried': the sweep has not come to it.
+-- name: TaskPartitionsOverdue :many
+SELECT p.first_day, x.days::bigint AS days, coalesce(
+    p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
+)::text AS held_by
+FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT (now() AT TIME ZONE 'UTC')::date - least(
+        CASE WHEN p.history_at IS NULL THEN p.last_day + @after_days::integer END,
+        CASE WHEN @keep_days::integer > 0
+            THEN greatest(p.last_day + @after_days::integer, greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer) END
+    ) AS days
+) x
+WHERE p.dropped_at IS NULL AND x.days >= 1
+ORDER BY p.first_day
+LIMIT @most::integer;
+
+-- StatementsDiffer returns the days of senders whose newest finished reconciliation ended within keep and found differences.
+-- name: StatementsDiffer :many
+SELECT r.sender_no, r.day, coalesce(h.channel, '')::text AS channel, r.differences
+FROM (
+    SELECT DISTINCT ON (o.sender_no, o.day) o.sender_no, o.day, o.differences
+    FROM reconciliations o
+    WHERE o.status = 'finished' AND o.finished_at > now() - @keep::interval
+    ORDER BY o.sender_no, o.day, o.id DESC
+) r
+LEFT JOIN senders s ON s.sender_no = r.sender_no
+LEFT JOIN channels h ON h.id = s.channel_id
+WHERE r.differences > 0
+ORDER BY r.day DESC, r.sender_no;
+
+-- Now returns the time of the transaction, by which every statement of it decides.
+-- name: Now :one
+SELECT now()::timestamptz AS at;

@@ -1,0 +1,459 @@
+-- Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
+
+-- BatchCreate stores a batch that is to be checked. One that its request confirms is audited, if somebody acts.
+-- name: BatchCreate :one
+WITH made AS (
+    INSERT INTO batches (
+        company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, sign_column, template_no, template_id, template_version, template_language,
+        is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, expect_send_time, expires_at, request_id, source_ip, user_agent,
+        default_region, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful
+    )
+    VALUES (
+        @company_id, @submitted_by, @name, @message_type, sqlc.narg(priority), sqlc.narg(upload_id), sqlc.narg(tag), @phone_column, sqlc.narg(sign_column),
+        sqlc.narg(template_no), sqlc.narg(template_id), sqlc.narg(template_version), sqlc.narg(template_language), @is_deferred, @content, sqlc.narg(sign), sqlc.narg(sender_no), @dedup, @is_test, @is_confirmed, sqlc.narg(expect_send_time),
+        sqlc.narg(expires_at), @request_id, @source_ip, @user_agent, @default_region, @channel, sqlc.narg(subject), sqlc.narg(biz_type),
+        sqlc.narg(rendering_id), @tags_all, @tags_any, @tags_none, sqlc.narg(encoding), @is_encoding_doubtful
+    )
+    RETURNING id, is_confirmed, submitted_by
+),
+audited AS ( -- as a confirmation by itself is
+    INSERT INTO audit (action, entity, entity_key, before, after)
+    SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
+        jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
+    FROM made m
+    WHERE m.is_confirmed AND current_setting('lksms.actor', true) <> ''
+)
+SELECT m.id FROM made m;
+
+-- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
+-- name: BatchList :many
+SELECT * FROM batches b
+WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(status)::text IS NULL OR b.status = sqlc.narg(status)::text)
+ORDER BY b.id DESC
+LIMIT @page_limit::integer;
+
+-- BatchTotals returns the figures of batches, by sender.
+-- name: BatchTotals :many
+SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
+
+-- BatchesUnsettled returns the batches for which a sweep has something to do.
+-- name: BatchesUnsettled :many
+SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
+
+-- BatchesChecking returns the batches that are being checked, or wait for it, the smallest first.
+-- name: BatchesChecking :many
+SELECT b.id FROM batches b
+LEFT JOIN uploads u ON u.id = b.upload_id
+WHERE b.status = 'checking' AND NOT b.is_settled
+ORDER BY u.size NULLS FIRST, b.id
+LIMIT @most::integer;
+
+-- BatchHold locks a batch that has a status. No row: it has another one by now. is_due: its rows may be sent now.
+-- name: BatchHold :one
+SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
+FROM batches b
+WHERE b.id = @id AND b.status = @status::text
+FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
+
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0 mean none.
+-- name: BatchRowsAdd :exec
+INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault, contact_values)
+SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault, r.contact_values
+FROM (
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
+        unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
+        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array: none has any
+) r
+ORDER BY r.row_no;
+
+-- BatchChecked counts rows that were added.
+-- name: BatchChecked :exec
+UPDATE batches b
+SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @valid::bigint, invalid = b.invalid + @invalid::bigint,
+    blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
+-- segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
+-- name: BatchRowsDuplicate :one
+WITH repeated AS (
+    SELECT o.row_no, o.first_row
+    FROM (
+        SELECT r.row_no, min(r.row_no) OVER (
+            PARTITION BY CASE WHEN @folds_case::boolean THEN lower(r.recipient) ELSE r.recipient END,
+                CASE WHEN @dedup::text = 'row' THEN unsigned_text(r.content, coalesce(r.sign, b.sign)) END,
+                CASE WHEN @dedup::text = 'row' THEN coalesce(r.sign, b.sign) END, CASE WHEN @dedup::text = 'row' THEN r.contact_values END
+        ) AS first_row
+        FROM batch_rows r
+        JOIN batches b ON b.id = r.batch_id
+        WHERE r.batch_id = @batch_id AND r.code IS NULL
+    ) o
+    WHERE o.row_no > o.first_row
+),
+marked AS (
+    UPDATE batch_rows r
+    SET code = 5, -- duplicate
+        fault = jsonb_build_object('name', @address::text, 'rule', 'repeats_row', 'limit', p.first_row)
+    FROM repeated p
+    WHERE r.batch_id = @batch_id AND r.row_no = p.row_no
+    RETURNING r.segments
+)
+SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
+
+-- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
+-- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
+-- signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long. The caller has
+-- locked the batch.
+-- name: BatchSum :exec
+WITH counting AS MATERIALIZED (
+    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+    FROM batches b
+    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+    JOIN senders s ON s.channel_id = c.id
+    WHERE b.id = @id AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+    LIMIT 10
+),
+first_rows AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL AND EXISTS (SELECT FROM counting)
+    ORDER BY r.row_no
+    LIMIT @max_sampled::integer
+),
+totals AS MATERIALIZED (
+    SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
+        sum(CASE
+            WHEN coalesce(r.sign, b.sign) IS NULL OR r.segments = 1 THEN r.segments
+            ELSE unsigned_segments(handed_text(r.content, coalesce(r.sign, b.sign), 'none'))
+        END) AS unsigned
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL
+    GROUP BY 1
+),
+by_sender AS MATERIALIZED (
+    SELECT m.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0),
+        'segments', m.counted * t.segments / m.submitted
+    )) AS counts
+    FROM (
+        SELECT f.country_no, k.sign, k.forbids_signs, k.segment_size, sum(f.segments) AS submitted,
+            sum(sent_segments(f.content, f.sign, f.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true)) AS counted
+        FROM counting k
+        CROSS JOIN first_rows f
+        GROUP BY f.country_no, k.sign, k.forbids_signs, k.segment_size
+    ) m
+    JOIN totals t ON t.country_no = m.country_no
+    GROUP BY m.country_no
+)
+UPDATE batches b
+SET by_country = (
+    SELECT coalesce(jsonb_agg(
+        jsonb_build_object(
+            'country_no', c.country_no, 'rows', c.rows, 'segments', c.segments, 'unsigned', c.unsigned, 'by_sender', coalesce(s.counts, '[]')
+        ) ORDER BY c.country_no
+    ), '[]')
+    FROM totals c
+    LEFT JOIN by_sender s ON s.country_no = c.country_no
+)
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+-- name: BatchSegmentsSampled :many
+SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
+    sum(sent_segments(
+        f.content, f.sign, f.segments, sqlc.narg(sign)::text, CASE WHEN @forbids_signs::boolean THEN 'none' ELSE 'in_text' END,
+        sqlc.narg(segment_size)::bigint, true
+    ))::bigint AS counted
+FROM (
+    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
+        r.segments
+    FROM batches b
+    JOIN batch_rows r ON r.batch_id = b.id
+    WHERE b.id = @id AND r.code IS NULL
+    ORDER BY r.row_no
+    LIMIT @most::integer
+) f
+GROUP BY f.country_no
+ORDER BY f.country_no;
+
+-- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
+-- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed
+-- it, the user of the request did.
+-- name: BatchReady :one
+WITH ready AS (
+    UPDATE batches b
+    SET status = CASE WHEN b.is_confirmed THEN 'running' ELSE 'ready' END, is_settled = NOT b.is_confirmed, is_read = b.is_read OR b.tag IS NULL,
+        expect_send_time = CASE
+            WHEN b.is_confirmed AND b.is_deferred THEN coalesce(b.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+            ELSE b.expect_send_time
+        END,
+        upload_id = NULL, valid = b.valid - @duplicate::bigint, duplicate = @duplicate::bigint, segments = b.segments - @segments::bigint,
+        checked_at = now(), confirmed_at = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_at, now()) END,
+        confirmed_by = CASE WHEN b.is_confirmed THEN coalesce(b.confirmed_by, b.submitted_by) END
+    FROM (SELECT o.id, o.confirmed_at FROM batches o WHERE o.id = @id) was
+    WHERE b.id = was.id AND b.status = 'checking'
+    RETURNING b.id, b.status, b.submitted_by, b.is_confirmed AND was.confirmed_at IS NULL AS is_first
+),
+confirmed AS (
+    INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'confirmed', r.submitted_by FROM ready r WHERE r.is_first
+)
+SELECT r.status FROM ready r;
+
+-- BatchUnreadable cancels a batch whose list cannot be read.
+-- name: BatchUnreadable :execrows
+UPDATE batches b
+SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and deletes its rows.
+-- name: BatchReread :exec
+UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
+
+-- BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked it.
+-- name: BatchRowsDeleteExpired :exec
+WITH gone AS (
+    DELETE FROM batch_rows r WHERE r.batch_id = @id
+)
+UPDATE batches b
+SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
+WHERE b.id = @id AND b.status = 'checking';
+
+-- BatchConfirm lets a batch that was checked be sent, unless it expires before.
+-- name: BatchConfirm :execrows
+WITH confirmed AS (
+    UPDATE batches b
+    SET status = 'running', is_settled = false, is_confirmed = true, confirmed_at = now(), confirmed_by = @confirmed_by::text, expect_send_time = w.start
+    FROM batches o
+    CROSS JOIN LATERAL (
+        SELECT CASE
+            WHEN o.is_deferred THEN coalesce(o.expect_send_time, date_bin(@every::interval, now(), 'epoch') + @every::interval)
+            ELSE o.expect_send_time
+        END AS start
+    ) w
+    WHERE b.id = @id AND b.status = 'ready' AND o.id = b.id AND (b.expires_at IS NULL OR b.expires_at > greatest(now(), w.start))
+    RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
+
+-- BatchPause pauses a batch that runs, and records who did it.
+-- name: BatchPause :execrows
+WITH paused AS (
+    UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @username::text FROM paused p;
+
+-- BatchResume lets a paused batch run, and records who did it.
+-- name: BatchResume :execrows
+WITH resumed AS (
+    UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
+)
+INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @username::text FROM resumed r;
+
+-- BatchActAdd records what a user did with a batch that the caller has locked.
+-- name: BatchActAdd :exec
+INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
+
+-- BatchActs returns what users did with a batch last, newest first.
+-- name: BatchActs :many
+SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @most::integer;
+
+-- BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
+-- held until then.
+-- name: BatchReleased :exec
+UPDATE batches b SET is_held = false
+WHERE b.id = @id AND b.status = 'running' AND b.is_held
+    AND NOT EXISTS (
+        SELECT FROM queue t WHERE t.batch_id = b.id AND t.lease_until IS NULL AND t.due_at = held_due_at()
+            AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+    );
+
+-- BatchCancel ends a batch before all of it was sent, and returns the upload that it does not need any more.
+-- name: BatchCancel :one
+UPDATE batches b
+SET status = 'cancelled', is_settled = b.fed = 0, ended_at = now(), upload_id = NULL
+FROM (SELECT o.id, o.upload_id FROM batches o WHERE o.id = @id FOR UPDATE) was
+WHERE b.id = was.id AND b.status IN ('checking', 'ready', 'running', 'paused')
+RETURNING was.upload_id;
+
+-- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
+-- name: BatchRowsNext :many
+SELECT r.row_no, r.recipient, r.content, r.sign, r.segments, r.contact_values FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
+ORDER BY r.row_no
+LIMIT @portion::integer;
+
+-- BatchRowsFed gives rows their tasks. A row that was refused has an empty task_id, a code and a fault.
+-- name: BatchRowsFed :exec
+UPDATE batch_rows r
+SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
+FROM (
+    SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@task_ids::text[]) AS task_id, unnest(@codes::smallint[]) AS code,
+        unnest(@faults::jsonb[]) AS fault
+) x
+WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
+
+-- BatchFed counts rows that became tasks, or were refused.
+-- name: BatchFed :exec
+UPDATE batches b
+SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
+    segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
+WHERE b.id = @id AND b.status = 'running';
+
+-- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
+-- to requeue some. A trigger stages the event. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
+-- of a tag are not those to send before it was read when the batch starts.
+-- name: BatchFinish :execrows
+UPDATE batches b
+SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
+    ended_at = coalesce(b.ended_at, now())
+WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_settled
+    AND (b.status = 'cancelled' OR b.expires_at <= now() OR b.status = 'running' AND b.is_read AND NOT EXISTS (
+        SELECT FROM batch_rows r WHERE r.batch_id = b.id AND r.row_no > b.fed_row AND r.code IS NULL
+    ))
+    AND NOT EXISTS (SELECT FROM batch_totals t WHERE t.batch_id = b.id GROUP BY t.batch_id HAVING sum(t.waiting + t.processing) <> 0)
+    AND NOT EXISTS (
+        SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
+    );
+
+-- BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
+-- the job is stored.
+-- name: BatchRuns :execrows
+UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
+WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
+
+-- BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdict says it of one. It reads all of them. The
+-- conditions on a task are those of JobPlan.
+-- name: BatchFailedVerdicts :many
+SELECT
+    CASE
+        WHEN EXISTS (
+            SELECT FROM report_logs d
+            WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.event = 'receipt' AND d.effect = 'delivered'
+        ) THEN 'delivered'
+        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
+        WHEN m.sender_no IS NOT NULL AND NOT @is_served::boolean THEN 'sender_gone'
+        ELSE 'fit'
+    END::text AS verdict,
+    count(*) AS tasks
+FROM report_logs e
+JOIN messages m ON m.task_id = e.task_id
+WHERE e.outcome = 3 AND e.task_id >= @from_id::text AND m.task_id >= @from_id::text AND m.batch_id = @batch_id::bigint -- FAILED
+GROUP BY 1
+ORDER BY 1;
+
+-- BatchRowList returns rows of a batch after a row, all or only the valid ones.
+-- name: BatchRowList :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NULL OR NOT @only_valid::boolean)
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchRowsWrong returns rows of a batch with some codes after a row.
+-- name: BatchRowsWrong :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchRowsUnsent returns rows of a batch that ended after a row: those with a code, and those that did not become a task before the batch expired.
+-- name: BatchRowsUnsent :many
+SELECT * FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
+ORDER BY r.row_no
+LIMIT @page_limit::integer;
+
+-- BatchCountsAdd adds facts to the figures of batches. A batch that was deleted has none.
+-- name: BatchCountsAdd :exec
+INSERT INTO batch_counts AS c (batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments)
+SELECT x.batch_id, x.sender_no, sum(x.waiting), sum(x.processing), sum(x.success), sum(x.failed), sum(x.delivered), sum(x.undelivered), sum(x.segments)
+FROM (
+    SELECT unnest(@batch_ids::bigint[]) AS batch_id, unnest(@sender_nos::text[]) AS sender_no, unnest(@waiting::bigint[]) AS waiting,
+        unnest(@processing::bigint[]) AS processing, unnest(@success::bigint[]) AS success, unnest(@failed::bigint[]) AS failed,
+        unnest(@delivered::bigint[]) AS delivered, unnest(@undelivered::bigint[]) AS undelivered, unnest(@segments::bigint[]) AS segments
+) x
+JOIN batches b ON b.id = x.batch_id
+GROUP BY x.batch_id, x.sender_no
+ORDER BY x.batch_id, x.sender_no
+ON CONFLICT (batch_id, sender_no) DO UPDATE
+SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded.processing, success = c.success + excluded.success,
+    failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
+    segments = c.segments + excluded.segments;
+
+-- BatchesDeleteExpired deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
+-- Batches that have a partition leave with it, and here only if others hold it until keep_held.
+-- name: BatchesDeleteExpired :execrows
+WITH old AS (
+    SELECT o.id FROM batches o
+    WHERE o.is_settled AND coalesce(o.ended_at, o.checked_at) < now() - @keep::interval
+        AND (
+            coalesce(o.ended_at, o.checked_at) < now() - @keep_held::interval
+            OR NOT EXISTS (
+                SELECT FROM number_partitions p WHERE p.parent = 'batch_rows' AND p.first_number > 0 AND p.first_number <= o.id
+            )
+        )
+    ORDER BY o.id
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+gone AS (
+    DELETE FROM batch_rows r USING old WHERE r.batch_id = old.id
+)
+DELETE FROM batches b USING old WHERE b.id = old.id;
+
+-- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
+-- batch_partition_drop.
+-- name: BatchRowsDrop :one
+SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;
+
+-- SenderLimits returns the available senders with the largest sort of those that are not silent, or of all if all are, that serve a pool, by its routes
+-- or as shared senders, or only one sender if it is available: the weight of each, how it counts segments, what its limits have left, its funds if it has a balance, and whether it is silent.
+-- name: SenderLimits :many
+WITH candidates AS MATERIALIZED (
+    SELECT r.sender_id, r.weight::double precision AS weight, r.sort
+    FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
+    WHERE r.pool_id = sqlc.narg(pool_id)::bigint AND r.status = 'on' AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, x.sort
+    FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
+    WHERE p.id = sqlc.narg(pool_id)::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    UNION ALL
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = sqlc.narg(sender_id)::bigint AND x.is_available
+),
+known AS MATERIALIZED (
+    SELECT c.*, (
+        SELECT z.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) z WHERE z.sender_id = c.sender_id
+    )::boolean AS is_silent
+    FROM candidates c
+)
+SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size,
+    (s.channel_id = (SELECT h.id FROM channels h WHERE h.channel = 'sms'))::boolean AS counts_segments,
+    s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at, c.is_silent
+FROM known c
+JOIN senders s ON s.id = c.sender_id
+JOIN sender_standings x ON x.sender_id = c.sender_id
+WHERE (c.is_silent, c.sort) = (SELECT m.is_silent, m.sort FROM known m ORDER BY m.is_silent, m.sort DESC LIMIT 1)
+ORDER BY x.sender_no
+LIMIT 100;
+
+-- TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+-- SubmissionsRepeated. delivery is 0 without a receipt.
+-- name: TaskStates :many
+SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY (@task_ids::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs r ON r.task_id = m.task_id AND r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt'
+WHERE m.task_id = ANY (@task_ids::text[])
+GROUP BY m.task_id, q.task_id, q.lease_until, q.result, e.outcome, e.result
+ORDER BY m.task_id;

@@ -1,0 +1,555 @@
+-- Claiming: a sender takes tasks. The rules on this page also hold for settle.sql, order.sql and queue/update.sql. The
+-- statements of this folder have generated methods of their own (gen/dispatchq), which only postgres.DB.Dispatch hands out: they always
+-- run in a transaction whose plans do not depend on statistics.
+--
+-- Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. So PostgreSQL
+-- alone orders concurrent callers.
+--
+-- Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE finds them by key. Inside a join, the planner could run LIMIT with
+-- FOR UPDATE again and return more rows than the limit. The UPDATE repeats no decision: its conditions would see the snapshot of the
+-- statement, and the locked row may be newer. Statements that may wait for the same tasks lock them in the order of task_id, so that they
+-- cannot deadlock.
+--
+-- Times: now(), the start of the transaction, decides which tasks are due or expired, and so errs on the late side. Written times are a
+-- clock_timestamp() that is read while the rows are locked: a connection may stall after BEGIN, and a statement may wait for a lock. So
+-- the log rows of a task are in the order in which things happened.
+--
+-- Tables: queue holds the tasks that are PENDING (lease_until is null) or PROCESSING, with all that these statements need of a message. A task
+-- that is settled leaves it, and report_logs says how. messages and report_logs have many partitions, so these statements only insert into
+-- them: an insert opens one partition, a query whose plan does not depend on parameters opens them all.
+--
+-- Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority +
+-- retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32 the retry count (20 at most), and
+-- lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane.
+-- queue.flow_rank orders the tasks that one company has in a lane, where its flows take turns.
+--
+-- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
+-- Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
+-- columns of the index. UPDATE and DELETE compare task_id with an array instead of joining a list: where statistics call queue almost empty,
+-- as they do when a large batch follows a quiet hour, the planner could turn the join around, and read all of queue. To ask whether a row
+-- exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and could then choose another index.
+-- OFFSET 0 stops the planner from merging a subquery into the outer query.
+--
+-- A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
+-- something, the others only where they are needed:
+--
+--    SenderAdmit    reads the sender, and which of the next three statements are needed
+--    SenderBudget   returns how many tasks and segments the sender may take; locks its counters
+--    RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
+--    PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
+--    TaskOffer      locks the tasks that the sender could take next
+--    TaskFlows      locks the tasks of companies whose flows take turns, in the order of the company
+--    TaskExchange   gives the ranks of the chosen tasks to those at whose ranks they are taken
+--    TaskLease      leases the chosen tasks
+--    PoolsPassed    returns pools in which the sender leaves a task that it may not take
+--    SenderCharge   writes the cost of the claim
+
+-- SenderAdmit returns everything that a claim needs to know about a sender before it counts anything. It locks nothing. No row: the sender
+-- is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
+-- larger sort. gives_way: the circuit breaker is not closed.
+--
+-- is_unseen: the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
+-- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
+-- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
+-- name: SenderAdmit :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
+    coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
+    (st.rest_until IS NOT NULL)::boolean AS gives_way, p.id AS shared_pool_id, st.shared_last_turn, st.shared_next_turn,
+    coalesce(
+        st.seen_at < clock_timestamp() - @recorded_within::interval
+            OR (st.seen_at < st.next_available_at AND st.next_available_at <= clock_timestamp()),
+        true
+    )::boolean AS is_unseen,
+    EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') AS has_routes,
+    (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > s.sort
+    ))::boolean AS has_primaries,
+    (s.is_shared AND (
+        EXISTS (
+            SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+        ) OR EXISTS (
+            SELECT FROM senders o
+            WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
+        )
+    ))::boolean AS has_dependents
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
+WHERE s.sender_no = @sender_no::text AND s.status = 'on';
+
+-- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. interval_seconds is the time from one
+-- task to the next; 0: the sender has no interval, or sends all tasks in one call. It locks the row of the
+-- sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
+-- WAL, so even an empty claim would wait for fsync. No row: the sender is off.
+-- name: SenderBudget :one
+WITH me AS MATERIALIZED (
+    SELECT s.*, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    FROM senders s
+    JOIN sender_standings x ON x.sender_id = s.id
+    LEFT JOIN LATERAL (
+        SELECT * FROM sender_states WHERE sender_id = s.id AND x.is_rested AND x.has_quota AND x.has_funds FOR UPDATE
+    ) st ON true
+    WHERE s.id = @sender_id AND s.status = 'on'
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- depends on me, so it is read after the row is locked
+)
+SELECT
+    CASE
+        WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
+        WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
+        -- Tasks that it cannot send before the leases expire would be sent twice. One call for all tasks takes one interval.
+        WHEN me.interval_ms > 0 AND NOT @in_one_call::boolean
+            THEN least(@claim_limit::bigint, greatest(1, floor(1000 * sqlc.arg(lease_seconds)::double precision / me.interval_ms)::bigint))
+        ELSE @claim_limit::bigint
+    END::bigint AS tasks,
+    (l.segments IS NOT NULL)::boolean AS has_limit, coalesce(l.segments, 0)::bigint AS segments,
+    CASE WHEN @in_one_call::boolean THEN 0 ELSE coalesce(me.interval_ms, 0) / 1000.0 END::double precision AS interval_seconds
+FROM me
+CROSS JOIN moment
+CROSS JOIN LATERAL (
+    SELECT least(
+        me.per_minute - used_in_window('minute', moment.at, me.time_zone, me.minute_used, me.last_taken_at),
+        me.per_hour - used_in_window('hour', moment.at, me.time_zone, me.hour_used, me.last_taken_at),
+        me.per_day - used_in_window('day', moment.at, me.time_zone, me.day_used, me.last_taken_at),
+        me.per_month - used_in_window('month', moment.at, me.time_zone, me.month_used, me.last_taken_at),
+        CASE WHEN me.has_balance THEN coalesce(me.balance, 0) END
+    ) AS segments
+) l;
+
+-- RouteAdmit locks the routes of a sender whose pools have waiting tasks, and returns the numbers that limit how much the sender may take
+-- from each pool. Empty pools are left out before the lock.
+--
+-- Only routes whose senders are available are compared: on, with quota and funds, circuit breaker closed, seen within silent_after. If one
+-- of them has a larger sort, the sender is outranked and may take only tasks that need more segments than any of those has left
+-- (primary_room). Routes of the same sort whose senders are ready and were seen since they became ready are its rivals. Shares follow from
+-- served, the number of tasks taken divided by the weight. A sender whose circuit breaker is not closed gives way: every other ready
+-- sender of the pool, whatever its sort, is compared with it. A sender leaves the tasks that failed with it to the ready senders with
+-- which it is compared, if the task has no more segments than one of those has left (rival_room).
+--
+-- last_turn is the largest of all routes of the sender.
+-- name: RouteAdmit :many
+WITH routed AS MATERIALIZED (
+    SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
+    FROM routes r
+    WHERE r.sender_id = @sender_id AND r.status = 'on'
+        -- A task that names its sender waits while that sender may not serve its company.
+        AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
+        AND (
+            (SELECT count(*) FROM (
+                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+                ORDER BY t.lane, t.rank LIMIT 1
+            ) q) > 0
+            OR (SELECT count(*) FROM (
+                -- PENDING and not queued yet, by queue_due_idx.
+                SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+                ORDER BY t.due_at LIMIT 1
+            ) d) > 0
+        )
+    ORDER BY r.sender_id, r.id
+    FOR UPDATE
+),
+rivals AS MATERIALIZED (
+    SELECT a.route_id, min(a.was_served) AS was_served, max(a.room) FILTER (WHERE a.outranks) AS primary_room,
+        max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
+        array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
+    FROM (
+        -- r is the locked route as it is now. w, the same route, and o, the others, are from the snapshot of the statement, so that
+        -- w.served can be compared with o.served.
+        SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
+            o.sort = r.sort AND t.is_there AS shares
+        FROM routed r
+        JOIN routes w ON w.id = r.id
+        JOIN routes o ON o.pool_id = r.pool_id AND o.id <> r.id AND o.status = 'on' AND (o.sort >= r.sort OR @gives_way::boolean)
+        JOIN sender_standings x ON x.sender_id = o.sender_id
+        CROSS JOIN LATERAL (SELECT x.is_rested AND x.seen_at >= x.next_available_at AS is_there) t
+        WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
+    ) a
+    GROUP BY a.route_id
+)
+SELECT r.pool_id, r.id AS route_id, c.id AS company_id, r.weight, (1 / c.weight)::double precision AS gap,
+    r.served, coalesce(v.was_served, r.served)::double precision AS was_served, r.next_turn,
+    (SELECT max(o.last_turn) FROM routes o WHERE o.sender_id = @sender_id)::double precision AS last_turn,
+    (v.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(v.rival_room, 0)::bigint AS rival_room,
+    coalesce(v.served, '{}')::double precision[] AS rivals_served, coalesce(v.weights, '{}')::bigint[] AS rivals_weights
+FROM routed r
+JOIN pools p ON p.id = r.pool_id
+JOIN companies c ON c.id = p.company_id
+LEFT JOIN rivals v ON v.route_id = r.id
+ORDER BY r.pool_id;
+
+-- PoolRooms returns which tasks of its shared pool a shared sender leaves to other shared senders, as RouteAdmit does for the pools of
+-- routes: tasks that an available sender with a larger sort can send; and, if it gives way, tasks that failed with it and that any other
+-- available and ready sender can send.
+--
+-- Two subqueries, so that a claim among thousands of shared senders reads only the rows that it needs, by the index on sort.
+-- name: PoolRooms :one
+SELECT (v.primary_room IS NOT NULL)::boolean AS is_outranked,
+    coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(w.rival_room, 0)::bigint AS rival_room
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT max(x.room) AS primary_room
+    FROM senders o
+    -- OFFSET 0 forces a lookup by sender. Without it, the planner would compute the view for all senders.
+    CROSS JOIN LATERAL (SELECT * FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
+    WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > s.sort
+        AND x.is_available AND x.seen_at > now() - @silent_after::interval
+) v
+CROSS JOIN LATERAL (
+    SELECT max(x.room) AS rival_room
+    FROM senders o
+    CROSS JOIN LATERAL (SELECT * FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
+    WHERE @gives_way::boolean AND o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on'
+        AND x.is_available AND x.is_rested AND x.seen_at > now() - @silent_after::interval
+) w
+WHERE s.id = @sender_id;
+
+-- TaskOffer locks the tasks that a sender may take next, up to the entry of most for each pool: by priority, then new tasks
+-- before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
+-- pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
+-- caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
+--
+-- Due tasks that are not queued yet are offered too: of each pool those that came due first, up to 500 of all pools together, from which
+-- the caller chooses by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means
+-- never. has_flows: a queued task, of a pool in which several flows of some company wait. Then TaskFlows says which tasks of a company are taken at the ranks
+-- of those that are returned here.
+--
+-- A sender that may have fewer segments left than a task needs (is_tight) is offered only tasks that fit. A backup is offered only tasks
+-- that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
+-- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
+-- task has been due for retry_max_wait.
+--
+-- A task that expires within min_lease is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+--
+-- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
+-- the way later. A change of a switch waits for the claims that began before it.
+-- name: TaskOffer :many
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
+    -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
+    -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
+    SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
+        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
+    FROM (
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
+            unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
+    ) u
+    LEFT JOIN LATERAL (
+        SELECT t.lane, t.rank FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (@is_tight::boolean OR u.from_segments > 0) -- PENDING
+        ORDER BY t.lane, t.rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+    LEFT JOIN LATERAL (
+        SELECT t.due_at FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+            AND (@is_tight::boolean OR u.from_segments > 0)
+        ORDER BY t.due_at
+        OFFSET 999 LIMIT 1
+    ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT t.pool_id FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_flow_ranks_idx
+        ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank
+        LIMIT 1
+    ) w ON true
+),
+queued AS MATERIALIZED (
+    SELECT q.*, m.is_several, m.has_flows
+    FROM asked m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+        FROM queue t
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
+            AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
+                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+            )
+            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
+            AND (
+                NOT @is_tight::boolean
+                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
+                    <= sqlc.narg(segments_left)::bigint
+            )
+        ORDER BY t.lane, t.rank
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- see above: the next turn
+        FOR UPDATE SKIP LOCKED
+    ) q
+),
+due AS MATERIALIZED (
+    SELECT q.*, m.is_several, false AS has_flows
+    FROM asked m
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id,
+            -- the lane that TaskQueue would give it; that of a new task once it has waited too long
+            32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+        FROM queue t
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
+            AND NOT (
+                (SELECT w.may_hold FROM switched w)
+                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+            )
+            AND NOT (
+                (SELECT w.has_disabled_users FROM switched w)
+                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+            )
+            AND NOT (
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
+                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+            )
+            AND t.segments >= m.from_segments
+            AND (
+                NOT @is_tight::boolean
+                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
+                    <= sqlc.narg(segments_left)::bigint
+            )
+        ORDER BY t.due_at
+        LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.most) ELSE m.most END
+        FOR UPDATE SKIP LOCKED
+    ) q
+)
+SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
+    o.has_flows::boolean AS has_flows,
+    coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
+FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
+ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
+
+-- TaskFlows locks the tasks of companies whose flows take turns, in their order within the company: up to most for each pool, lane and company, which
+-- is how many tasks of them TaskOffer returned. Tasks without a flow_rank are not among them; their order is that of their ranks, and none of those
+-- that TaskOffer left goes before those that it returned. The conditions are those of TaskOffer, and so is the bound of the search.
+-- name: TaskFlows :many
+WITH switched AS MATERIALIZED (
+    SELECT w.may_hold, w.has_disabled_users FROM switches w
+),
+asked AS MATERIALIZED (
+    SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
+    FROM (
+        SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@lanes::integer[]) AS lane, unnest(@company_ids::bigint[]) AS company_id,
+            unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room, unnest(@from_segments::bigint[]) AS from_segments
+    ) u
+    LEFT JOIN LATERAL (
+        SELECT t.flow_rank FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
+            AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- PENDING and queued, by queue_flow_ranks_idx
+            AND (@is_tight::boolean OR u.from_segments > 0)
+        ORDER BY t.flow_rank
+        OFFSET 999 LIMIT 1
+    ) e ON true
+)
+SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.segments::bigint AS segments,
+    coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
+FROM asked m
+CROSS JOIN LATERAL (
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
+        sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+    FROM queue t
+    WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
+        AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
+        AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
+        AND NOT (
+            (SELECT w.may_hold FROM switched w)
+            AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
+        )
+        AND NOT (
+            (SELECT w.has_disabled_users FROM switched w)
+            AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
+        )
+        AND NOT (
+            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
+            AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
+        )
+        AND t.segments >= m.from_segments
+        AND (
+            NOT @is_tight::boolean
+            OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
+                <= sqlc.narg(segments_left)::bigint
+        )
+    ORDER BY t.flow_rank, t.task_id
+    LIMIT m.most
+    FOR UPDATE SKIP LOCKED
+) q
+ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id;
+
+-- TaskExchange gives tasks, at whose ranks a claim takes others of their companies, the ranks of those. Each keeps its order within its company. The
+-- claim has locked them.
+-- name: TaskExchange :exec
+UPDATE queue t
+SET rank = (@ranks::double precision[])[array_position(@task_ids::text[], t.task_id)], flow_rank = coalesce(t.flow_rank, t.rank)
+WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
+
+-- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
+-- that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
+-- at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
+-- the leases before they run out, with TaskStart, which extends them. content is the text for the sender. sign is the signature with which it
+-- begins, or that the provider adds; empty: none.
+-- name: TaskLease :many
+WITH moment AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
+),
+leased AS (
+    UPDATE queue t
+    SET processing_app_id = @sender_no::text,
+        lease_id = nextval('lease_ids'),
+        lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at), -- PROCESSING
+        start_until = CASE WHEN @must_start::boolean -- equal to lease_until
+            THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at) END,
+        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
+            (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)], CASE WHEN NOT @is_paced::boolean THEN t.segments END
+        ),
+        lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
+        lease_sign_mode = nullif(@sign_mode::text, 'in_text'),
+        lease_limit = @asked::smallint,
+        updated_at = (SELECT moment.at FROM moment),
+        rank = CASE WHEN @has_flows::boolean THEN coalesce((@ranks::float8[])[array_position(@task_ids::text[], t.task_id)], t.rank) ELSE t.rank END,
+        flow_rank = CASE WHEN @has_flows::boolean AND (@ranks::float8[])[array_position(@task_ids::text[], t.task_id)] IS NOT NULL
+            THEN coalesce(t.flow_rank, t.rank) ELSE t.flow_rank END
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
+        AND (t.expires_at IS NULL OR t.expires_at > (SELECT moment.at FROM moment))
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.expires_at, t.updated_at,
+        t.traceparent, t.batch_id, handed_text(t.content, coalesce(t.sign, t.lease_sign), t.lease_sign_mode) AS content,
+        CASE WHEN @sign_mode::text = 'none' THEN '' ELSE coalesce(t.sign, t.lease_sign, '') END AS sign
+)
+SELECT
+    h.task_id, h.company_id, h.phone_number, h.content::text AS content, h.sign::text AS sign,
+    h.lease_id::bigint AS lease_id,
+    (h.retry_count + 1)::smallint AS attempt,
+    h.lease_until::timestamptz AS lease_until, h.expires_at, h.traceparent, h.batch_id,
+    h.updated_at AS leased_at
+FROM leased h
+ORDER BY h.task_id;
+
+-- TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
+-- No row: the sender or the task is gone.
+-- name: TaskTest :one
+SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
+    sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
+    coalesce(s.has_balance AND st.balance < sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true), false)::boolean AS is_broke
+FROM queue t
+JOIN senders s ON s.sender_no = @sender_no
+JOIN sender_states st ON st.sender_id = s.id
+WHERE t.task_id = @task_id AND t.lease_until IS NULL
+FOR UPDATE OF t, st;
+
+-- PoolsPassed returns those pools of pool_ids in which a sender leaves tasks to others. Without last_lane, such a pool has a task
+-- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
+-- checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
+-- lanes.
+-- name: PoolsPassed :many
+SELECT p.pool_id::bigint AS pool_id
+FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
+WHERE sqlc.narg(last_lane)::integer IS NULL AND (
+    SELECT count(*)
+    FROM (
+        SELECT t.failed_app_id, t.due_at,
+            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+        FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING
+            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
+        ORDER BY t.lane, t.rank
+        LIMIT 1000
+    ) w
+    WHERE (w.failed_app_id = @sender_no::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true))
+        OR w.segments > sqlc.narg(segments_left)::bigint
+) > 0
+    OR (
+        SELECT t.lane FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT 1
+    ) > sqlc.narg(last_lane)::integer
+ORDER BY p.pool_id;
+
+-- SenderCharge writes the cost of a claim, in its transaction: a ledger row for each lease, the interval for each call, the used segments
+-- of the limits, the shares and turns of the pools, and the time of the poll. route_ids are the routes whose share or turn the claim
+-- changes.
+-- name: SenderCharge :exec
+WITH me AS MATERIALIZED (
+    SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
+        st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE s.id = @sender_id
+),
+leases AS MATERIALIZED (
+    SELECT l.lease_id, l.company_id, l.segments, sum(l.segments) OVER (ORDER BY l.nth)::bigint AS total, l.nth
+    FROM (
+        SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@company_ids::bigint[]) AS company_id,
+            unnest(@segments::bigint[]) AS segments, generate_series(1, cardinality(@lease_ids::bigint[])) AS nth
+    ) l
+),
+taken AS MATERIALIZED (
+    SELECT count(*) AS tasks, coalesce(sum(l.segments), 0)::bigint AS segments,
+        coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
+    FROM leases l
+),
+charged AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, created_at)
+    SELECT me.id, -l.segments, me.balance - l.total, l.lease_id, l.company_id, taken.at
+    FROM leases l
+    CROSS JOIN me
+    CROSS JOIN taken
+    WHERE me.has_balance
+    ORDER BY l.nth
+),
+ran_low AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'sender.' || mark.name, me.sender_no, jsonb_build_object('balance', me.balance - taken.segments, mark.name, mark.level)
+    FROM me
+    CROSS JOIN taken
+    CROSS JOIN LATERAL (VALUES ('low_warning', me.low_warning), ('low_switch', me.low_switch)) AS mark (name, level)
+    WHERE me.has_balance AND me.balance > mark.level AND me.balance - taken.segments <= mark.level
+),
+advanced AS (
+    UPDATE routes r
+    SET served = u.served, last_turn = greatest(r.last_turn, u.last_turn), next_turn = greatest(r.next_turn, u.next_turn)
+    FROM (
+        SELECT unnest(@route_ids::bigint[]) AS route_id, unnest(@served::double precision[]) AS served,
+            unnest(@last_turns::double precision[]) AS last_turn, unnest(@next_turns::double precision[]) AS next_turn
+    ) u
+    WHERE r.id = u.route_id
+)
+UPDATE sender_states st
+SET seen_at = taken.at,
+    next_available_at = CASE WHEN me.interval_ms > 0 AND taken.tasks > 0
+        THEN taken.at + make_interval(secs => me.interval_ms * sqlc.arg(calls)::bigint / 1000.0) ELSE st.next_available_at END,
+    last_taken = CASE WHEN u IS NULL THEN st.last_taken ELSE sqlc.arg(calls)::bigint END,
+    last_taken_at = CASE WHEN u IS NULL THEN st.last_taken_at ELSE taken.at END,
+    balance = st.balance - taken.segments,
+    minute_used = coalesce(u.this_minute + taken.segments, st.minute_used),
+    hour_used = coalesce(u.this_hour + taken.segments, st.hour_used),
+    day_used = coalesce(u.this_day + taken.segments, st.day_used),
+    month_used = coalesce(u.this_month + taken.segments, st.month_used),
+    shared_last_turn = greatest(st.shared_last_turn, sqlc.narg(shared_last_turn)::double precision),
+    shared_next_turn = greatest(st.shared_next_turn, sqlc.narg(shared_next_turn)::double precision)
+FROM me
+CROSS JOIN taken
+LEFT JOIN LATERAL (
+    SELECT
+        used_in_window('minute', taken.at, me.time_zone, me.minute_used, me.last_taken_at) AS this_minute,
+        used_in_window('hour', taken.at, me.time_zone, me.hour_used, me.last_taken_at) AS this_hour,
+        used_in_window('day', taken.at, me.time_zone, me.day_used, me.last_taken_at) AS this_day,
+        used_in_window('month', taken.at, me.time_zone, me.month_used, me.last_taken_at) AS this_month
+    WHERE me.is_paced AND taken.tasks > 0
+) u ON true
+WHERE st.sender_id = me.id AND (
+    (me.is_paced AND taken.tasks > 0) OR @is_to_be_seen::boolean OR sqlc.narg(shared_next_turn)::double precision IS NOT NULL
+);

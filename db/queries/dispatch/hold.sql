@@ -1,0 +1,237 @@
+-- Batches that are paused, resumed and cancelled: their PENDING tasks, in portions in the order of task_id. The rules at the head of dispatch/claim.sql
+-- hold here too. A held task waits unqueued, and is due at held_due_at(): no other statement takes it for due, so a claim does not know of it.
+-- Holding and releasing lock the row of the batch in its status first: a hold that began before the batch was resumed must not end after it, or the
+-- tasks would be held for ever.
+
+-- TaskHold holds the next portion of the PENDING tasks of a paused batch after a task, and returns how many, and the last one. It looks at those that are
+-- held already, but locks none: it runs once a second.
+-- name: TaskHold :one
+WITH batch AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'paused' FOR SHARE
+),
+waiting AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+        AND t.due_at < held_due_at()
+    ORDER BY t.batch_id, t.task_id
+    LIMIT @portion::integer
+    FOR UPDATE
+),
+held AS (
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
+    RETURNING t.task_id
+)
+SELECT coalesce(max(h.task_id), '')::text AS last_id, count(*) AS held FROM held h;
+
+-- TaskUnhold releases the next portion of the held tasks of a running batch after a task, without those that a switch holds too, and returns how many, the last one, and the pools of those
+-- that are due at once (pool_ids has one for each). A task that was to wait longer, such as a retry, does so. They are queued like all tasks that come
+-- due. How long a task waited before does not count, unless it was tried.
+-- name: TaskUnhold :one
+WITH batch AS MATERIALIZED (
+    SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'running' FOR SHARE
+),
+waiting AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.batch_id = (SELECT b.id FROM batch b) AND t.lease_until IS NULL AND t.task_id > @after_id::text -- PENDING, by queue_batch_idx
+        AND t.due_at = held_due_at()
+        AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+    ORDER BY t.batch_id, t.task_id
+    LIMIT @portion::integer
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so it is read after the rows are locked
+),
+released AS (
+    UPDATE queue t
+    SET (due_at, entered_at) = (
+            -- Of a task that was tried, entered_at stays: it is part of the key by which a provider knows a message again.
+            SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
+            FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
+        ),
+        due_when_resumed = NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
+    RETURNING t.task_id, t.pool_id, t.due_at
+)
+SELECT coalesce(max(r.task_id), '')::text AS last_id, count(*) AS released,
+    coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
+FROM released r;
+
+-- The next statements hold the tasks that a switch holds (task_switches), so that claims need not pass over them again and again, and release those
+-- that none holds any more. DirectoryHold comes first, in the same transaction: a change of the directory then waits until the tasks are held, and a
+-- release that follows the change sees them.
+
+-- DirectoryHold keeps the directory as it is until the end of the transaction, and returns whether any switch may hold tasks.
+-- name: DirectoryHold :one
+SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v;
+
+-- TaskHoldSwitched holds tasks that a switch holds, and returns how many. It looks at those that claims and LongestWait would meet: in each pool the
+-- first portion in the order of claims and the first portion of those that are not queued; and of all pools those that have been due for longest.
+-- It is repeated until it finds none.
+-- name: TaskHoldSwitched :one
+WITH RECURSIVE queued_pools AS ( -- one probe of queue_order_idx for each pool
+    (
+        SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id
+    FROM queued_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id FROM queue t WHERE t.pool_id > p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+),
+unqueued_pools AS ( -- one probe of queue_due_idx for each pool
+    (
+        SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at() -- PENDING, neither queued nor held
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id
+    FROM unqueued_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id FROM queue t WHERE t.pool_id > p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at()
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+),
+met AS MATERIALIZED (
+    SELECT f.*
+    FROM queued_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT @portion::integer
+    ) f
+    UNION ALL
+    SELECT f.*
+    FROM unqueued_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at < held_due_at()
+        ORDER BY t.due_at
+        LIMIT @portion::integer
+    ) f
+    UNION ALL
+    (
+        SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane < 32 -- by queue_top_idx
+        ORDER BY t.due_at
+        LIMIT @portion::integer
+    )
+    UNION ALL
+    (
+        SELECT t.task_id, t.pool_id, t.company_id, t.country_no, t.submitted_by FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane >= 32 -- by queue_low_idx
+        ORDER BY t.due_at
+        LIMIT @portion::integer
+    )
+),
+found AS MATERIALIZED (
+    SELECT DISTINCT m.task_id FROM met m
+    WHERE EXISTS (SELECT FROM task_switches(m.pool_id, m.company_id, m.country_no, coalesce(m.submitted_by, task_submitter(m.task_id))))
+),
+locked AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM found f)) AND t.lease_until IS NULL AND t.due_at < held_due_at()
+    ORDER BY t.task_id
+    FOR UPDATE SKIP LOCKED
+),
+held AS (
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL, due_when_resumed = t.due_at, due_at = held_due_at()
+    WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM locked l))
+    RETURNING t.task_id
+)
+SELECT count(*) FROM held;
+
+-- TaskReleaseSwitched releases up to portion held tasks of each pool that neither a switch nor their batch holds any more, as TaskUnhold does, and
+-- returns the pools of those that are due at once (pool_ids has one for each), and how many it released. A batch that was paused and then cancelled
+-- holds its tasks until all of them are cancelled (is_settled): released before, they would be sent.
+-- name: TaskReleaseSwitched :one
+WITH RECURSIVE held_pools AS ( -- one probe of queue_due_idx for each pool with tasks that are not queued
+    (
+        SELECT t.pool_id FROM queue t WHERE t.lease_until IS NULL AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id
+    FROM held_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id FROM queue t WHERE t.pool_id > p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+),
+free AS MATERIALIZED (
+    SELECT f.task_id
+    FROM held_pools p
+    CROSS JOIN LATERAL (
+        SELECT t.task_id FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at()
+            AND NOT EXISTS (SELECT FROM batches b WHERE b.id = t.batch_id AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled))
+            AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
+        LIMIT @portion::integer
+        FOR UPDATE OF t SKIP LOCKED
+    ) f
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM free) f -- depends on free, so it is read after the rows are locked
+),
+released AS (
+    UPDATE queue t
+    SET (due_at, entered_at) = (
+            -- As in TaskUnhold.
+            SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
+            FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
+        ),
+        due_when_resumed = NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM free f))
+    RETURNING t.pool_id, t.due_at
+)
+SELECT count(*) AS released,
+    coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
+FROM released r;
+
+-- TasksHeld returns the switches that hold tasks, of all companies or of one, and how many tasks of the first most of each pool each holds, the largest
+-- number first. A task that several switches hold counts for each.
+-- name: TasksHeld :many
+SELECT w.switch::text AS switch, w.name::text AS name, sum(g.tasks)::bigint AS tasks
+FROM (
+    SELECT p.id AS pool_id, h.company_id, h.country_no, h.submitted_by, count(*) AS tasks
+    FROM pools p
+    CROSS JOIN LATERAL (
+        SELECT t.company_id, t.country_no, coalesce(t.submitted_by, '') AS submitted_by FROM queue t
+        WHERE t.pool_id = p.id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at = held_due_at() -- by queue_due_idx
+            AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
+        LIMIT @most::integer
+    ) h
+    GROUP BY p.id, h.company_id, h.country_no, h.submitted_by
+) g
+CROSS JOIN LATERAL task_switches(g.pool_id, g.company_id, g.country_no, g.submitted_by) w
+GROUP BY w.switch, w.name
+ORDER BY tasks DESC, w.switch, w.name
+LIMIT @named::integer;
+
+-- ClaimsOpen returns the transactions that may be claiming tasks now.
+-- name: ClaimsOpen :many
+SELECT o.transaction::text AS transaction FROM queue_transactions() o (transaction) ORDER BY o.transaction;
+
+-- TaskIDsWaiting returns the next PENDING tasks of a batch after a task.
+-- name: TaskIDsWaiting :many
+SELECT t.task_id FROM queue t
+WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @after_id::text -- by queue_batch_idx
+ORDER BY t.batch_id, t.task_id
+LIMIT @portion::integer;
+
+-- TasksWaiting returns how many tasks of a batch are PENDING, counted up to most.
+-- name: TasksWaiting :one
+SELECT count(*) FROM (
+    SELECT FROM queue t WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL LIMIT @most::integer -- by queue_batch_idx
+) w;

@@ -1,0 +1,444 @@
+-- The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of dispatch/claim.sql hold
+-- here too.
+
+-- TaskWaits returns those pools of pool_ids in which a task can be claimed.
+-- name: TaskWaits :many
+SELECT p.pool_id::bigint AS pool_id
+FROM unnest(@pool_ids::bigint[]) AS p (pool_id)
+WHERE (SELECT count(*) FROM (
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.lane, t.rank
+        LIMIT 1
+    ) q) > 0
+    OR (SELECT count(*) FROM (
+        -- PENDING and not queued yet, by queue_due_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+        ORDER BY t.due_at
+        LIMIT 1
+    ) d) > 0
+ORDER BY p.pool_id;
+
+-- TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index queue_order_idx.
+-- Pools without queued tasks cost nothing.
+-- name: TaskWaitsQueued :many
+WITH RECURSIVE found AS (
+    (
+        SELECT t.pool_id, 1 AS nth
+        FROM queue t
+        WHERE t.pool_id > @after_id::bigint AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, f.nth + 1
+    FROM found f
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id
+        FROM queue t
+        WHERE t.pool_id > f.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+    WHERE f.nth < @most::integer
+)
+SELECT f.pool_id FROM found f ORDER BY f.nth;
+
+-- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
+-- uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
+-- aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
+-- cost nothing.
+-- name: TaskQueue :one
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+    (
+        SELECT t.pool_id, t.due_at
+        FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at
+        FROM queue t
+        WHERE t.pool_id > u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+),
+due AS MATERIALIZED (
+    SELECT d.*
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority, task_flow(t.batch_id, t.submitted_by) AS flow,
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank, -- valid only in its priority
+            CASE WHEN e.priority = t.priority AND t.rank IS NOT NULL THEN t.flow_rank END AS flow_rank
+        FROM queue t
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
+                THEN least(t.priority, sqlc.arg(aged_priority)::smallint) ELSE t.priority END AS priority
+        ) e
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
+        ORDER BY t.due_at
+        LIMIT @batch_size::integer
+        FOR UPDATE OF t SKIP LOCKED
+    ) d
+    WHERE u.due_at <= now()
+    LIMIT @batch_size::integer
+),
+reserved AS (
+    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
+    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight, g.flow, CASE WHEN g.flow IS NULL THEN v.front END
+    FROM (
+        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks, CASE WHEN min(d.flow) = max(d.flow) THEN min(d.flow) END AS flow
+        FROM due d
+        WHERE d.rank IS NULL
+        GROUP BY d.pool_id, d.priority, d.company_id
+    ) g
+    JOIN companies c ON c.id = g.company_id
+    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: called once per group
+    ORDER BY g.pool_id, g.priority, g.company_id
+    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
+    SET start = greatest(f.finish, excluded.start),
+        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END,
+        flow_finish = CASE
+            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
+            WHEN f.flow = excluded.flow THEN f.flow_finish
+            ELSE coalesce(f.flow_finish, f.finish)
+        END
+    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.flow, f.flow_finish
+),
+numbered AS MATERIALIZED (
+    SELECT d.*, r.start, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id) - 1 AS nth,
+        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL, d.flow ORDER BY d.created_at, d.task_id) - 1 AS nth_of_flow
+    FROM due d
+    JOIN companies c ON c.id = d.company_id
+    LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
+),
+ranked AS MATERIALIZED (
+    SELECT n.task_id, 32 * n.priority + n.retry_count AS lane, -- new tasks first, then retries by their count
+        coalesce(n.rank, n.start + n.nth * n.gap) AS rank,
+        CASE WHEN n.rank IS NOT NULL THEN n.flow_rank ELSE n.nth_of_flow * n.gap + max(CASE
+            WHEN n.nth_of_flow = 0 AND n.flow_finish IS NOT NULL THEN greatest(
+                task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
+            )
+        END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.rank IS NULL, n.flow) END AS flow_rank
+    FROM numbered n
+),
+columns AS MATERIALIZED (
+    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks, array_agg(r.flow_rank) AS flow_ranks FROM ranked r
+),
+queued AS (
+    UPDATE queue t
+    SET (lane, rank, flow_rank) = (
+        SELECT c.lanes[i.i], c.ranks[i.i], c.flow_ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    )
+    WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
+)
+SELECT count(*) FROM due;
+
+-- TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
+-- returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
+-- leaves the queue, and TaskQueue gives it aged_priority and a rank of that priority. A null wait means never.
+--
+-- queue_waits_idx has the lane beside the time, so that the tasks that were moved before are passed over without a look at the table.
+-- name: TaskAge :one
+WITH retried AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.lease_until IS NULL AND t.lane % 32 > 0 AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval -- PENDING; a retry
+    ORDER BY t.due_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+low AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.lane >= 32 * (sqlc.arg(aged_priority)::smallint + 1) -- PENDING; lane / 32 is the priority
+        AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
+    ORDER BY t.due_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+moved AS (
+    UPDATE queue t SET lane = NULL, rank = NULL, flow_rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
+),
+requeued AS (
+    UPDATE queue t SET lane = t.lane - t.lane % 32 -- the lane of new tasks of the same priority
+    WHERE t.task_id = ANY (ARRAY(SELECT r.task_id FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)))
+)
+SELECT ((SELECT count(*) FROM low) + count(*))::bigint FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l);
+
+-- TaskMove moves waiting tasks to the pools of the current routes, and returns how many. It moves up to batch_size queued and as many
+-- unqueued tasks from each of these pools: pools that no route serves any more, because their routes are off or deleted; and, for a pool
+-- that began to serve (unsettled_since), the broader pools in which its tasks may still wait. pool_id restricts both to one pool. A moved
+-- task is queued anew, like a task that comes due: a rank is valid only in its pool.
+-- name: TaskMove :one
+WITH sources AS MATERIALIZED (
+    SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
+    FROM pools p
+    WHERE (
+            p.retired_at IS NOT NULL
+            OR (p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
+        )
+        AND p.id = coalesce(sqlc.narg(pool_id)::bigint, p.id)
+    UNION
+    SELECT o.id, p.company_id, p.message_type
+    FROM pools p
+    JOIN pools o ON o.channel_id = p.channel_id AND o.retired_at IS NULL AND o.sender_id IS NULL AND o.id <> p.id
+        AND (o.company_id IS NULL OR (o.company_id = p.company_id AND o.message_type = p.message_type AND o.country_id IS NULL))
+    WHERE p.unsettled_since IS NOT NULL AND p.retired_at IS NULL AND p.id = coalesce(sqlc.narg(pool_id)::bigint, p.id)
+),
+found AS MATERIALIZED (
+    SELECT f.*
+    FROM sources s
+    CROSS JOIN LATERAL (
+        SELECT q.task_id FROM (
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued, by queue_order_idx
+                AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
+                AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
+            LIMIT @batch_size::integer
+            FOR UPDATE SKIP LOCKED
+        ) q
+        UNION ALL
+        SELECT w.task_id FROM (
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_due_idx
+                AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
+                AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
+            LIMIT @batch_size::integer
+            FOR UPDATE SKIP LOCKED
+        ) w
+    ) f
+),
+moved AS (
+    UPDATE queue t
+    SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL,
+        flow_rank = NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM found f)) AND t.lease_until IS NULL
+    RETURNING t.task_id
+)
+SELECT count(*) FROM moved;
+
+-- The next three statements close the gaps in the ranks of companies. Ranks are given when tasks are queued. Where a part of what a company has waiting
+-- leaves the queue unsent (it was cancelled, held, moved or expired), what the company has behind it would wait until the other companies have used as
+-- many ranks, and so would what it submits then.
+
+-- RankGaps returns companies that were given ranks in a pool and priority more than four tasks behind the front, and have no task before that. They
+-- are those that RankGapClose helps. A pool in which one company waits costs one probe for each lane. Where the first most tasks of a lane do not
+-- reach so far, it returns none: so many companies wait there that a gap looks like a turn.
+-- name: RankGaps :many
+WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_order_idx for each
+    (
+        SELECT t.pool_id, t.lane, t.rank, t.company_id FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.*
+    FROM lanes l
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.lane, t.rank, t.company_id FROM queue t
+        WHERE (t.pool_id, t.lane) > (l.pool_id, l.lane) AND t.lease_until IS NULL AND t.lane IS NOT NULL
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+),
+given AS MATERIALIZED (
+    SELECT l.pool_id, l.lane, f.priority, f.company_id, x.reach
+    FROM lanes l
+    CROSS JOIN LATERAL ( -- OFFSET 0 forces one range of the primary key for each lane
+        SELECT r.priority, r.company_id, r.finish FROM fair_ranks r
+        WHERE r.pool_id = l.pool_id AND r.priority = l.lane / 32 AND r.company_id <> l.company_id AND r.finish > l.rank + 4
+        OFFSET 0
+    ) f
+    JOIN companies c ON c.id = f.company_id
+    CROSS JOIN LATERAL (SELECT l.rank + 4 * greatest(1, 1 / c.weight) AS reach) x
+    WHERE l.lane % 32 = 0 AND f.finish > x.reach -- new tasks: retries keep the ranks that they have
+),
+first AS MATERIALIZED ( -- the first tasks of these lanes
+    SELECT w.pool_id, w.lane, n.company_id, n.rank, count(*) OVER (PARTITION BY w.pool_id, w.lane) AS tasks
+    FROM (SELECT g.pool_id, g.lane, max(g.reach) AS reach FROM given g GROUP BY g.pool_id, g.lane) w
+    CROSS JOIN LATERAL (
+        SELECT t.company_id, t.rank FROM queue t
+        WHERE t.pool_id = w.pool_id AND t.lane = w.lane AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.rank <= w.reach
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT @most::integer
+    ) n
+),
+seen AS MATERIALIZED (
+    SELECT s.pool_id, s.lane, s.company_id, min(s.rank) AS rank, max(s.tasks) AS tasks FROM first s GROUP BY s.pool_id, s.lane, s.company_id
+)
+SELECT g.pool_id, g.priority, g.company_id
+FROM given g
+WHERE NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.company_id = g.company_id AND s.rank <= g.reach)
+    AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= @most::integer)
+ORDER BY g.pool_id, g.priority, g.company_id;
+
+-- RankGapLock locks the ranks of a company in a pool and priority: nothing is submitted there before the end of the transaction, and RankGapClose sees
+-- what was. No row: a submission holds the lock.
+-- name: RankGapLock :many
+SELECT f.company_id FROM fair_ranks f
+WHERE f.pool_id = @pool_id AND f.priority = @priority AND f.company_id = @company_id
+ORDER BY f.company_id
+FOR UPDATE SKIP LOCKED;
+
+-- RankGapClose gives the first portion of the tasks that a company has waiting in a pool and priority ranks from the front on, in their order, and returns
+-- how many it moved. If these are all, the next task of the company comes behind them. Flow ranks stay; tasks of the first flow, which have none, get
+-- those of new tasks: by their ranks, they would come behind all that the other flows have waiting.
+-- name: RankGapClose :one
+WITH front AS MATERIALIZED (
+    SELECT task_queue_front(@pool_id::bigint, @priority::smallint) AS rank, 1 / c.weight AS step,
+        (
+            SELECT count(*) FROM (
+                SELECT FROM queue t
+                WHERE t.pool_id = @pool_id::bigint AND t.lane = 32 * @priority::smallint AND t.company_id = @company_id::bigint
+                    AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL -- by queue_flow_ranks_idx
+                ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id
+                LIMIT 1
+            ) w
+        ) > 0 AS has_flows
+    FROM companies c
+    WHERE c.id = @company_id::bigint
+),
+waiting AS MATERIALIZED (
+    SELECT t.task_id FROM queue t
+    WHERE t.pool_id = @pool_id::bigint AND t.lane = 32 * @priority::smallint AND t.company_id = @company_id::bigint
+        AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued, by queue_order_idx
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT @portion::integer
+),
+locked AS MATERIALIZED (
+    SELECT t.task_id, t.rank, t.flow_rank, task_flow(t.batch_id, t.submitted_by) AS flow FROM queue t
+    WHERE t.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w)) AND t.lease_until IS NULL AND t.lane = 32 * @priority::smallint
+        AND t.pool_id = @pool_id::bigint
+    ORDER BY t.task_id
+    FOR UPDATE SKIP LOCKED
+),
+numbered AS MATERIALIZED (
+    SELECT l.task_id, l.flow, l.flow_rank, f.step, f.has_flows, least(l.rank, f.rank + f.step * (row_number() OVER (ORDER BY l.rank, l.task_id) - 1)) AS rank,
+        row_number() OVER (PARTITION BY l.flow, l.flow_rank IS NULL ORDER BY l.rank, l.task_id) - 1 AS nth_of_flow
+    FROM locked l
+    CROSS JOIN front f
+),
+ranked AS MATERIALIZED (
+    SELECT n.task_id, n.rank, coalesce(n.flow_rank, n.nth_of_flow * n.step + max(CASE
+            WHEN n.nth_of_flow = 0 AND n.flow_rank IS NULL AND n.has_flows
+            THEN task_flow_start(@pool_id::bigint, @priority::smallint, @company_id::bigint, n.flow, n.step)
+        END) OVER (PARTITION BY n.flow, n.flow_rank IS NULL)) AS flow_rank
+    FROM numbered n
+),
+columns AS MATERIALIZED (
+    SELECT array_agg(n.task_id) AS task_ids, array_agg(n.rank) AS ranks, array_agg(n.flow_rank) AS flow_ranks FROM ranked n
+),
+moved AS (
+    UPDATE queue t
+    SET (rank, flow_rank) = (
+        SELECT c.ranks[i.i], c.flow_ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    )
+    WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
+),
+finished AS (
+    UPDATE fair_ranks r
+    SET (start, finish, flow_finish) = (
+        SELECT least(r.start, e.finish), least(r.finish, e.finish), CASE WHEN r.flow_finish IS NOT NULL THEN least(r.flow_finish, e.finish) END
+        FROM (SELECT coalesce((SELECT max(n.rank) + f.step FROM numbered n), f.rank) AS finish FROM front f) e
+    )
+    WHERE r.pool_id = @pool_id::bigint AND r.priority = @priority::smallint AND r.company_id = @company_id::bigint
+        AND (SELECT count(*) FROM waiting) < @portion::integer AND (SELECT count(*) FROM waiting) = (SELECT count(*) FROM locked)
+)
+SELECT count(*) FROM numbered;
+
+-- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first. Where the flows of its
+-- company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
+-- name: TaskAhead :one
+WITH me AS MATERIALIZED (
+    SELECT q.*, least(q.flow_rank, q.rank) AS own_rank
+    FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
+),
+waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
+    SELECT w.*, row_number() OVER (ORDER BY w.lane, w.rank, w.created_at, w.task_id) AS nth
+    FROM me
+    CROSS JOIN LATERAL (
+        SELECT t.task_id, t.lane, t.rank, t.flow_rank, t.created_at, t.company_id = me.company_id AND t.lane = me.lane AS is_own
+        FROM queue t
+        WHERE t.pool_id = me.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.lane <= me.lane
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT @most::integer
+    ) w
+),
+before AS ( -- tasks of the company that go before
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT FROM waiting w
+        CROSS JOIN me
+        WHERE w.is_own AND w.flow_rank IS NULL AND (w.rank, w.task_id) < (me.own_rank, me.task_id)
+        UNION ALL
+        SELECT FROM me
+        CROSS JOIN LATERAL (
+            SELECT FROM queue t
+            WHERE t.pool_id = me.pool_id AND t.lane = me.lane AND t.company_id = me.company_id
+                AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND (t.flow_rank, t.task_id) < (me.own_rank, me.task_id)
+            ORDER BY t.pool_id, t.lane, t.company_id, t.flow_rank, t.task_id -- by queue_flow_ranks_idx
+            LIMIT @most::integer
+        ) f
+    ) b
+),
+taken_at AS (
+    SELECT w.nth FROM waiting w
+    WHERE w.is_own
+    ORDER BY w.nth
+    OFFSET (SELECT b.tasks FROM before b)
+    LIMIT 1
+)
+SELECT least(@most::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
+
+-- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
+-- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
+-- that are not queued yet, pool by pool.
+-- name: LongestWait :one
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+    (
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+)
+SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
+FROM (
+    -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    SELECT u.due_at FROM unqueued u
+) w
+WHERE w.due_at <= now();
+
+-- CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
+-- the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
+-- name: CompanyLongestWait :one
+SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = @company_id::bigint))::float8 AS seconds
+FROM (
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT @most::integer)
+    UNION ALL
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT @most::integer)
+) w
+WHERE w.due_at <= now();

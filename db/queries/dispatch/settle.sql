@@ -1,0 +1,444 @@
+-- How a lease is started, and how it ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of
+-- dispatch/claim.sql hold here too.
+
+-- TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
+-- of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
+-- lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
+-- So does one whose task has expired, as after a withdrawal; no lease is extended beyond that.
+-- task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
+-- name: TaskStart :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.lease_id, t.processing_app_id, t.lease_id AS held_lease_id, t.updated_at AS leased_at, t.lease_until, t.start_until,
+        t.expires_at, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+),
+live AS MATERIALIZED (
+    SELECT h.task_id, h.lease_id, coalesce(h.start_until = h.lease_until, false) AS is_unstarted,
+        CASE WHEN h.start_until = h.lease_until
+            THEN least(h.expires_at, greatest(h.lease_until, h.leased_at + make_interval(secs => coalesce(
+                (SELECT s.lease_seconds FROM senders s WHERE s.sender_no = @sender_no::text)::double precision,
+                extract(epoch FROM @lease::interval)
+            )::double precision)))
+            ELSE h.lease_until
+        END AS lease_until
+    FROM held h
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+        AND (h.expires_at IS NULL OR h.expires_at > h.at)
+),
+started AS (
+    UPDATE queue t
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- one, or its repetitions
+    WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
+)
+SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
+FROM live l
+ORDER BY l.task_id, l.lease_id;
+
+-- TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
+-- locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
+-- nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back; of a task that has
+-- expired, which nobody else can be given, until the sweep takes it back.
+--
+-- A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. ReportsLate takes the
+-- reports that this statement does not return. The provider's number of the message is stored: a receipt may name it.
+-- name: TaskReport :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
+        unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
+        make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay,
+        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
+        unnest(@request_data::jsonb[]) AS request_data,
+        unnest(@max_retry_counts::smallint[]) AS max_retry_count,
+        nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+),
+held AS MATERIALIZED (
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
+        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.expires_at,
+        t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+),
+judged AS (
+    SELECT h.*, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+        CASE
+            WHEN h.status = 2 THEN 'success'
+            WHEN NOT h.wants_retry THEN 'failed'
+            WHEN h.retry_count < h.max_retry_count THEN 'retry'
+            ELSE 'exhausted'
+        END AS effect
+    FROM held h
+    WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
+        -- The app holds the task; a SUCCESS (2) counts even after lease_until.
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
+        -- The task is PENDING again after the lease of the app expired.
+        OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
+    )
+),
+verdict AS MATERIALIZED (
+    SELECT j.*, left(
+            CASE j.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END
+            || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN @sent::text ELSE @not_sent::text END),
+            500
+        ) AS result
+    FROM judged j
+),
+retried AS (
+    UPDATE queue t
+    SET retry_count = t.retry_count + 1,
+        lane = NULL,
+        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
+        ),
+        (due_at, failed_app_id, result, updated_at) = (
+            SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
+        ),
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
+),
+settled AS (
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect <> 'retry'))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT
+        v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
+        CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
+        CASE WHEN v.effect <> 'retry' THEN v.result END,
+        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_sign_mode, v.lease_limit,
+        v.pool_id, v.message_type, v.segments, v.entered_at, v.batch_id, v.country_no, v.is_test
+    FROM verdict v
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL
+)
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
+    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent
+FROM verdict v
+ORDER BY v.task_id;
+
+-- TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
+-- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
+-- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
+-- for delay, doubled with each further trouble up to max_delay, so that a message that brings its sender into trouble does not block all
+-- others; it keeps its rank.
+--
+-- A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
+-- now, and is queued anew: a rank is valid only in its pool and priority.
+-- name: TaskRelease :many
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
+        unnest(@reasons::text[]) AS reason, nullif(left(unnest(@answers::text[]), 2000), '') AS answer, @delay::interval AS delay, @max_delay::interval AS max_delay
+),
+held AS MATERIALIZED (
+    SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
+        t.updated_at AS leased_at, t.lease_until, t.expires_at, t.lease_segments, t.lease_sign, t.lease_sign_mode, t.lease_limit,
+        t.pool_id, t.message_type, t.segments, t.entered_at, t.batch_id, t.country_no, t.is_test, clock_timestamp() AS at
+    FROM input i
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+),
+returned AS MATERIALIZED (
+    SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
+        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
+    FROM held h
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
+),
+requeued AS (
+    UPDATE queue t
+    SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
+            SELECT
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed max_delay
+                CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
+                p.id,
+                CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
+                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
+                g.at
+            FROM returned g
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
+            WHERE g.task_id = t.task_id
+        )
+    WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, error_message, request_data, created_at, retry_count, due_at, leased_at,
+        lease_until, lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT g.task_id, g.company_id, @sender_no::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), ''), CASE WHEN g.answer IS NOT NULL THEN jsonb_build_object('answer', g.answer) END,
+        g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
+    FROM returned g
+)
+SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id;
+
+-- SenderRefund gives back the segments of leases that reached nobody: to the balance, with a ledger row for each charged lease, and to the
+-- limits of the minute, hour, day and month in which they were taken, as long as these are still counted. The caller ended these leases in
+-- the same transaction, which can happen only once; the unique index of the ledger enforces that too. Rows of sender_states are locked
+-- after tasks and in the order of their ids, as everywhere.
+-- name: SenderRefund :execrows
+WITH leases AS MATERIALIZED (
+    SELECT l.lease_id, l.segments, l.leased_at, s.id AS sender_id, s.time_zone
+    FROM (
+        SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@sender_nos::text[]) AS sender_no,
+            unnest(@segments::smallint[]) AS segments, unnest(@leased_ats::timestamptz[]) AS leased_at
+    ) l
+    JOIN senders s ON s.sender_no = l.sender_no
+    WHERE s.is_paced
+),
+states AS MATERIALIZED (
+    SELECT st.*
+    FROM sender_states st
+    WHERE st.sender_id IN (SELECT leases.sender_id FROM leases)
+    ORDER BY st.sender_id
+    FOR UPDATE
+),
+booked AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, remark, created_at)
+    SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
+        c.company_id, @remark::text, clock_timestamp()
+    FROM leases l
+    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- by key: each in its partition
+    JOIN states st ON st.sender_id = c.sender_id
+    ORDER BY c.sender_id, c.lease_id
+    RETURNING sender_id, change
+),
+refunds AS MATERIALIZED (
+    SELECT st.sender_id, (SELECT coalesce(sum(b.change), 0) FROM booked b WHERE b.sender_id = st.sender_id)::bigint AS balance,
+        w.of_minute, w.of_hour, w.of_day, w.of_month
+    FROM states st
+    CROSS JOIN LATERAL (
+        SELECT -- the counters are those of the minute, hour, day and month of last_taken_at
+            sum(l.segments) FILTER (
+                WHERE date_trunc('minute', l.leased_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)
+            ) AS of_minute,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('hour', l.leased_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)
+            ) AS of_hour,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('day', l.leased_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)
+            ) AS of_day,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('month', l.leased_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)
+            ) AS of_month
+        FROM leases l
+        WHERE l.sender_id = st.sender_id
+    ) w
+)
+UPDATE sender_states st
+SET balance = st.balance + g.balance,
+    minute_used = greatest(0, st.minute_used - coalesce(g.of_minute, 0)), hour_used = greatest(0, st.hour_used - coalesce(g.of_hour, 0)),
+    day_used = greatest(0, st.day_used - coalesce(g.of_day, 0)), month_used = greatest(0, st.month_used - coalesce(g.of_month, 0))
+FROM refunds g
+WHERE st.sender_id = g.sender_id;
+
+-- TaskExpired returns up to batch_size tasks whose leases have run out, the oldest first, without those of failed. The sender of a lease that ended
+-- because its task expired has grace to report: it may have sent the message at the last moment, and nobody else can be given the task.
+-- name: TaskExpired :many
+SELECT t.task_id
+FROM queue t
+WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
+    AND (t.expires_at IS NULL OR t.expires_at > now() OR t.start_until = t.lease_until OR t.lease_until <= now() - @grace::interval)
+ORDER BY t.lease_until
+LIMIT @batch_size::integer;
+
+-- TaskReturn takes back the expired leases of task_ids that their senders had to start and did not (S4.6), and returns them. Such a message was
+-- not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it
+-- keeps its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: so a message that
+-- stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
+-- stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
+-- name: TaskReturn :many
+WITH expired AS MATERIALIZED (
+    SELECT t.* FROM queue t
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until = t.lease_until
+    FOR UPDATE OF t SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    -- It depends on expired, so the clock is read after the rows are locked.
+    SELECT clock_timestamp() AS at, @delay::interval AS delay, @max_delay::interval AS max_delay FROM (SELECT count(*) FROM expired) e
+),
+returned AS MATERIALIZED (
+    SELECT e.*, m.at, CASE WHEN e.troubles > 0
+        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+    FROM expired e
+    CROSS JOIN moment m
+),
+requeued AS (
+    UPDATE queue t
+    SET processing_app_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        was_claimed = true,
+        (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
+            SELECT
+                least(20, t.troubles + 1), -- 20 exceed max_delay
+                g.processing_app_id,
+                p.id,
+                CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                CASE WHEN p.is_ranked THEN t.rank END,
+                CASE WHEN p.is_ranked THEN t.flow_rank END,
+                coalesce(g.again_at, g.at),
+                g.at
+            FROM returned g
+            CROSS JOIN LATERAL (
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
+            WHERE g.task_id = t.task_id
+        )
+    WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT g.task_id, g.company_id, g.processing_app_id, g.lease_id, 'recovered', 'untried', g.at, g.retry_count, g.due_at, g.updated_at,
+        g.lease_until, g.lease_segments, g.lease_sign, g.lease_sign_mode, g.lease_limit,
+        g.pool_id, g.message_type, g.segments, g.entered_at, g.batch_id, g.country_no, g.is_test
+    FROM returned g
+)
+SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g.updated_at::timestamptz AS leased_at, g.lease_segments
+FROM returned g
+ORDER BY g.task_id;
+
+-- TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
+-- and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
+-- of its sender, decides whether it is sent again; a task that has expired is not. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
+-- of this lease can still settle the task.
+-- name: TaskRecover :one
+WITH expired AS MATERIALIZED (
+    SELECT t.*,
+        t.retry_count < coalesce((
+            SELECT cardinality(c.retry_minutes)
+            FROM senders s
+            JOIN channels c ON c.id = s.channel_id
+            WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
+        ), @max_retry_count::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
+        u.is_last, u.is_expired,
+        -- why the driver does not know the outcome; empty: it did not say
+        coalesce((
+            SELECT ': ' || d.error FROM deliveries d
+            WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
+            ORDER BY d.id DESC
+            LIMIT 1
+        ), '') AS why
+    FROM queue t
+    CROSS JOIN LATERAL (
+        SELECT coalesce(
+            t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
+        ) = 'fail' AS is_last, coalesce(t.expires_at <= now(), false) AS is_expired
+    ) u
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now() AND t.start_until IS DISTINCT FROM t.lease_until
+    FOR UPDATE OF t SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e -- depends on expired, so it is read after the rows are locked
+),
+retried AS (
+    UPDATE queue t
+    SET retry_count = t.retry_count + 1,
+        due_at = (SELECT moment.at FROM moment),
+        lane = NULL,
+        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        (pool_id, rank, flow_rank) = (
+            SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
+            FROM (
+                SELECT s.id, s.id <> t.pool_id OR t.lane / 32 <> t.priority AS is_new
+                FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
+            ) p
+        ),
+        failed_app_id = t.processing_app_id,
+        result = (SELECT left(@timed_out::text || e.why, 500) FROM expired e WHERE e.task_id = t.task_id),
+        processing_app_id = NULL, lease_until = NULL,
+        lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL,
+        updated_at = (SELECT moment.at FROM moment)
+    WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
+),
+settled AS (
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE NOT e.again))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_sign_mode, lease_limit,
+        pool_id, message_type, segments, entered_at, batch_id, country_no, is_test
+    )
+    SELECT
+        e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' WHEN e.is_expired THEN 'expired' ELSE 'exhausted' END,
+        (SELECT moment.at FROM moment),
+        CASE WHEN NOT e.again THEN 3 END, -- FAILED
+        CASE WHEN NOT e.again THEN left(
+            CASE WHEN e.is_last THEN @unclear::text || e.why WHEN e.is_expired THEN @expired::text ELSE @timed_out_last::text || e.why END, 500
+        ) END,
+        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_sign_mode, e.lease_limit,
+        e.pool_id, e.message_type, e.segments, e.entered_at, e.batch_id, e.country_no, e.is_test
+    FROM expired e
+)
+SELECT
+    count(*) FILTER (WHERE e.again) AS retried,
+    count(*) FILTER (WHERE NOT e.again AND NOT e.is_last AND NOT e.is_expired) AS exhausted,
+    count(*) FILTER (WHERE e.is_expired AND NOT e.is_last) AS expired,
+    count(*) FILTER (WHERE e.is_last) AS unclear,
+    count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
+FROM expired e;
+
+-- TaskExpire fails up to batch_size PENDING tasks that have expired. It returns how many there were, and how many of them belong to a
+-- notification or a send-once message (unreached).
+-- name: TaskExpire :one
+WITH stale AS MATERIALIZED (
+    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
+        t.batch_id, t.country_no, t.is_test
+    FROM queue t
+    WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL is the predicate of queue_expiry_idx
+    ORDER BY t.expires_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so it is read after the rows are locked
+),
+settled AS (
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT s.task_id FROM stale s))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, pool_id, message_type, segments, entered_at,
+        batch_id, country_no, is_test
+    )
+    SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, @result::text, s.retry_count, s.due_at, -- FAILED
+        s.pool_id, s.message_type, s.segments, s.entered_at, s.batch_id, s.country_no, s.is_test
+    FROM stale s
+)
+SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;

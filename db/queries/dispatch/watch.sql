@@ -1,0 +1,173 @@
+-- How long tasks wait, for the rules of alerts. The rules at the head of dispatch/claim.sql hold here too.
+
+-- TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It looks at the
+-- tasks that have been due for longest, up to most of high and as many of low priority, and at the first task of each pool and lane, and the
+-- first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting. Tasks
+-- with ignored renderings are passed over.
+-- name: TasksLate :many
+WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of queue_order_idx for each
+    (
+        SELECT t.pool_id, t.lane, t.company_id, t.due_at, 1 AS nth FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.lane, n.company_id, n.due_at, q.nth + 1
+    FROM queued q
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.lane, t.company_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.pool_id, t.lane) > (q.pool_id, q.lane)
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+    WHERE q.nth < @most::integer
+),
+unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+    (
+        SELECT t.pool_id, t.company_id, t.due_at, 1 AS nth FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.company_id, n.due_at, u.nth + 1
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.company_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+    WHERE u.nth < @most::integer
+),
+late AS MATERIALIZED (
+    SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
+    FROM (
+        (
+            -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
+            SELECT t.pool_id, t.company_id, t.due_at FROM queue t
+            WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
+                AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+            ORDER BY t.due_at
+            LIMIT @most::integer
+        )
+        UNION ALL
+        (
+            SELECT t.pool_id, t.company_id, t.due_at FROM queue t
+            WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
+                AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+            ORDER BY t.due_at
+            LIMIT @most::integer
+        )
+        UNION ALL
+        SELECT q.pool_id, q.company_id, q.due_at FROM queued q
+        UNION ALL
+        SELECT u.pool_id, u.company_id, u.due_at FROM unqueued u
+    ) w
+    WHERE w.due_at < now() - make_interval(secs => @after_seconds::double precision)
+    GROUP BY w.pool_id, w.company_id
+)
+SELECT h.channel, c.company_no, extract(epoch FROM now() - min(l.due_at))::double precision AS seconds
+FROM late l
+JOIN pools p ON p.id = l.pool_id
+JOIN channels h ON h.id = p.channel_id
+JOIN companies c ON c.id = l.company_id
+GROUP BY h.channel, c.company_no
+ORDER BY h.channel, c.company_no;
+
+-- PoolsWaiting returns the first most pools in which a task is due, and for how many seconds the task has waited that is first in each.
+-- Tasks with ignored renderings are passed over.
+-- name: PoolsWaiting :many
+WITH RECURSIVE queued AS (
+    (
+        SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at, q.nth + 1
+    FROM queued q
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND t.pool_id > q.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.lane, t.rank
+        LIMIT 1
+    ) n
+    WHERE q.nth < @most::integer
+),
+unqueued AS (
+    (
+        SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at, u.nth + 1
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+    WHERE u.nth < @most::integer
+)
+SELECT w.pool_id, extract(epoch FROM now() - min(w.due_at))::double precision AS seconds
+FROM (
+    SELECT q.pool_id, q.due_at FROM queued q
+    UNION ALL
+    SELECT u.pool_id, u.due_at FROM unqueued u
+) w
+WHERE w.due_at <= now()
+GROUP BY w.pool_id
+ORDER BY w.pool_id;
+
+-- TasksLater counts the tasks that wait and are not due yet, up to most.
+-- name: TasksLater :one
+WITH RECURSIVE unqueued AS (
+    (
+        SELECT t.pool_id FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+)
+SELECT count(*) FROM (
+    SELECT FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at > now()
+        ORDER BY t.due_at
+        LIMIT @most::bigint
+    ) l
+    LIMIT @most::bigint
+) n;
+
+-- TasksDue counts the tasks that are queued, up to most. A due task is queued within a second.
+-- name: TasksDue :one
+SELECT count(*) FROM (
+    SELECT FROM queue t
+    WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT @most::bigint
+) q;

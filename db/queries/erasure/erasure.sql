@@ -1,0 +1,361 @@
+-- Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
+-- erased before, so that each can be repeated, and counts each row once.
+
+-- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
+-- name: ErasureCreate :one
+INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by)
+SELECT @company_id, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
+WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
+RETURNING id;
+
+-- ErasureList returns erasures of a company before an id, newest first.
+-- name: ErasureList :many
+SELECT * FROM erasures e
+WHERE e.company_id = @company_id AND e.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR e.id = sqlc.narg(id)::bigint)
+ORDER BY e.id DESC
+LIMIT @page_limit::integer;
+
+-- ErasuresDue returns the erasures that go on now, the longest overdue first.
+-- name: ErasuresDue :many
+SELECT * FROM erasures e
+WHERE e.status = 'running' AND e.next_at <= now()
+ORDER BY e.next_at, e.id
+LIMIT @page_limit::integer;
+
+-- ErasureCount adds to the counts of an erasure, and names the exports that have some tasks.
+-- name: ErasureCount :exec
+UPDATE erasures e
+SET counts = (
+        SELECT coalesce(jsonb_object_agg(k.name, coalesce((e.counts ->> k.name)::bigint, 0) + coalesce((sqlc.arg(counts)::jsonb ->> k.name)::bigint, 0)), '{}')
+        FROM jsonb_object_keys(e.counts || sqlc.arg(counts)::jsonb) AS k (name)
+    ),
+    exports = ARRAY(
+        SELECT x.folder FROM unnest(e.exports) AS x (folder)
+        UNION
+        SELECT p.exported_to FROM task_partitions p
+        WHERE p.exported_to IS NOT NULL
+            AND EXISTS (SELECT FROM unnest(@task_ids::text[]) AS t (id) WHERE t.id COLLATE "C" >= p.first_id AND t.id COLLATE "C" < p.before_id)
+        ORDER BY folder
+    )
+WHERE e.id = @id AND e.status = 'running';
+
+-- ErasureUsers keeps the users that an erasure found.
+-- name: ErasureUsers :exec
+UPDATE erasures e SET user_ids = @user_ids::text[] WHERE e.id = @id AND e.status = 'running';
+
+-- ErasureWait lets an erasure go on later.
+-- name: ErasureWait :exec
+UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @seconds::double precision) WHERE e.id = @id AND e.status = 'running';
+
+-- ErasureEnd ends an erasure, and clears the person that it was about.
+-- name: ErasureEnd :exec
+UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
+WHERE e.id = @id AND e.status = 'running';
+
+-- ErasuresDeleteExpired deletes those of the batch_size oldest erasures that ended longer ago than keep.
+-- name: ErasuresDeleteExpired :execrows
+DELETE FROM erasures e
+USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE e.id = old.id AND e.finished_at < now() - @keep::interval;
+
+-- ExportsDropped returns the folders of exports whose tasks have been dropped, so that nobody can say whether they have a person.
+-- name: ExportsDropped :many
+SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to IS NOT NULL AND p.dropped_at IS NOT NULL ORDER BY p.first_day;
+
+-- ErasedContacts returns up to most contacts of a company with a user id, a phone number or an e-mail address.
+-- name: ErasedContacts :many
+SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contacts c
+WHERE c.company_id = @company_id
+    AND (
+        c.user_id = ANY (@user_ids::text[]) OR c.phone COLLATE "C" = ANY (@recipients::text[])
+        OR lower(c.email COLLATE "C") IN (SELECT lower(x.address COLLATE "C") FROM unnest(@recipients::text[]) AS x (address))
+    )
+ORDER BY c.user_id
+LIMIT sqlc.arg(most)::integer;
+
+-- ErasureContacts deletes contacts, which leave their tags. The caller holds the contacts of the company.
+-- name: ErasureContacts :one
+WITH held AS (
+    SELECT count(*) AS tags FROM tag_contacts m WHERE m.company_id = @company_id AND m.user_id = ANY (@user_ids::text[])
+),
+deleted AS (
+    DELETE FROM contacts c WHERE c.company_id = @company_id AND c.user_id = ANY (@user_ids::text[]) RETURNING 1
+)
+SELECT (SELECT count(*) FROM deleted) AS contacts, h.tags FROM held h;
+
+-- ErasureAudit takes the values out of the changes of contacts of a company, and calls these by a pseudonym; and out of those of default contents for
+-- recipients and of task jobs. The audit has phone numbers with asterisks.
+-- name: ErasureAudit :execrows
+UPDATE audit a
+SET entity_key = CASE a.entity WHEN 'contact' THEN @pseudonym::text || array_position(@user_ids::text[], a.entity_key) ELSE a.entity_key END,
+    before = CASE WHEN a.before IS NOT NULL THEN '{}'::jsonb END, after = CASE WHEN a.after IS NOT NULL THEN '{}'::jsonb END
+FROM companies c
+WHERE c.id = @company_id
+    AND (
+        a.entity = 'contact' AND a.company_no = c.company_no AND a.entity_key = ANY (@user_ids::text[])
+        OR a.entity = 'default_content' AND a.entity_key IN (
+            SELECT o.entity_key FROM audit o
+            WHERE o.entity = 'default_content' AND o.company_no = c.company_no
+                AND EXISTS (
+                    SELECT FROM unnest(@recipients::text[]) AS r (address)
+                    CROSS JOIN LATERAL (SELECT audit_shown('recipient', to_jsonb(r.address), false) AS shown) m
+                    WHERE m.shown IN (o.before -> 'recipient', o.after -> 'recipient')
+                )
+        )
+        OR a.entity = 'task_job' AND a.entity_key = ANY (@job_ids::text[])
+    )
+    AND (a.entity = 'contact' OR coalesce(a.before, '{}') <> '{}' OR coalesce(a.after, '{}') <> '{}');
+
+-- ErasureDefaults deletes the default contents of a company for recipients.
+-- name: ErasureDefaults :many
+WITH gone AS (
+    DELETE FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = ANY (@recipients::text[]) RETURNING d.id
+)
+SELECT g.id FROM gone g ORDER BY g.id;
+
+-- ErasureTasks returns up to portion tasks of a company behind an id that are to a person, in the order of their ids. A message
+-- to an address that was made for another user is not of the person if only a user was named.
+-- name: ErasureTasks :many
+SELECT DISTINCT f.task_id::text AS task_id, f.rendering_id, (f.created_at > now() - interval '25 hours')::boolean AS is_recent
+FROM (
+    SELECT m.task_id, m.rendering_id, m.created_at
+    FROM unnest(@recipients::text[]) AS r (address)
+    CROSS JOIN LATERAL (
+        SELECT x.task_id, x.rendering_id, x.created_at FROM messages x
+        WHERE x.recipient = r.address AND x.company_id = @company_id AND x.task_id > @after_id::text
+            AND (r.address = ANY (@asked_recipients::text[]) OR x.user_id IS NULL OR x.user_id = ANY (@user_ids::text[]))
+        ORDER BY x.task_id
+        LIMIT @portion::integer
+    ) m
+    UNION ALL
+    SELECT m.task_id, m.rendering_id, m.created_at
+    FROM unnest(@user_ids::text[]) AS u (user_id)
+    CROSS JOIN LATERAL (
+        SELECT x.task_id, x.rendering_id, x.created_at FROM messages x
+        WHERE x.company_id = @company_id AND x.user_id = u.user_id AND x.task_id > @after_id::text
+        ORDER BY x.task_id
+        LIMIT @portion::integer
+    ) m
+) f
+ORDER BY task_id
+LIMIT @portion::integer;
+
+-- ErasureOpen returns those of task_ids that wait or are held by a sender.
+-- name: ErasureOpen :many
+SELECT q.task_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) ORDER BY q.task_id;
+
+-- ErasureKeys frees the dedup keys of tasks.
+-- name: ErasureKeys :execrows
+DELETE FROM dedup_keys d
+USING messages m
+WHERE m.task_id = ANY (@task_ids::text[]) AND d.company_id = m.company_id AND d.submitted_by = m.submitted_by AND d.dedup_key = m.dedup_key
+    AND d.task_id = m.task_id;
+
+-- ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, as far as the tasks still have them.
+-- name: ErasureSmsgateIDs :execrows
+UPDATE smsgate_messages s
+SET message_id = gen_random_uuid()::text
+FROM messages m
+WHERE m.task_id = ANY (@task_ids::text[]) AND s.company_id = m.company_id AND s.submitted_by = m.submitted_by
+    AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids);
+
+-- ErasureMessages takes the recipient and the texts out of tasks that have ended. A user of a notification gets a pseudonym, so that people are
+-- counted as before.
+-- name: ErasureMessages :execrows
+UPDATE messages m
+SET phone_number = '', recipient = '', content = @erased::text, submitted_content = CASE WHEN m.submitted_content IS NOT NULL THEN @erased::text END,
+    request_data = CASE WHEN m.request_data IS NOT NULL THEN '{}'::jsonb END, dedup_key = NULL, contact_values = NULL,
+    user_id = CASE WHEN m.user_id IS NOT NULL THEN @pseudonym::text || coalesce(array_position(@user_ids::text[], m.user_id), 0) END
+WHERE m.task_id = ANY (@task_ids::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id);
+
+-- ErasureReports takes the texts out of what ended leases and tasks, but those of LKSMS itself, and who did what.
+-- name: ErasureReports :execrows
+UPDATE report_logs r
+SET error_message = CASE WHEN r.error_message IS NOT NULL THEN @erased::text END,
+    result = CASE WHEN r.result IS NULL OR r.result = ANY (@own::text[]) THEN r.result ELSE @erased::text END,
+    request_data = CASE
+        WHEN r.request_data IS NULL OR r.event IN ('cancelled', 'requeued') THEN r.request_data -- by whom
+        ELSE '{}'::jsonb
+    END
+WHERE r.task_id = ANY (@task_ids::text[]);
+
+-- ErasureReceipts returns the receipts of the attempts at tasks that have a recipient, and locks them. A provider may use one number for messages to many.
+-- name: ErasureReceipts :many
+SELECT r.id, r.callback_id, r.recipient FROM receipts r
+WHERE r.recipient <> '' AND EXISTS (
+    SELECT FROM deliveries d WHERE d.task_id = ANY (@task_ids::text[]) AND d.sender_no = r.sender_no AND d.provider_no = r.provider_no
+)
+ORDER BY r.id
+FOR UPDATE;
+
+-- name: ErasureReceiptsDelete :execrows
+DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
+
+-- ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
+-- name: ErasureCallbacks :execrows
+UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
+
+-- ErasureDeliveries takes the recipient and the answers out of attempts at providers, and the answers out of the latest of senders.
+-- name: ErasureDeliveries :execrows
+WITH forgotten AS (
+    DELETE FROM sender_answers a WHERE a.task_id = ANY (@task_ids::text[])
+)
+UPDATE deliveries d SET recipient = '', error = CASE WHEN d.error IS NOT NULL THEN @erased::text END, answer = NULL
+WHERE d.task_id = ANY (@task_ids::text[]);
+
+-- ErasureRepeats returns the submissions that repeated tasks.
+-- name: ErasureRepeats :many
+SELECT f.id FROM fruitless_submissions f WHERE f.task_id = ANY (@task_ids::text[]) ORDER BY f.id;
+
+-- ErasureCandidates returns submissions of a company without a task of their own whose numbers end with some digits.
+-- name: ErasureCandidates :many
+SELECT f.id, f.phone_number::text AS phone_number FROM fruitless_submissions f
+WHERE f.company_id = @company_id AND f.phone_number IS NOT NULL
+    AND right(number_digits(f.phone_number), 8) = ANY (@digits::text[]) AND f.id > @after_id
+ORDER BY f.id
+LIMIT @portion::integer;
+
+-- ErasureSubmissions takes the number and the texts out of submissions.
+-- name: ErasureSubmissions :execrows
+UPDATE fruitless_submissions f
+SET phone_number = NULL, content = CASE WHEN f.content IS NOT NULL THEN @erased::text END, request_data = '{}', response_data = '{}'
+WHERE f.id = ANY (@ids::bigint[]);
+
+-- ErasureRenderings erases those texts of which every message was erased: its content says so.
+-- name: ErasureRenderings :execrows
+UPDATE renderings r
+SET title = '', content = @erased, html = '', params = '{}', page = ''
+WHERE r.id = ANY (@ids::bigint[]) AND r.content <> @erased
+    AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.content <> @erased);
+
+-- ErasureAnswers returns answers that are stored for requests which are repeated, to users of a company (is_own) and to administrators, that have one of
+-- some texts.
+-- name: ErasureAnswers :many
+SELECT k.username, k.operation, k.key, k.response, c.company_no,
+    EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id = c.id AND u.role <> 'admin') AS is_own
+FROM idempotency_keys k
+CROSS JOIN companies c
+WHERE c.id = @company_id
+    AND NOT EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id <> c.id AND u.role <> 'admin')
+    AND EXISTS (SELECT FROM unnest(@texts::text[]) AS t (part) WHERE position(convert_to(t.part, 'UTF8') IN k.response) > 0)
+ORDER BY k.username, k.operation, k.key
+LIMIT sqlc.arg(most)::integer;
+
+-- name: ErasureAnswer :exec
+UPDATE idempotency_keys k SET response = @response WHERE k.username = @username AND k.operation = @operation AND k.key = @key;
+
+-- ErasureAnnouncements returns up to portion announcements of a company to people.
+-- name: ErasureAnnouncements :many
+SELECT DISTINCT a.id
+FROM announcements a
+JOIN notifications n ON n.announcement_id = a.id
+WHERE a.user_ids && @user_ids::text[] AND n.company_id = @company_id
+ORDER BY a.id
+LIMIT @portion::integer;
+
+-- ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of them are visible after the wait.
+-- name: ErasureAnnounced :many
+SELECT n.id FROM notifications n WHERE n.announcement_id = ANY (@ids::bigint[]) ORDER BY n.id FOR UPDATE;
+
+-- ErasureAnnouncement takes people out of announcements. One that is left with nobody loses what it said.
+-- name: ErasureAnnouncement :exec
+WITH left_over AS (
+    SELECT a.id, ARRAY(
+        SELECT u.user_id FROM unnest(a.user_ids) WITH ORDINALITY AS u (user_id, place) WHERE u.user_id <> ALL (@user_ids::text[]) ORDER BY u.place
+    ) AS user_ids
+    FROM announcements a
+    WHERE a.id = ANY (@ids::bigint[])
+),
+silenced AS (
+    UPDATE notifications n SET own_payload = '{}' FROM left_over l WHERE n.announcement_id = l.id AND l.user_ids = '{}'
+)
+UPDATE announcements a
+SET user_ids = l.user_ids, payload = CASE WHEN l.user_ids = '{}' THEN '{}' ELSE a.payload END
+FROM left_over l
+WHERE a.id = l.id;
+
+-- ErasureOnce makes pseudonyms of the receivers of messages that are sent once.
+-- name: ErasureOnce :execrows
+UPDATE subscribe_messages m
+SET receiver_user_id = @pseudonym::text || array_position(@user_ids::text[], m.receiver_user_id)
+WHERE m.company_id = @company_id AND m.receiver_user_id = ANY (@user_ids::text[]);
+
+-- ErasureLists counts the lists of a company that are being read and may have the person: batches and imports that began before a time.
+-- name: ErasureLists :one
+SELECT (
+    (SELECT count(*) FROM batches b WHERE b.company_id = @company_id AND b.status = 'checking' AND b.created_at <= @before)
+    + (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running' AND i.created_at <= @before)
+)::bigint AS lists;
+
+-- ErasureBatches returns the batches of a company, or those of which rows may still be sent.
+-- name: ErasureBatches :many
+SELECT b.id FROM batches b
+WHERE b.company_id = @company_id AND (NOT @only_open::boolean OR b.status IN ('ready', 'running', 'paused'))
+ORDER BY b.id;
+
+-- ErasureUnfed refuses the rows of a batch to recipients that are not sent yet, and counts them as the batch does.
+-- name: ErasureUnfed :one
+WITH held AS (
+    SELECT b.id, b.fed_row FROM batches b WHERE b.id = @batch_id AND b.status IN ('ready', 'running', 'paused') FOR UPDATE
+),
+refused AS (
+    UPDATE batch_rows r SET code = 7 -- refused when it was to be sent
+    FROM held h
+    WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
+        AND (r.recipient = ANY (@recipients::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
+    RETURNING r.segments
+),
+counted AS (
+    UPDATE batches b
+    SET valid = b.valid - s.rows, invalid = b.invalid + s.rows, segments = b.segments - s.segments
+    FROM (SELECT count(*) AS rows, coalesce(sum(f.segments), 0) AS segments FROM refused f) s
+    WHERE b.id = @batch_id AND s.rows > 0
+)
+SELECT count(*) AS rows FROM refused;
+
+-- ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case: a row that is not
+-- valid has its number as it was written.
+-- name: ErasureRowCandidates :many
+SELECT r.row_no, r.recipient FROM batch_rows r
+WHERE r.batch_id = @batch_id AND r.row_no > @after_row
+    AND (right(number_digits(r.recipient), 8) = ANY (@digits::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
+ORDER BY r.row_no
+LIMIT @portion::integer;
+
+-- ErasureRows takes the number and the text out of rows of a batch.
+-- name: ErasureRows :execrows
+UPDATE batch_rows r SET recipient = '', content = '', contact_values = NULL WHERE r.batch_id = @batch_id AND r.row_no = ANY (@row_nos::bigint[]);
+
+-- ErasureJobs returns the task jobs that select a phone number, of a company or of one of its users.
+-- name: ErasureJobs :many
+SELECT j.id, (j.filter ->> 'phone_number')::text AS phone_number FROM task_jobs j
+WHERE j.filter ? 'phone_number'
+    AND (
+        j.created_by IN (SELECT u.username FROM users u WHERE u.company_id = @company_id)
+        OR j.filter ->> 'company_no' = (SELECT c.company_no FROM companies c WHERE c.id = @company_id)
+    )
+ORDER BY j.id;
+
+-- ErasureJob takes the phone number out of the filters of task jobs.
+-- name: ErasureJob :execrows
+UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY (@ids::bigint[]);
+
+-- ErasureInbounds takes recipients out of the lists of numbers to which a company's inbounds send. A list that becomes empty stays one: without it,
+-- the bodies of posts would name the recipients.
+-- name: ErasureInbounds :exec
+UPDATE inbounds i
+SET phone_numbers = ARRAY(
+        SELECT n.number FROM unnest(i.phone_numbers) WITH ORDINALITY AS n (number, place)
+        WHERE n.number <> ALL (@recipients::text[])
+        ORDER BY n.place
+    ),
+    version = i.version + 1, updated_at = now()
+WHERE i.company_id = @company_id AND i.phone_numbers && @recipients::text[];
+
+-- ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+-- name: ErasureWebhooks :execrows
+UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;
+
+-- SqlInboxHas reports whether a company has messages in the inbox that were submitted before a time.
+-- name: SqlInboxHas :one
+SELECT EXISTS (SELECT FROM sql_inbox i WHERE i.company_id = @company_id AND i.created_at < @before::timestamptz);

@@ -1,0 +1,222 @@
+-- Counts of tasks, and the partitions of their history.
+
+-- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
+-- adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
+-- name: TaskStatistics :one
+SELECT
+    coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
+    coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
+    coalesce(sum(processing), 0)::bigint AS processing_tasks,
+    coalesce(sum(success), 0)::bigint AS success_tasks,
+    coalesce(sum(failed), 0)::bigint AS failed_tasks,
+    statement_timestamp()::timestamptz AS counted_at
+FROM task_totals
+WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
+
+-- FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
+-- facts.
+-- name: FactsKnow :exec
+SELECT set_config('lksms.facts_version', '3', true);
+
+-- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
+-- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
+-- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
+-- empty if they are not known, or nothing ended, and country_no is empty without a country; waits and durations have one byte for each task. Receipts that say
+-- delivered are apart for each accepted_at.
+-- name: FactsTake :many
+WITH taken AS (
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
+)
+SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
+    coalesce(t.country_no, '')::text AS country_no, t.batch_id, t.is_test, t.accepted_at,
+    fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
+    max(t.at)::timestamptz AS at, count(*) AS facts,
+    sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
+    sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
+    sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
+    sum(t.response_ms)::bigint AS response_ms, sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued,
+    sum(t.cancelled)::bigint AS cancelled, sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered,
+    sum(t.segments)::bigint AS segments, coalesce(string_agg(t.waits, ''), '')::bytea AS waits,
+    coalesce(string_agg(t.durations, ''), '')::bytea AS durations
+FROM taken t
+LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.batch_id, t.is_test, t.accepted_at,
+    fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+ORDER BY t.company_id, t.sender_no;
+
+-- TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot
+-- deadlock.
+-- name: TaskCountsAdd :exec
+INSERT INTO task_counts AS c (company_id, pending_new, pending_retry, processing, success, failed)
+SELECT f.company_id, sum(f.pending_new), sum(f.pending_retry), sum(f.processing), sum(f.success), sum(f.failed)
+FROM (
+    SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@pending_new::bigint[]) AS pending_new,
+        unnest(@pending_retry::bigint[]) AS pending_retry, unnest(@processing::bigint[]) AS processing,
+        unnest(@success::bigint[]) AS success, unnest(@failed::bigint[]) AS failed
+) f
+GROUP BY f.company_id
+ORDER BY f.company_id
+ON CONFLICT (company_id) DO UPDATE
+SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
+    processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
+
+-- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
+-- that came before their partition existed: these tasks move to it. If other partitions existed, such tasks are an operator event. Tasks that the
+-- drop of their partition left behind get it again when all of them are over. It returns how many partitions it made.
+-- name: TaskPartitionsMake :one
+WITH strays AS MATERIALIZED (
+    SELECT d.day
+    FROM generate_series(
+        date_trunc('day', now(), 'UTC') - interval '30 days', date_trunc('day', now() + @ahead::interval, 'UTC'), interval '1 day'
+    ) AS d (day)
+    CROSS JOIN LATERAL (SELECT (d.day AT TIME ZONE 'UTC')::date AS of_day) u
+    WHERE EXISTS (
+        SELECT FROM messages_default m WHERE m.task_id >= task_day_id(u.of_day) AND m.task_id < task_day_id(u.of_day + 1)
+    )
+    AND NOT EXISTS (SELECT FROM task_partitions p WHERE p.dropped_at IS NOT NULL AND p.first_day <= u.of_day AND p.last_day > u.of_day)
+),
+late AS MATERIALIZED (
+    SELECT p.first_day
+    FROM task_partitions p
+    WHERE p.dropped_at IS NOT NULL
+        AND EXISTS (SELECT FROM messages_default m WHERE m.task_id >= p.first_id AND m.task_id < p.before_id)
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+),
+noted AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
+    FROM strays s
+    HAVING count(*) > 0 AND EXISTS (SELECT FROM task_partitions)
+),
+gathered AS MATERIALIZED (
+    SELECT count(task_partition_gather(l.first_day)) AS made FROM late l
+)
+SELECT (g.made + (
+    SELECT sum(task_partitions_ahead(@width::text, x.first_at, x.last_at))
+    FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + @ahead::interval) x
+))::integer AS made
+FROM gathered g;
+
+-- NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
+-- something: see number_partitions_ahead.
+-- name: NumberPartitionsAhead :one
+SELECT number_partitions_ahead(@parent::text, @width::interval)::bigint AS changed;
+
+-- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
+-- name: TaskPartitionList :many
+SELECT p.*,
+    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
+    (
+        coalesce(pg_total_relation_size(to_regclass('messages' || substr(p.first_id, 5))), 0)
+        + coalesce(pg_total_relation_size(to_regclass('report_logs' || substr(p.first_id, 5))), 0)
+    )::bigint AS bytes
+FROM task_partitions p
+WHERE p.first_day < @before_day::date
+ORDER BY p.first_day DESC
+LIMIT @page_limit::integer;
+
+-- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
+-- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
+-- So none of its tasks is in use: leased, or due or expiring within a day before or after.
+-- name: TaskPartitionNext :one
+SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
+FROM task_partitions p
+CROSS JOIN LATERAL (
+    SELECT @keep_days::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date AS is_to_drop
+) x
+WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @after_days::integer <= (now() AT TIME ZONE 'UTC')::date
+    AND (x.is_to_drop OR NOT EXISTS (
+        SELECT FROM queue q
+        WHERE q.task_id >= p.first_id AND q.task_id < p.before_id AND (
+            q.lease_until IS NOT NULL OR q.due_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+            OR q.expires_at BETWEEN now() - interval '1 day' AND now() + interval '1 day'
+        )
+    ))
+ORDER BY p.first_day
+LIMIT 1;
+
+-- TaskPartitionHeld records why a partition could not be made history or dropped; an empty reason: nothing holds it any more.
+-- name: TaskPartitionHeld :exec
+UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
+WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');
+
+-- TaskPartitionLate returns up to most tasks of a partition that wait or are leased.
+-- name: TaskPartitionLate :many
+SELECT q.task_id FROM queue q
+WHERE q.task_id >= @first_id::text AND q.task_id < @before_id::text
+ORDER BY q.task_id
+LIMIT @most::integer;
+
+-- TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
+-- name: TaskPartitionGet :one
+SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open
+FROM task_partitions p
+WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
+
+-- TaskPartitionKeep makes a partition history.
+-- name: TaskPartitionKeep :exec
+UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
+
+-- TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
+-- name: TaskPartitionMove :one
+SELECT task_partition_move(@first_day::date, @tablespace::text)::boolean AS moved;
+
+-- TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. No row: fewer are left.
+-- name: TaskPartitionCut :one
+SELECT m.task_id FROM messages m
+WHERE m.task_id >= @from_id::text AND m.task_id < @before_id::text
+ORDER BY m.task_id
+OFFSET @batch_size::integer
+LIMIT 1;
+
+-- ErasuresHold lets nobody change an erasure until the transaction ends.
+-- name: ErasuresHold :exec
+LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE;
+
+-- TaskPartitionExported records how many rows an export of a partition has that began at began_at, unless the partition was dropped since it was made
+-- at created_at. An erasure that ran meanwhile names the export, which may have read what was then erased. The caller holds the erasures, so that each
+-- that comes later sees the export.
+-- name: TaskPartitionExported :exec
+WITH exported AS (
+    UPDATE task_partitions p
+    SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint,
+        exported_late = nullif(@late::text[], '{}')
+    WHERE p.first_day = @first_day::date AND p.created_at = @created_at::timestamptz AND p.dropped_at IS NULL
+    RETURNING p.first_day
+),
+named AS (
+    UPDATE erasures e SET exports = e.exports || @folder::text
+    FROM exported x
+    WHERE e.finished_at IS NULL OR e.finished_at >= @began_at::timestamptz
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)
+FROM exported x;
+
+-- TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or why it did not: see task_partition_drop.
+-- name: TaskPartitionDrop :one
+WITH done AS MATERIALIZED (
+    SELECT task_partition_drop(@first_day::date, @only_exported::boolean, @late::text[]) AS outcome
+),
+noted AS (
+    INSERT INTO events (event, subject)
+    SELECT 'partition.dropped', to_char(@first_day::date, 'YYYY-MM-DD') FROM done d WHERE d.outcome = 'dropped'
+)
+SELECT d.outcome::text AS outcome FROM done d;
+
+-- TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
+-- name: TaskPartitionStage :exec
+SELECT task_partition_stage(@first_day::date, @last_day::date);
+
+-- TaskPartitionIndex builds the indexes of the tables that an import has filled.
+-- name: TaskPartitionIndex :exec
+SELECT task_partition_index(@first_day::date, @last_day::date);
+
+-- TaskPartitionAttach makes partitions of the tables that an import has filled.
+-- name: TaskPartitionAttach :exec
+WITH noted AS (
+    INSERT INTO events (event, subject, detail)
+    VALUES ('partition.imported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint))
+)
+SELECT task_partition_attach(@first_day::date, @last_day::date);

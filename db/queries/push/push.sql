@@ -1,0 +1,189 @@
+-- Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
+
+-- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive pause_seconds: the circuit
+-- breaker is open.
+-- name: SendersDriven :many
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+JOIN sender_states st ON st.sender_id = s.id
+WHERE s.kind <> 'app' AND s.status = 'on'
+ORDER BY s.id;
+
+-- SenderTested returns a sender as the workers read it, whatever its status, with its channel.
+-- name: SenderTested :one
+SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status
+FROM senders s
+JOIN channels c ON c.id = s.channel_id
+WHERE s.sender_no = @sender_no;
+
+-- BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
+-- or the next day of time zone day_of), else for pause, doubled with each opening up to max_pause. The caller names the version and the
+-- openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
+-- event. No row: another worker opened it, or the sender was changed.
+-- name: BreakerOpen :many
+WITH asked AS MATERIALIZED (
+    SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,
+        nullif(@for_seconds::double precision, 0) AS for_seconds, @pause::interval AS shortest, @max_pause::interval AS longest,
+        @openings::bigint AS openings
+),
+pause AS MATERIALIZED (
+    SELECT a.at, coalesce(
+        (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
+        a.at + make_interval(secs => a.for_seconds),
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- 30 keeps the number finite
+    ) AS until
+    FROM asked a
+),
+opened AS (
+    UPDATE sender_states st
+    SET openings = st.openings + 1, rest_until = pause.until, rest_reason = left(@reason::text, 500), probe_until = NULL,
+        next_available_at = greatest(st.next_available_at, pause.until)
+    FROM senders s
+    CROSS JOIN pause
+    WHERE s.id = st.sender_id AND s.sender_no = @sender_no::text AND s.version = @version::bigint AND st.openings = @openings::bigint
+    RETURNING st.openings, st.rest_until, st.rest_reason, pause.at
+),
+noted AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'sender.paused', @sender_no::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
+    FROM opened o
+    WHERE o.openings = 1
+)
+SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS pause_seconds
+FROM opened o
+ORDER BY o.openings;
+
+-- BreakerProbe gives one worker the right to try one message once the circuit breaker has been open long enough. No row: another worker
+-- tries.
+-- name: BreakerProbe :execrows
+UPDATE sender_states st
+SET probe_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
+    AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
+
+-- BreakerProbed ends a probe without a result, so that another message is tried.
+-- name: BreakerProbed :exec
+UPDATE sender_states st
+SET probe_until = NULL
+FROM senders s
+WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
+
+-- BreakerClose closes the circuit breaker of a sender after a message got through.
+-- name: BreakerClose :execrows
+WITH closed AS (
+    UPDATE sender_states st
+    SET openings = 0, rest_until = NULL, rest_reason = NULL, probe_until = NULL
+    FROM senders s
+    WHERE s.id = st.sender_id AND s.sender_no = @sender_no::text AND st.openings = @openings::bigint AND st.openings > 0
+    RETURNING st.sender_id
+)
+INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
+
+-- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
+-- circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
+-- name: TaskOutgoing :many
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
+    coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
+    coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
+    coalesce(r.template_id, '')::text AS template_id,
+    r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
+    greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds,
+    coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds, t.entered_at,
+    coalesce(extract(epoch FROM t.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
+FROM queue t
+JOIN senders s ON s.sender_no = @sender_no
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+WHERE t.task_id = ANY (@task_ids::text[])
+ORDER BY t.task_id;
+
+-- TaskMayBegin returns those of the leases of a driven sender that go on, and why each of them may not be sent any more: sender_off, sender_paused,
+-- batch_paused, batch_cancelled, switched_off; empty: it may be sent. It locks nothing. A cancelled batch that is settled has ended; a task of it that
+-- was requeued since then is sent.
+-- name: TaskMayBegin :many
+SELECT t.task_id, (CASE
+        WHEN s.status <> 'on' THEN 'sender_off'
+        WHEN st.rest_until > clock_timestamp() THEN 'sender_paused'
+        WHEN b.status = 'paused' THEN 'batch_paused'
+        WHEN b.status = 'cancelled' AND NOT b.is_settled THEN 'batch_cancelled'
+        WHEN w.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')) THEN 'switched_off'
+        WHEN w.has_disabled_users AND EXISTS (
+            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+        ) THEN 'switched_off'
+        ELSE ''
+    END)::text AS why
+FROM (SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id) i
+JOIN queue t ON t.task_id = i.task_id AND t.lease_id = i.lease_id AND t.lease_until IS NOT NULL AND t.processing_app_id = @sender_no::text
+JOIN senders s ON s.sender_no = t.processing_app_id
+JOIN sender_states st ON st.sender_id = s.id
+CROSS JOIN switches w
+LEFT JOIN batches b ON b.id = t.batch_id
+ORDER BY t.task_id;
+
+-- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
+-- name: DeliveryUnclear :exec
+INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
+SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
+    left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
+
+-- SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
+-- that do so at the same time may leave some more, until the next call.
+-- name: SenderAnswersKeep :exec
+WITH me AS (
+    SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text
+),
+kept AS (
+    INSERT INTO sender_answers (sender_id, task_id, outcome, code, error, answer, created_at)
+    SELECT me.id, i.task_id, i.outcome, nullif(left(i.code, 100), ''), nullif(left(i.error, 500), ''), nullif(left(i.answer, 2000), ''), clock_timestamp()
+    FROM me
+    CROSS JOIN (
+        SELECT unnest(@task_ids::text[]) AS task_id, unnest(@outcomes::text[]) AS outcome, unnest(@codes::text[]) AS code,
+            unnest(@errors::text[]) AS error, unnest(@answers::text[]) AS answer
+    ) i
+)
+DELETE FROM sender_answers a
+USING me
+WHERE a.sender_id = me.id AND a.id <= coalesce((
+    SELECT o.id FROM sender_answers o
+    WHERE o.sender_id = me.id
+    ORDER BY o.id DESC
+    OFFSET greatest(0, 10 - cardinality(@task_ids::text[]))
+    LIMIT 1
+), 0);
+
+-- TokenOpen makes sure that a sender has a row for its token.
+-- name: TokenOpen :exec
+INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = @sender_no ON CONFLICT DO NOTHING;
+
+-- TokenGet returns the token of a sender and for how many seconds it is valid.
+-- name: TokenGet :one
+SELECT k.token, greatest(0, coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 0))::double precision AS seconds
+FROM sender_tokens k
+JOIN senders s ON s.id = k.sender_id
+WHERE s.sender_no = @sender_no AND isfinite(k.expires_at); -- -infinity: no token was fetched yet
+
+-- TokenLease gives one caller the right to fetch the token of a sender, for a limited time. No row: another caller fetches it.
+-- name: TokenLease :one
+UPDATE sender_tokens k
+SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
+FROM senders s
+WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND (k.fetch_until IS NULL OR k.fetch_until <= clock_timestamp())
+RETURNING k.fetches;
+
+-- TokenRelease gives that right back without a token.
+-- name: TokenRelease :exec
+UPDATE sender_tokens k
+SET fetch_until = NULL
+FROM senders s
+WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
+
+-- TokenSet stores a token, if its caller is the last that TokenLease returned a row to.
+-- name: TokenSet :exec
+UPDATE sender_tokens k
+SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seconds::double precision), fetch_until = NULL
+FROM senders s
+WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;

@@ -1,0 +1,332 @@
+-- Reading tasks. owner limits a statement to the tasks that one user submitted, company_id to the tasks of one company; null means all.
+
+-- name: TaskGet :one
+SELECT * FROM tasks
+WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text OR batch_id IS NOT NULL)
+    AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
+
+-- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks, and the number that a provider gave to the message of its last
+-- attempt that has one. The caller has read the tasks and gives what leads there; the rendering of a task without one is 0. Companies, channels and
+-- pools can be deleted while tasks of them are kept.
+-- name: TaskOrigins :many
+SELECT w.company_no, c.channel, r.notification_id, (
+    SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
+) AS provider_no
+FROM (
+    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS place, unnest(@task_ids::text[]) AS task_id,
+        unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id, unnest(@rendering_ids::bigint[]) AS rendering_id
+) t
+LEFT JOIN companies w ON w.id = t.company_id
+LEFT JOIN pools p ON p.id = t.pool_id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+LEFT JOIN notifications n ON n.id = r.notification_id
+LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
+ORDER BY t.place;
+
+-- TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
+-- (is_waiting), in the order of their times. seen_at is now.
+-- name: TaskMarks :many
+SELECT r.entered_at, r.leased_at, r.outcome, r.created_at AS at, false::boolean AS is_waiting, now()::timestamptz AS seen_at
+FROM report_logs r
+WHERE r.task_id = @task_id AND (r.leased_at IS NOT NULL OR r.outcome IS NOT NULL)
+UNION ALL
+SELECT q.entered_at, CASE WHEN q.lease_until IS NOT NULL THEN q.updated_at END, NULL, q.updated_at, true, now()
+FROM queue q
+WHERE q.task_id = @task_id
+ORDER BY at;
+
+-- TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
+-- name: TaskPartitions :many
+SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
+FROM task_partitions p
+WHERE p.dropped_at IS NULL AND p.first_id < @before_id::text AND p.first_day <= (now() AT TIME ZONE 'UTC')::date
+ORDER BY p.first_id DESC
+LIMIT @most::integer;
+
+-- A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
+-- following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time. The planner
+-- leaves out the partitions that are not between the two.
+-- name: TaskIDs :many
+SELECT t.task_id FROM messages t
+WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfRecipient :many
+SELECT t.task_id FROM messages t
+WHERE t.recipient = @recipient::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfBatch :many
+SELECT t.task_id FROM messages t
+WHERE t.batch_id = @batch_id::bigint AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfSubmitter :many
+SELECT t.task_id FROM messages t
+WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfSubmitterAnywhere is TaskIDsOfSubmitter for all companies: a submitter may have belonged to several. It costs one probe of
+-- messages_submitted_by_idx for each company in each partition.
+-- name: TaskIDsOfSubmitterAnywhere :many
+SELECT t.task_id
+FROM companies c
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = c.id AND m.submitted_by = @submitted_by::text AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
+    ORDER BY m.task_id DESC
+    LIMIT @most::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfProviderNo returns tasks of which a message has a number of its provider: one number may be that of messages to many. It costs one probe of
+-- deliveries_provider_no_idx for each sender.
+-- name: TaskIDsOfProviderNo :many
+SELECT DISTINCT d.task_id
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT o.task_id FROM deliveries o
+    WHERE o.sender_no = s.sender_no AND o.provider_no = @provider_no::text AND o.task_id < @before_id::text AND o.task_id >= @from_id::text
+    OFFSET 0
+) d
+ORDER BY d.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfCompany steps from one submitter of the company to the next. Each costs one probe of messages_submitted_by_idx in each partition
+-- from start_id to end_id.
+-- name: TaskIDsOfCompany :many
+WITH RECURSIVE submitters AS (
+    (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = @company_id AND t.task_id < @end_id::text AND t.task_id >= @start_id::text
+        ORDER BY t.submitted_by
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.submitted_by
+    FROM submitters s
+    CROSS JOIN LATERAL (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = @company_id AND t.submitted_by > s.submitted_by AND t.task_id < @end_id::text AND t.task_id >= @start_id::text
+        ORDER BY t.submitted_by
+        LIMIT 1
+    ) n
+)
+SELECT t.task_id
+FROM submitters s
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = @company_id AND m.submitted_by = s.submitted_by AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
+    ORDER BY m.task_id DESC
+    LIMIT @most::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsPending walks the queue by task_id: the tasks between are leased, and few.
+-- name: TaskIDsPending :many
+SELECT q.task_id FROM queue q
+WHERE q.lease_until IS NULL AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
+ORDER BY q.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsProcessing sorts all leased tasks: they are few beside those that wait.
+-- name: TaskIDsProcessing :many
+WITH leased AS MATERIALIZED (
+    SELECT q.task_id FROM queue q WHERE q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
+)
+SELECT l.task_id::text AS task_id FROM leased l
+WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
+ORDER BY l.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsSettled returns tasks that have ended: almost all of them are SUCCESS.
+-- name: TaskIDsSettled :many
+SELECT r.task_id FROM report_logs r
+WHERE r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text -- by report_logs_outcome_key
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsFailed returns tasks that are FAILED (outcome 3) or CANCELLED (4).
+-- name: TaskIDsFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.outcome = @outcome::smallint AND r.outcome IN (3, 4) AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfCompanyFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.company_id = @company_id AND r.outcome = @outcome::smallint AND r.outcome IN (3, 4)
+    AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this would cost each claim a quarter more WAL.
+-- name: TaskIDsHeld :many
+SELECT q.task_id FROM queue q
+WHERE q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
+ORDER BY q.task_id;
+
+-- TaskIDsOfSender returns tasks that a sender settled, and those of held. UNION, because the sender may have settled one of held since
+-- that was read.
+-- name: TaskIDsOfSender :many
+SELECT t.task_id::text AS task_id
+FROM (
+    (SELECT r.task_id FROM report_logs r
+    WHERE r.app_id = @sender_no::text AND r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+    ORDER BY r.task_id DESC
+    LIMIT @most::integer)
+    UNION
+    SELECT h.task_id COLLATE "C" FROM unnest(@held::text[]) AS h (task_id)
+    WHERE h.task_id COLLATE "C" < @before_id::text AND h.task_id COLLATE "C" >= @from_id::text
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not (2).
+-- name: TaskIDsOfReceipt :many
+SELECT r.task_id FROM report_logs r
+WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
+    AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
+-- until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
+-- left soonest. Only the submission has the template of a task.
+-- name: TaskListOf :many
+SELECT t.*
+FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@ids::text[]) AS u (task_id) ORDER BY 1 DESC) i
+CROSS JOIN LATERAL (
+    SELECT * FROM tasks_between(@from_id::text, @to_id::text) b
+    WHERE b.task_id = i.task_id
+        AND (sqlc.narg(owner)::text IS NULL OR b.submitted_by = sqlc.narg(owner)::text)
+        AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
+        AND (sqlc.narg(recipient)::text IS NULL OR b.recipient = sqlc.narg(recipient)::text)
+        AND (sqlc.narg(source)::text IS NULL OR b.source = sqlc.narg(source)::text)
+        AND (sqlc.narg(message_type)::smallint IS NULL OR b.message_type = sqlc.narg(message_type)::smallint)
+        AND (sqlc.narg(created_from)::timestamptz IS NULL OR b.created_at >= sqlc.narg(created_from)::timestamptz)
+        AND (sqlc.narg(created_to)::timestamptz IS NULL OR b.created_at < sqlc.narg(created_to)::timestamptz)
+        AND (sqlc.narg(status)::smallint IS NULL OR b.status = sqlc.narg(status)::smallint)
+        AND (sqlc.narg(sender_no)::text IS NULL OR b.processing_app_id = sqlc.narg(sender_no)::text)
+        AND (sqlc.narg(result)::text IS NULL OR starts_with(b.result, sqlc.narg(result)::text))
+        AND (sqlc.narg(delivery)::smallint IS NULL OR b.delivery = sqlc.narg(delivery)::smallint)
+        AND (sqlc.narg(batch_id)::bigint IS NULL OR b.batch_id = sqlc.narg(batch_id)::bigint)
+        AND (sqlc.narg(is_test)::boolean IS NULL OR b.is_test = sqlc.narg(is_test)::boolean)
+        AND (sqlc.narg(country_no)::text IS NULL OR b.country_no = sqlc.narg(country_no)::text)
+        AND (sqlc.narg(submitted_by)::text IS NULL OR b.submitted_by = sqlc.narg(submitted_by)::text)
+        AND (sqlc.narg(template_no)::text IS NULL OR EXISTS (
+            SELECT FROM messages m
+            WHERE m.task_id = b.task_id AND m.task_id BETWEEN @from_id::text AND @to_id::text
+                AND m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text
+        ))
+    OFFSET 0
+) t
+ORDER BY i.task_id DESC
+LIMIT @page_limit::integer;
+
+-- TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
+-- returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing. So are the latest 500 unclear outcomes. content
+-- is the text that the sender of a claim got, and sign the signature that its provider adds.
+-- name: TaskTimeline :many
+SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
+    e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
+    coalesce(CASE WHEN e.event = 'claimed' THEN handed_text(m.content, coalesce(m.sign, e.lease_sign), e.lease_sign_mode) END, '')::text AS content,
+    coalesce(CASE WHEN e.lease_sign_mode = 'by_provider' THEN coalesce(m.sign, e.lease_sign) END, '')::text AS sign,
+    (
+        SELECT d.provider_no FROM deliveries d
+        WHERE e.event = 'reported' AND d.task_id = @task_id AND d.lease_id = e.lease_id AND d.provider_no IS NOT NULL
+        ORDER BY d.id DESC
+        LIMIT 1
+    ) AS provider_no
+FROM (
+    SELECT
+        0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
+        NULL::text AS app_id, NULL::smallint AS attempt, NULL::bigint AS lease_id, NULL::timestamptz AS lease_until,
+        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, m.request_id, m.source_ip, NULL::text AS by,
+        (m.request_data -> 'template')::jsonb AS template, NULL::text AS answer, NULL::text AS lease_sign, NULL::text AS lease_sign_mode
+    FROM messages m
+    WHERE m.task_id = @task_id
+    UNION ALL
+    (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip, NULL, NULL, NULL, NULL, NULL
+    FROM fruitless_submissions r
+    WHERE r.task_id = @task_id
+    ORDER BY r.id DESC
+    LIMIT 500)
+    UNION ALL
+    (SELECT 2, p.id, 'claimed', p.leased_at, p.app_id, p.retry_count + 1, p.lease_id, p.lease_until, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, p.lease_sign, p.lease_sign_mode
+    FROM report_logs p
+    WHERE p.task_id = @task_id AND p.leased_at IS NOT NULL
+    ORDER BY p.id DESC
+    LIMIT 500)
+    UNION ALL
+    SELECT 2, q.lease_id, 'claimed', q.updated_at, q.processing_app_id, q.retry_count + 1, q.lease_id, q.lease_until, NULL, NULL, NULL,
+        NULL, NULL, NULL, NULL, NULL, q.lease_sign, q.lease_sign_mode
+    FROM queue q
+    WHERE q.task_id = @task_id AND q.lease_until IS NOT NULL
+    UNION ALL
+    (SELECT 3, p.id, CASE p.event WHEN 'past_receipt' THEN 'receipt' ELSE p.event END, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status,
+        p.effect, CASE WHEN p.event IN ('unreachable', 'simulated') THEN p.result ELSE p.error_message END, NULL, NULL,
+        CASE WHEN p.event IN ('cancelled', 'requeued') THEN nullif(p.request_data ->> 'by', '') END, NULL,
+        CASE WHEN p.event IN ('reported', 'released') THEN nullif(left(p.request_data ->> 'answer', 2000), '') END, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = @task_id AND p.effect NOT IN ('ignored', 'refused')
+    ORDER BY p.id DESC
+    LIMIT 500)
+    UNION ALL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = @task_id AND p.effect IN ('ignored', 'refused')
+    ORDER BY p.id DESC
+    LIMIT 500)
+    UNION ALL
+    (SELECT 3, d.id, 'unclear', d.created_at, d.sender_no, NULL, d.lease_id, NULL, NULL, NULL, d.error, NULL, NULL, NULL, NULL, d.answer,
+        NULL, NULL
+    FROM deliveries d
+    WHERE d.task_id = @task_id AND d.error IS NOT NULL
+    ORDER BY d.id DESC
+    LIMIT 500)
+) e
+LEFT JOIN messages m ON m.task_id = @task_id
+ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
+
+-- TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, the pool that serves it now, and the sender with
+-- which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
+-- name: TaskDue :one
+SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
+    coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
+    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
+    coalesce(
+        CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
+    )::text AS failed_app_id
+FROM tasks t
+WHERE t.task_id = @task_id;
+
+-- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled
+-- (as in TaskReleaseSwitched), and its name.
+-- name: TaskSwitches :many
+SELECT w.switch::text AS switch, w.name::text AS name
+FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, @submitted_by::text) w
+UNION ALL
+SELECT 'batch', b.id::text FROM batches b WHERE b.id = sqlc.narg(batch_id)::bigint AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled)
+ORDER BY switch, name;
+
+-- TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.
+-- name: TaskStartUntil :one
+SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = @task_id AND q.start_until = q.lease_until;
+
+-- TaskDropped returns whether the partition to which a task_id belongs was dropped.
+-- name: TaskDropped :one
+SELECT EXISTS (
+    SELECT FROM task_partitions p WHERE p.first_id <= @task_id::text AND p.before_id > @task_id::text AND p.dropped_at IS NOT NULL
+)::boolean AS is_dropped;
+
+-- name: SenderOnUnclear :one
+SELECT on_unclear FROM senders WHERE sender_no = @sender_no;

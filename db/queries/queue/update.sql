@@ -1,0 +1,307 @@
+-- Changes that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules of guards, locks and times
+-- at the head of dispatch/claim.sql hold here too.
+
+-- ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
+-- too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
+-- even for a late report: a receipt may name it.
+-- name: ReportsLate :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
+        unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
+        unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+),
+known AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
+),
+leases AS MATERIALIZED (
+    SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.leased_at IS NOT NULL
+    UNION ALL
+    SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NOT NULL
+),
+verdict AS MATERIALIZED (
+    SELECT i.*, k.company_id, k.recipient, k.batch_id, k.country_no, k.is_test,
+        CASE WHEN EXISTS (
+            SELECT FROM leases l
+            WHERE l.task_id = i.task_id AND l.app_id = i.app_id AND (i.lease_id IS NULL OR l.lease_id = i.lease_id)
+        ) THEN 'ignored' ELSE 'refused' END AS effect
+    FROM input i
+    JOIN known k ON k.task_id = i.task_id
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, batch_id, country_no, is_test
+    )
+    SELECT v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data,
+        clock_timestamp(), v.batch_id, v.country_no, v.is_test
+    FROM verdict v
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
+)
+SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
+
+-- TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as everywhere.
+-- name: TaskCancel :many
+WITH waiting AS MATERIALIZED (
+    SELECT q.task_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NULL ORDER BY q.task_id FOR UPDATE
+),
+cancelled AS (
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at, q.batch_id,
+        q.country_no, q.is_test
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at, batch_id, country_no, is_test
+    )
+    SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, @request_data, -- CANCELLED
+        c.pool_id, c.message_type, c.segments, c.entered_at, c.batch_id, c.country_no, c.is_test
+    FROM cancelled c
+)
+SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
+
+-- RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
+-- or another message to the same people comes before it, and the next statement sees that, or after it. So does a receipt: see TaskReceiptHold. The
+-- ids say which rows it locked.
+-- name: RequeueHold :many
+WITH about AS MATERIALIZED (
+    SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.rendering_id IS NOT NULL
+),
+notified AS MATERIALIZED (
+    SELECT n.id FROM notifications n
+    WHERE n.id = ANY (ARRAY(SELECT r.notification_id FROM renderings r WHERE r.id IN (SELECT a.rendering_id FROM about a)))
+    ORDER BY n.id
+    FOR SHARE
+),
+sent_once AS MATERIALIZED (
+    SELECT s.id FROM subscribe_messages s WHERE s.task_id = ANY (@task_ids::text[]) ORDER BY s.id FOR SHARE
+),
+ended AS MATERIALIZED (
+    SELECT r.id FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+    ORDER BY r.task_id
+    FOR UPDATE
+)
+SELECT n.id FROM notified n
+UNION ALL
+SELECT s.id FROM sent_once s
+UNION ALL
+SELECT e.id FROM ended e
+ORDER BY id;
+
+-- RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose channel was deleted has no row: it is
+-- withdrawn.
+-- name: RequeueMessages :many
+SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
+FROM messages m
+JOIN channels c ON c.id = task_channel(m.rendering_id)
+WHERE m.task_id = ANY (@task_ids::text[])
+ORDER BY m.task_id;
+
+-- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
+-- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
+-- their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
+-- concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdict says why a task was left out,
+-- and has the same conditions: change both together.
+-- name: TaskRequeue :many
+WITH ended AS MATERIALIZED (
+    SELECT r.task_id, r.id FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) AND r.event <> 'unreachable' -- FAILED, CANCELLED
+    ORDER BY r.task_id
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so it is read after the rows are locked
+),
+delivered AS MATERIALIZED (
+    SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
+),
+fit AS MATERIALIZED (
+    SELECT m.*, p.pool_id AS pool_today
+    FROM messages m
+    CROSS JOIN moment
+    CROSS JOIN LATERAL (
+        SELECT pool_serving(s.id, m.company_id, m.message_type, m.country_no) AS pool_id
+        FROM pools s
+        WHERE m.sender_no IS NULL AND s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool
+        UNION ALL
+        SELECT s.id
+        FROM senders o
+        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of the only sender
+        WHERE o.sender_no = m.sender_no AND sender_serves(o.id, m.company_id)
+    ) p
+    WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
+        AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
+        AND (m.expires_at IS NULL OR m.expires_at > moment.at)
+        AND m.recipient <> '' -- empty: erased
+        AND (@send_tests::boolean OR NOT m.is_test)
+        AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
+),
+batch AS MATERIALIZED (
+    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- as it is now, until the end
+),
+revived AS (
+    UPDATE report_logs r
+    SET outcome = NULL
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.task_id IN (SELECT f.task_id FROM fit f) AND r.id = ANY (ARRAY(SELECT e.id FROM ended e))
+),
+outdated AS (
+    UPDATE report_logs r
+    SET event = 'past_receipt'
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.task_id IN (SELECT f.task_id FROM fit f) AND r.event = 'receipt'
+),
+queued AS (
+    INSERT INTO queue (
+        task_id, pool_id, due_at, due_when_resumed, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type,
+        country_no, priority, segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, traceparent, batch_id, is_test,
+        contact_values, submitted_by
+    )
+    SELECT f.task_id, f.pool_today, CASE WHEN b.status = 'paused' THEN held_due_at() ELSE d.at END, CASE WHEN b.status = 'paused' THEN d.at END,
+        d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no, f.priority, f.segments, f.phone_number,
+        f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear, f.traceparent, f.batch_id, f.is_test, f.contact_values,
+        f.submitted_by
+    FROM fit f
+    CROSS JOIN moment
+    LEFT JOIN batch b ON b.id = f.batch_id
+    CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d
+),
+logged AS (
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data, batch_id, country_no, is_test)
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif(@remark::text, ''), @request_data, f.batch_id, f.country_no, f.is_test
+    FROM fit f
+    CROSS JOIN moment
+)
+SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id;
+
+-- RequeueVerdict says whether a task may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+-- name: RequeueVerdict :one
+SELECT CASE
+        WHEN q.task_id IS NOT NULL THEN 'not_ended'
+        WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
+        WHEN d.task_id IS NOT NULL THEN 'delivered'
+        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN e.event = 'unreachable' THEN 'unreachable'
+        WHEN m.recipient = '' THEN 'erased'
+        WHEN m.is_test AND NOT @send_tests::boolean THEN 'test'
+        WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
+        WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
+        WHEN m.sender_no IS NOT NULL AND NOT EXISTS (
+            SELECT FROM senders s WHERE s.sender_no = m.sender_no AND sender_serves(s.id, m.company_id)
+        ) THEN 'sender_gone'
+        ELSE 'fit'
+    END::text AS verdict
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = @task_id::text AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = @task_id::text AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = @task_id::text;
+
+-- TaskLastRequeue returns who requeued a task last, when and why. No row: nobody did.
+-- name: TaskLastRequeue :one
+SELECT r.created_at, coalesce(r.request_data ->> 'by', '')::text AS by, r.error_message AS remark
+FROM report_logs r
+WHERE r.task_id = @task_id AND r.event = 'requeued'
+ORDER BY r.id DESC
+LIMIT 1;
+
+-- TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
+-- but it expires now, so that it is not sent again.
+-- name: TaskWithdraw :one
+WITH unsettled AS MATERIALIZED (
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
+        q.batch_id, q.country_no, q.is_test, q.lease_until IS NULL AS is_pending
+    FROM renderings r
+    JOIN queue q ON q.rendering_id = r.id
+    WHERE r.notification_id = ANY (@notification_ids::bigint[])
+    ORDER BY q.task_id
+    FOR UPDATE OF q
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
+),
+expired AS (
+    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
+    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
+),
+settled AS (
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at, batch_id, country_no, is_test
+    )
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
+        @request_data, o.pool_id, o.message_type, o.segments, o.entered_at, o.batch_id, o.country_no, o.is_test
+    FROM unsettled o
+    WHERE o.is_pending
+)
+SELECT count(*) FROM unsettled u WHERE u.is_pending;
+
+-- TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them, so that TaskReceipt sees in which life of a task
+-- its receipt comes, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued: others lock nothing.
+-- name: TaskReceiptHold :many
+SELECT r.id FROM report_logs r
+WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
+ORDER BY r.task_id
+FOR SHARE;
+
+-- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
+-- result: each state is stored once, none after delivered, and delivered wins. A receipt that a message of a lease from before a requeue was not
+-- delivered says nothing about the new life of the task: it is stored as a past_receipt. Delivered is true for the task, whichever lease it was.
+-- name: TaskReceipt :exec
+WITH input AS MATERIALIZED (
+    SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,
+        unnest(@sender_nos::text[]) AS sender_no, unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        generate_series(1, cardinality(@task_ids::text[])) AS nth
+),
+requeued AS MATERIALIZED (
+    SELECT r.task_id, max(r.id) AS id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.event = 'requeued' GROUP BY r.task_id
+),
+past AS MATERIALIZED (
+    SELECT r.lease_id FROM report_logs r JOIN requeued q ON q.task_id = r.task_id
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.leased_at IS NOT NULL AND r.id < q.id
+),
+results AS MATERIALIZED (
+    SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code,
+        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- of the provider that said so
+    FROM (SELECT input.*, state = 2 AND lease_id IS NOT NULL AND lease_id IN (SELECT past.lease_id FROM past) AS is_past FROM input) i
+    GROUP BY i.task_id, i.is_past
+),
+known AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
+    WHERE m.task_id = ANY (@task_ids::text[])
+),
+stored AS MATERIALIZED (
+    SELECT r.task_id, r.event, r.effect, r.result FROM report_logs r
+    WHERE r.task_id = ANY (@task_ids::text[]) AND r.event IN ('receipt', 'past_receipt')
+)
+INSERT INTO report_logs (
+    task_id, company_id, app_id, event, created_at, effect, result, error_message, pool_id, message_type, segments, batch_id, country_no, is_test
+)
+SELECT o.task_id, k.company_id, o.sender_no, CASE WHEN o.is_past THEN 'past_receipt' ELSE 'receipt' END, clock_timestamp(),
+    CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END, nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END,
+    k.pool_id, k.message_type, k.segments, k.batch_id, k.country_no, k.is_test
+FROM results o
+JOIN known k ON k.task_id = o.task_id
+WHERE NOT EXISTS (
+    SELECT FROM stored s
+    WHERE s.task_id = o.task_id
+        AND CASE WHEN o.is_past THEN s.event = 'past_receipt' AND s.result IS NOT DISTINCT FROM nullif(o.code, '') ELSE s.event = 'receipt' AND s.effect = 'delivered' END
+)
+ORDER BY o.task_id, o.is_past
+ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING;
+
+-- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
+-- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
+-- of the routes.
+-- name: PoolSettle :exec
+UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;

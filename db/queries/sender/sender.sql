@@ -1,0 +1,422 @@
+-- Senders: configuration, limits, balance, and statistics.
+
+-- SenderConfigs returns the configurations that may contain secrets.
+-- name: SenderConfigs :many
+SELECT s.sender_no, s.kind, s.config, s.version FROM senders s WHERE s.kind <> 'app' ORDER BY s.id;
+
+-- SenderReseal stores a configuration that was sealed again with the current key, unless the sender was changed meanwhile.
+-- name: SenderReseal :execrows
+UPDATE senders SET config = @config WHERE sender_no = @sender_no AND version = @version;
+
+-- SenderRegister creates the sender of an app that polls for the first time.
+-- name: SenderRegister :exec
+WITH made AS (
+    INSERT INTO senders (sender_no, name, is_self_registered) VALUES (@sender_no, @sender_no, true)
+    ON CONFLICT (sender_no) DO NOTHING
+    RETURNING id
+)
+INSERT INTO sender_states (sender_id) SELECT made.id FROM made;
+
+-- name: SenderFind :one
+SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;
+
+-- name: SenderCreate :one
+WITH made AS (
+    INSERT INTO senders (
+        sender_no, name, channel_id, kind, status, sort, is_shared, interval_ms, per_minute, per_hour, per_day, per_month, time_zone,
+        lease_seconds, sign, sign_mode, segment_size, low_warning, low_switch, config, on_unclear, has_balance, segment_price
+    )
+    VALUES (
+        @sender_no, @name, (SELECT c.id FROM channels c WHERE c.channel = @channel), @kind, @status, @sort::double precision,
+        @is_shared, @interval_ms, sqlc.narg(per_minute), sqlc.narg(per_hour), sqlc.narg(per_day), sqlc.narg(per_month), @time_zone,
+        sqlc.narg(lease_seconds), sqlc.narg(sign), @sign_mode, sqlc.narg(segment_size), sqlc.narg(low_warning), sqlc.narg(low_switch), @config,
+        @on_unclear, sqlc.narg(balance)::bigint IS NOT NULL, sqlc.narg(segment_price)
+    )
+    RETURNING id
+),
+state AS (
+    INSERT INTO sender_states (sender_id, balance, granted)
+    SELECT made.id, sqlc.narg(balance)::bigint, coalesce(sqlc.narg(balance)::bigint, 0) FROM made
+),
+ledger AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT made.id, sqlc.narg(balance)::bigint, sqlc.narg(balance)::bigint, sqlc.narg(low_warning), sqlc.narg(low_switch),
+        'opening balance', @username::text
+    FROM made
+    WHERE sqlc.narg(balance)::bigint IS NOT NULL
+)
+SELECT made.id FROM made;
+
+-- SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
+-- does not matter, in any locale of the database.
+-- name: SenderList :many
+SELECT
+    s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
+    s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.sign_mode, s.segment_size, s.low_warning,
+    s.low_switch, s.segment_price, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
+    st.balance, st.granted, n.next_available_at,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
+    x.month_used::bigint AS month_used,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.failed_tasks, u.response_ms,
+    st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
+    (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds AND NOT z.is_silent)::boolean AS is_ready, z.is_silent::boolean AS is_silent
+FROM senders s
+CROSS JOIN LATERAL (
+    SELECT (
+        SELECT o.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) o WHERE o.sender_id = s.id
+    )::boolean AS is_silent
+    OFFSET 0 -- else it is computed for each use
+) z
+JOIN sender_states st ON st.sender_id = s.id
+JOIN sender_totals u ON u.sender_id = s.id
+JOIN sender_standings x ON x.sender_id = s.id
+JOIN channels c ON c.id = s.channel_id
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+    AND (
+        sqlc.narg(part)::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+    )
+    AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
+    ))
+ORDER BY s.id DESC
+LIMIT @page_limit::integer;
+
+-- SenderUpdate writes all that can be changed of a sender. A null config stays as it is by now, because SenderReseal changes it without a
+-- new version. A changed interval counts from the last claim: the sender is ready when the tasks of that claim have had the new interval
+-- each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the ledger.
+-- name: SenderUpdate :execrows
+WITH before AS MATERIALIZED (
+    SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
+),
+changed AS (
+    UPDATE senders s
+    SET name = @name, kind = @kind, status = @status, sort = sqlc.arg(sort)::double precision::numeric, is_shared = @is_shared,
+        interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
+        per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds),
+        sign = sqlc.narg(sign), sign_mode = @sign_mode, segment_size = sqlc.narg(segment_size),
+        low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
+        segment_price = sqlc.narg(segment_price), config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
+    FROM before b
+    WHERE s.id = b.id AND s.version = @version
+    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
+        b.low_switch AS low_switch_before, @is_mended::boolean AS is_mended
+),
+noted AS (
+    INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
+    SELECT c.id, 0, coalesce(st.balance, 0), c.low_warning, c.low_switch, 'thresholds', @username::text
+    FROM changed c
+    CROSS JOIN LATERAL (SELECT * FROM sender_states WHERE sender_id = c.id FOR UPDATE) st
+    WHERE c.low_warning IS DISTINCT FROM c.low_warning_before OR c.low_switch IS DISTINCT FROM c.low_switch_before
+),
+counted_anew AS (
+    UPDATE sender_states st
+    SET next_available_at = greatest(
+            CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
+                ELSE '-infinity' END, -- ready at once
+            CASE WHEN NOT c.is_mended THEN st.rest_until END
+        ),
+        openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
+        rest_until = CASE WHEN NOT c.is_mended THEN st.rest_until END,
+        rest_reason = CASE WHEN NOT c.is_mended THEN st.rest_reason END,
+        probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
+    FROM changed c
+    WHERE st.sender_id = c.id AND (
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+    )
+)
+SELECT FROM changed;
+
+-- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
+-- name: SenderDelete :one
+WITH deleted AS (
+    DELETE FROM senders s
+    WHERE s.sender_no = @sender_no
+        AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
+        AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
+    RETURNING s.id
+),
+thresholds AS (
+    DELETE FROM sender_ledger l USING deleted WHERE l.sender_id = deleted.id
+)
+SELECT count(*) FROM deleted;
+
+-- SenderBalanceChange tops up or corrects a balance and writes the ledger. No row: no such sender, or the balance would become negative.
+-- name: SenderBalanceChange :one
+WITH limited AS (
+    UPDATE senders n SET has_balance = true WHERE n.sender_no = @sender_no AND NOT n.has_balance RETURNING n.id
+),
+changed AS (
+    UPDATE sender_states st
+    SET balance = coalesce(st.balance, 0) + @change::bigint, granted = st.granted + @change::bigint
+    FROM senders s
+    WHERE s.sender_no = @sender_no AND st.sender_id = s.id AND coalesce(st.balance, 0) + @change::bigint >= 0
+    RETURNING st.sender_id, st.balance
+)
+INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
+SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
+RETURNING *;
+
+-- SenderLedgerFold replaces those of the batch_size oldest charges and refunds of the default partition that are older than keep by one row for each
+-- sender, company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
+-- days: a lease lasts a week at most, and its refund looks for its charge. The default partition has charges from before the first other one began.
+-- name: SenderLedgerFold :one
+WITH removed AS (
+    DELETE FROM sender_ledger_default l
+    USING (
+        -- in the order of the index that has only these: sums of days, which stay, are many
+        SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
+    ) old
+    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest(@keep::interval, interval '8 days'), 'UTC')
+    RETURNING l.*
+),
+added AS (
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
+    SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, @remark::text, max(r.created_at)
+    FROM removed r
+    GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
+)
+SELECT count(*) FROM removed;
+
+-- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
+-- name: SenderLedgerDrop :one
+SELECT ledger_partition_drop(@keep::interval, @remark::text)::bigint AS dropped;
+
+-- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
+-- left out.
+-- name: SenderLedgerList :many
+SELECT l.* FROM sender_ledger l
+WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
+    AND (
+        sqlc.narg(company_id)::bigint IS NULL OR (l.lease_id IS NULL AND l.company_id IS NULL)
+        OR l.company_id = sqlc.narg(company_id)::bigint
+    )
+ORDER BY l.id DESC
+LIMIT @page_limit::integer;
+
+-- SenderTotalsAdd adds facts to the totals of their senders. A sender_no that names no sender is left out. Leases that are added together
+-- count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so
+-- that the two cannot deadlock.
+-- name: SenderTotalsAdd :exec
+WITH sums AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.failed_tasks)::bigint AS failed_tasks, sum(f.response_ms)::bigint AS response_ms,
+        max(f.at) FILTER (WHERE f.leases > 0 OR f.reported_success > 0 OR f.reported_failed > 0) AS at,
+        max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
+        max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
+    FROM (
+        SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@leases::bigint[]) AS leases,
+            unnest(@reported_success::bigint[]) AS reported_success, unnest(@reported_failed::bigint[]) AS reported_failed,
+            unnest(@failed_tasks::bigint[]) AS failed_tasks, unnest(@response_ms::bigint[]) AS response_ms, unnest(@ats::timestamptz[]) AS at
+    ) f
+    JOIN senders s ON s.sender_no = f.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT g.sender_id FROM sums g)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
+)
+UPDATE sender_states st
+SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
+    failed_tasks = st.failed_tasks + g.failed_tasks,
+    attempts_on = greatest(st.attempts_on, g.leased_on),
+    attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
+    response_ms = st.response_ms + g.response_ms,
+    sent_at = greatest(st.sent_at, g.sent_at),
+    seen_at = greatest(st.seen_at, g.at)
+FROM locked l
+JOIN sums g ON g.sender_id = l.sender_id
+WHERE st.sender_id = l.sender_id;
+
+-- SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet count.
+-- name: SenderUsages :many
+SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
+    used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
+    (
+        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END
+        + coalesce(u.leases, 0)
+    )::bigint AS today,
+    coalesce(st.response_ms / nullif(st.succeeded + st.failed, 0), 0)::bigint AS response_ms
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN (
+    SELECT f.sender_no, sum(f.leases) AS leases FROM facts f WHERE f.sender_no = ANY (@sender_nos::text[]) GROUP BY f.sender_no
+) u ON u.sender_no = s.sender_no
+WHERE s.sender_no = ANY (@sender_nos::text[])
+ORDER BY s.sender_no;
+
+-- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
+-- shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
+-- was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
+-- sender_silences. It waits for no lock: a claim holds the row of its sender
+-- and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
+-- name: SendersSeen :execrows
+WITH locked AS MATERIALIZED (
+    SELECT st.sender_id
+    FROM (
+        SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@are_counted_on::boolean[]) AS is_counted_on, unnest(@are_waiting::boolean[]) AS is_waiting
+    ) p
+    JOIN senders s ON s.sender_no = p.sender_no
+    JOIN sender_states st ON st.sender_id = s.id
+    WHERE st.seen_at IS NULL
+        OR st.seen_at < now() - make_interval(secs =>
+            CASE
+                WHEN p.is_counted_on OR s.is_shared AND s.channel_id IN (
+                    SELECT w.channel_id FROM channels_waiting(now() - make_interval(secs => @waiting_seconds::double precision)) w
+                ) THEN @counted_on_apart_seconds::double precision
+                ELSE @apart_seconds::double precision
+            END)
+        OR (p.is_counted_on AND p.is_waiting AND st.seen_at < st.next_available_at AND st.next_available_at <= now())
+    FOR NO KEY UPDATE OF st SKIP LOCKED
+)
+UPDATE sender_states st
+SET seen_at = now()
+FROM locked l
+WHERE st.sender_id = l.sender_id;
+
+-- SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
+-- seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
+-- app is not ready while it is silent.
+-- name: SenderGauges :many
+SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
+    g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
+    g.day_used::bigint AS day_used, g.month_used::bigint AS month_used,
+    (count(*) FILTER (WHERE g.is_ready) OVER ())::bigint AS all_ready,
+    (count(*) FILTER (WHERE g.is_on AND NOT g.is_ready) OVER ())::bigint AS all_not_ready,
+    (count(*) FILTER (WHERE NOT g.is_on) OVER ())::bigint AS all_off
+FROM (
+    SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
+        x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
+        coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
+        x.is_available AND NOT z.is_silent AS is_ready
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
+    WHERE s.status <> 'retired'
+) g
+ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
+LIMIT @page_limit::integer;
+
+-- SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
+-- each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
+-- name: SenderWaits :one
+WITH served_pools AS MATERIALIZED (
+    SELECT r.pool_id, r.sort, true AS is_routed
+    FROM senders s
+    JOIN routes r ON r.sender_id = s.id AND r.status = 'on'
+    WHERE s.sender_no = @sender_no
+    UNION ALL
+    SELECT p.id, s.sort, false
+    FROM senders s
+    JOIN pools p ON p.channel_id = s.channel_id
+    WHERE s.sender_no = @sender_no AND s.is_shared AND p.company_id IS NULL AND p.retired_at IS NULL
+)
+SELECT
+    s.is_paced,
+    (EXISTS (SELECT FROM served_pools p WHERE p.is_routed)
+    OR (s.is_shared AND EXISTS (
+        SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
+    ))
+    OR (s.is_shared AND EXISTS (
+        SELECT FROM senders o
+        WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.kind <> 'app' AND o.id <> s.id
+    )))::boolean AS is_counted_on,
+    coalesce((
+        SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity: ready
+    ), 0)::double precision AS seconds,
+    ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
+    ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
+FROM senders s
+WHERE s.sender_no = @sender_no;
+
+-- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
+-- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
+-- one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
+-- sender is outranked if a sender with a larger sort is available, as in RouteAdmit.
+-- name: PoolSenders :many
+WITH candidates AS (
+    SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
+        st.rest_until IS NOT NULL AS gives_way,
+        coalesce(r.sort, s.sort) AS sort,
+        x.has_quota AND coalesce(least(
+            s.per_minute - x.minute_used, s.per_hour - x.hour_used, s.per_day - x.day_used, s.per_month - x.month_used
+        ) >= k.segments, true) AS has_quota,
+        x.has_funds AND (NOT s.has_balance OR coalesce(x.balance, 0) >= k.segments) AS has_funds,
+        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END AS today,
+        z.is_silent::boolean AS is_silent,
+        coalesce(x.is_available AND x.seen_at > now() - @silent_after::interval AND x.seen_at >= x.next_available_at, false) AS shares,
+        coalesce(max(coalesce(r.sort, s.sort)) FILTER (
+            WHERE x.is_available AND x.seen_at > now() - @silent_after::interval
+                AND x.room >= @segments::smallint
+        ) OVER () > coalesce(r.sort, s.sort), false) AS is_outranked, k.segments
+    FROM pools p
+    JOIN channels c ON c.id = p.channel_id
+    JOIN senders s ON s.channel_id = p.channel_id
+    JOIN sender_standings x ON x.sender_id = s.id
+    JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
+    CROSS JOIN LATERAL (
+        SELECT
+            sent_segments(
+                @content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms'
+            ) AS segments
+    ) k
+    JOIN sender_states st ON st.sender_id = s.id
+    LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+    WHERE p.id = @pool_id AND s.status <> 'retired'
+        AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
+)
+SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
+    c.has_funds::boolean AS has_funds, c.is_silent::boolean AS is_silent, c.weight, coalesce(c.served, 0)::double precision AS served,
+    c.next_available_at, c.is_outranked::boolean AS is_outranked, c.shares::boolean AS shares, c.segments::bigint AS segments,
+    c.gives_way::boolean AS gives_way, c.sort::double precision AS sort
+FROM candidates c
+ORDER BY
+    c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND NOT c.is_silent AND NOT c.is_outranked DESC,
+    c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
+LIMIT 100;
+
+-- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
+-- the same kind. A company gets the senders that its routes name.
+-- name: SendersReady :many
+SELECT r.sender_no, r.name, r.reason, r.number
+FROM (
+    SELECT j.*, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
+    FROM (
+        SELECT s.sender_no, s.name,
+            CASE
+                WHEN NOT x.has_funds THEN 'no_funds'
+                WHEN NOT x.has_quota THEN 'no_quota'
+                WHEN st.rest_until > now() THEN 'paused'
+                WHEN z.is_silent THEN 'silent'
+                ELSE ''
+            END AS reason
+        FROM senders s
+        JOIN sender_states st ON st.sender_id = s.id
+        JOIN sender_standings x ON x.sender_id = s.id
+        JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
+        WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
+        ))
+    ) j
+    WINDOW w AS (PARTITION BY j.reason = '')
+) r
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
+ORDER BY r.reason = '', r.sender_no;
+
+-- SenderAnswers returns the latest outcomes of calls of a sender, newest first.
+-- name: SenderAnswers :many
+SELECT a.* FROM sender_answers a
+WHERE a.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text)
+ORDER BY a.id DESC
+LIMIT 10;

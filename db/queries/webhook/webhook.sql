@@ -1,0 +1,284 @@
+-- Webhooks: addresses to which events of the feed are posted. A run of a webhook reads, posts without a transaction, and settles what it posted in one.
+
+-- WebhookCreate creates a webhook that begins behind the last event. An empty external_id means none.
+-- name: WebhookCreate :one
+INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
+VALUES (
+    sqlc.narg(company_id)::bigint, (SELECT u.id FROM users u WHERE u.username = sqlc.narg(username)::text), @url, @events::text[], @description,
+    @created_by, @after_id, @form, nullif(@external_id::text, '')
+)
+RETURNING id;
+
+-- WebhookList returns webhooks before an id, newest first: of one user, or all.
+-- name: WebhookList :many
+SELECT w.id, c.company_no, w.company_id, u.username, w.url, w.events, w.description, w.status, w.off_reason, w.created_by, w.failing_since, w.rotated_at,
+    w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting,
+    w.form, w.external_id, coalesce(u.role = 'admin', true)::boolean AS is_trusted -- an administrator gave the address
+FROM webhooks w
+LEFT JOIN companies c ON c.id = w.company_id
+LEFT JOIN users u ON u.id = w.user_id
+WHERE w.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR w.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(username)::text IS NULL OR (u.username = sqlc.narg(username)::text AND u.company_id = w.company_id))
+    AND (sqlc.narg(form)::text IS NULL OR w.form = sqlc.narg(form)::text)
+    AND (sqlc.narg(external_id)::text IS NULL OR w.external_id = sqlc.narg(external_id)::text)
+ORDER BY w.id DESC
+LIMIT @page_limit::integer;
+
+-- WebhookUpdate changes a webhook, and lets it try again at once.
+-- name: WebhookUpdate :execrows
+UPDATE webhooks w
+SET url = @url, events = @events::text[], description = @description, status = @status::text, off_reason = CASE WHEN @status::text = 'off' THEN w.off_reason END,
+    failing_since = NULL, failed_runs = 0, rest_until = NULL, version = w.version + 1, updated_at = now()
+WHERE w.id = @id AND w.version = @version;
+
+-- WebhookDelete deletes a webhook.
+-- name: WebhookDelete :execrows
+DELETE FROM webhooks w WHERE w.id = @id;
+
+-- WebhookHold locks a webhook until the end of the transaction.
+-- name: WebhookHold :one
+SELECT w.company_id FROM webhooks w WHERE w.id = @id FOR UPDATE;
+
+-- WebhookUserHold locks a user of the database until the end of the transaction, so that one request at a time changes its webhooks of a form. No row: the
+-- configured admin, who is in no table, or a user that was deleted.
+-- name: WebhookUserHold :one
+SELECT u.id FROM users u WHERE u.username = @username AND u.company_id = @company_id FOR NO KEY UPDATE;
+
+-- WebhookSecretAdd stores a secret of a webhook; it is not sealed yet.
+-- name: WebhookSecretAdd :one
+INSERT INTO webhook_secrets (webhook_id, sealed) VALUES (@webhook_id, '') RETURNING id;
+
+-- WebhookSecretSeal stores the sealed form of a secret, unless it is not the one that was sealed.
+-- name: WebhookSecretSeal :execrows
+UPDATE webhook_secrets s SET sealed = @sealed WHERE s.id = @id AND s.sealed = @before;
+
+-- WebhookSecretsExpire lets the current secret of a webhook sign for a while, and deletes those that do not sign any more, and all but the newest few.
+-- The caller holds the webhook.
+-- name: WebhookSecretsExpire :exec
+WITH gone AS (
+    DELETE FROM webhook_secrets s
+    WHERE s.webhook_id = @webhook_id AND (
+        s.valid_until <= now()
+        OR s.id <= coalesce((SELECT o.id FROM webhook_secrets o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)
+    )
+)
+UPDATE webhook_secrets s SET valid_until = now() + @overlap::interval WHERE s.webhook_id = @webhook_id AND s.valid_until IS NULL;
+
+-- WebhookRotated records when a webhook got another secret.
+-- name: WebhookRotated :exec
+UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = @id;
+
+-- WebhookSecrets returns the secrets with which posts of a webhook are signed, the current one first.
+-- name: WebhookSecrets :many
+SELECT s.id, s.sealed FROM webhook_secrets s
+WHERE s.webhook_id = @webhook_id AND (s.valid_until IS NULL OR s.valid_until > now())
+ORDER BY s.id DESC;
+
+-- WebhookSecretList returns all secrets, to seal them anew.
+-- name: WebhookSecretList :many
+SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
+
+-- WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
+-- A webhook is paused for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
+-- name: WebhooksDue :many
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
+FROM webhooks w
+LEFT JOIN users u ON u.id = w.user_id
+WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
+    AND (w.user_id IS NULL OR NOT u.is_disabled)
+    AND (
+        EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND is_due(r.due_at, interval '27 hours'))
+        OR (
+            (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @max_waiting::integer) x) < @max_waiting::integer
+            AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- as it reads: what others of the company submit is nothing to post
+                    SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
+                )
+                ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
+        )
+    )
+ORDER BY w.failing_since NULLS FIRST, w.id;
+
+-- WebhookRead returns what a run of a webhook needs to know. has_room: few enough events have failed, so that it goes on behind after_id.
+-- name: WebhookRead :one
+SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
+    coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- an administrator gave the address
+    ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @max_waiting::integer) x) < @max_waiting::integer)::boolean AS has_room
+FROM webhooks w
+LEFT JOIN users u ON u.id = w.user_id
+WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS NULL OR NOT u.is_disabled));
+
+-- WebhookRetriesDue returns the events of a webhook that are to be posted again now, in their order; none whose task has an earlier one that is not.
+-- name: WebhookRetriesDue :many
+SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
+FROM webhook_retries r
+JOIN feed f ON f.id = r.feed_id
+WHERE r.webhook_id = @webhook_id AND is_due(r.due_at, interval '27 hours') AND NOT EXISTS (
+    SELECT FROM webhook_retries e
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
+)
+ORDER BY r.feed_id
+LIMIT @page_limit::integer;
+
+-- WebhookTasksWaiting returns which of some tasks have events that a webhook is to post again.
+-- name: WebhookTasksWaiting :many
+SELECT DISTINCT r.task_id::text AS task_id FROM webhook_retries r
+WHERE r.webhook_id = @webhook_id AND r.task_id = ANY (@task_ids::text[])
+ORDER BY task_id;
+
+-- WebhookSettle moves a webhook on after a run, and records how it went: taken, if the receiver took a post. After a run without one, the webhook is paused. No row: it was
+-- changed, switched off or moved meanwhile, and the run counts for nothing.
+-- name: WebhookSettle :one
+UPDATE webhooks w
+SET after_id = greatest(w.after_id, @next_id::bigint),
+    failing_since = CASE WHEN @taken::boolean THEN NULL WHEN @failed::boolean THEN coalesce(w.failing_since, now()) ELSE w.failing_since END,
+    failed_runs = CASE WHEN @taken::boolean THEN 0 WHEN @failed::boolean THEN w.failed_runs + 1 ELSE w.failed_runs END,
+    rest_until = CASE WHEN @pause::interval > interval '0' THEN now() + @pause::interval END
+WHERE w.id = @id AND w.version = @version AND w.after_id = @after_id::bigint AND w.status = 'on'
+RETURNING w.failing_since, coalesce(w.failing_since < now() - @max_failing::interval, false)::boolean AS is_over;
+
+-- WebhookOff switches a webhook off by itself, and is an operator event.
+-- name: WebhookOff :exec
+WITH off AS (
+    UPDATE webhooks w SET status = 'off', off_reason = @reason::text, version = w.version + 1, updated_at = now()
+    WHERE w.id = @id AND w.status = 'on'
+    RETURNING w.id, w.company_id, w.failing_since
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'webhook.off', o.id::text, jsonb_build_object(
+    'reason', @reason::text, 'failing_since', o.failing_since, 'company_no', (SELECT c.company_no FROM companies c WHERE c.id = o.company_id)
+)
+FROM off o;
+
+-- WebhookRetriesDone deletes events that were taken.
+-- name: WebhookRetriesDone :exec
+DELETE FROM webhook_retries r WHERE r.webhook_id = @webhook_id AND r.feed_id = ANY (@feed_ids::bigint[]);
+
+-- WebhookRetriesFree lets events be posted whose task has no earlier one any more.
+-- name: WebhookRetriesFree :exec
+UPDATE webhook_retries r SET due_at = now()
+WHERE r.webhook_id = @webhook_id AND r.due_at IS NULL AND NOT EXISTS (
+    SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
+);
+
+-- WebhookRetriesFreed does the same for all webhooks: events before them were deleted.
+-- name: WebhookRetriesFreed :execrows
+UPDATE webhook_retries r SET due_at = now()
+WHERE r.due_at IS NULL AND NOT EXISTS (
+    SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
+);
+
+-- WebhookRetriesBehind lets events wait whose task has an earlier one that is not due.
+-- name: WebhookRetriesBehind :exec
+UPDATE webhook_retries r SET due_at = NULL
+WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
+    SELECT FROM webhook_retries e
+    WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
+);
+
+-- WebhookRetriesNow lets all events of a webhook be posted again now, because its receiver is well again.
+-- name: WebhookRetriesNow :exec
+UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND r.due_at > now();
+
+-- WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is deleted by now is left out,
+-- and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
+-- name: WebhookRetriesPut :exec
+INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
+SELECT @webhook_id, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
+FROM (
+    SELECT unnest(@feed_ids::bigint[]) AS feed_id, unnest(@tries::bigint[]) AS tries, unnest(@waits::double precision[]) AS wait,
+        unnest(@delivery_ids::bigint[]) AS delivery_id, unnest(@are_retries::boolean[]) AS is_retry
+) x
+JOIN feed f ON f.id = x.feed_id
+WHERE NOT x.is_retry OR EXISTS (SELECT FROM webhook_retries e WHERE e.webhook_id = @webhook_id AND e.feed_id = x.feed_id)
+ORDER BY f.id
+ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
+SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id);
+
+-- FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
+-- + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+-- name: FeedSpan :one
+SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
+    coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
+FROM feed f
+WHERE f.at >= @from_at AND f.at < @to_at;
+
+-- WebhookBegins ends the pause of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+-- name: WebhookBegins :exec
+UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
+
+-- WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
+-- last id. An event whose task has an earlier one that waits goes behind it. All of
+-- them are between from_id and until_id.
+-- name: WebhookReplay :one
+WITH picked AS MATERIALIZED (
+    SELECT f.id, f.task_id
+    FROM feed f
+    WHERE (@all_companies::boolean OR f.company_id = @company_id::bigint) AND (NOT @of_user::boolean OR f.submitted_by = @submitted_by::text)
+        AND f.type = ANY (@types::text[]) AND f.id BETWEEN @from_id::bigint AND @until_id::bigint
+        AND (f.id = ANY (@ids::bigint[]) OR (@by_time::boolean AND f.at >= @from_at::timestamptz AND f.at < @to_at::timestamptz))
+    ORDER BY f.id
+    LIMIT @most::integer
+),
+put AS (
+    INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, due_at)
+    SELECT @webhook_id, p.id, p.task_id, now() FROM picked p ORDER BY p.id
+    ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE SET due_at = CASE WHEN r.due_at IS NOT NULL THEN now() END
+)
+SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p;
+
+-- WebhookWaiting returns how many events of a webhook are to be posted again, and its after_id.
+-- name: WebhookWaiting :one
+SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook_retries r ON r.webhook_id = w.id WHERE w.id = @id GROUP BY w.id;
+
+-- WebhookDeliveriesAdd keeps posts, and returns their ids in their order. Empty texts, and the status code 0, mean none.
+-- name: WebhookDeliveriesAdd :many
+INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
+SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
+FROM (
+    SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
+        unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,
+        unnest(@status_codes::bigint[]) AS status_code, unnest(@durations::bigint[]) AS duration_ms, unnest(@errors::text[]) AS error,
+        unnest(@responses::text[]) AS response
+) x
+ORDER BY x.nth
+RETURNING id, feed_id;
+
+-- WebhookDeliveriesDeleteOldest deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
+-- name: WebhookDeliveriesDeleteOldest :exec
+DELETE FROM webhook_deliveries d
+WHERE d.webhook_id = @webhook_id
+    AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)
+    AND NOT EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = d.webhook_id AND r.feed_id = d.feed_id AND r.delivery_id = d.id);
+
+-- WebhookDeliveryList returns posts of a webhook before an id, newest first. next_at: when the event is posted again, if it is this one that failed last.
+-- name: WebhookDeliveryList :many
+SELECT d.id, d.feed_id, d.type, d.at, d.attempt, d.status_code, d.duration_ms, d.error, d.response, r.due_at AS next_at
+FROM webhook_deliveries d
+LEFT JOIN webhook_retries r ON r.webhook_id = d.webhook_id AND r.feed_id = d.feed_id AND r.delivery_id = d.id
+WHERE d.webhook_id = @webhook_id AND d.id < @before_id
+ORDER BY d.id DESC
+LIMIT @page_limit::integer;
+
+-- FeedIDNext returns an id that no event of the feed has.
+-- name: FeedIDNext :one
+SELECT nextval('feed_ids')::bigint;
+
+-- WebhookListenersHold locks the listeners with webhooks until the end of the transaction, so that one that gets a webhook now is not overlooked.
+-- name: WebhookListenersHold :many
+SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE;
+
+-- WebhookListenersEnd lets companies without a webhook that is on listen only for a while more: one that is switched on again goes on where it was.
+-- name: WebhookListenersEnd :execrows
+UPDATE feed_listeners l SET is_pushed = false, listens_until = greatest(l.listens_until, now() + @listens::interval)
+WHERE l.is_pushed AND NOT EXISTS (
+    SELECT FROM webhooks w WHERE w.status = 'on' AND (w.company_id = l.company_id OR (w.company_id IS NULL AND l.company_id IS NULL))
+);
+
+-- FeedGet returns events by their ids, oldest first.
+-- name: FeedGet :many
+SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data
+FROM feed f
+WHERE f.id = ANY (@ids::bigint[])
+ORDER BY f.id;

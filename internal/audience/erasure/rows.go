@@ -1,0 +1,8 @@
+package erasure
+
+import "lksms/gen/erasureq"
+
+// Rows as the database returns them.
+type (
+	Row = erasureq.Erasure
+)

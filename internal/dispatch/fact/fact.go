@@ -1,0 +1,38 @@
+// Package fact has what consumers of facts receive. A fact records one change of a task; triggers write it, see table facts.
+package fact
+
+import "time"
+
+// Sum adds up the facts of one minute that agree in company, sender, channel, message type, country, batch and outcome. Its fields are those of
+// the statement FactsTake.
+type Sum struct {
+	CompanyID       int64
+	SenderNo        *string
+	Channel         string
+	MessageType     string
+	CountryNo       string
+	BatchID         *int64
+	IsTest          bool
+	AcceptedAt      *time.Time
+	Outcome         string
+	Minute          time.Time
+	At              time.Time
+	Facts           int64
+	PendingNew      int64
+	PendingRetry    int64
+	Processing      int64
+	Success         int64
+	Failed          int64
+	Leases          int64
+	ReportedSuccess int64
+	ReportedFailed  int64
+	ResponseMs      int64
+	Submitted       int64
+	Requeued        int64
+	Cancelled       int64
+	Delivered       int64
+	Undelivered     int64
+	Segments        int64
+	Waits           []byte
+	Durations       []byte
+}

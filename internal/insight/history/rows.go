@@ -1,0 +1,8 @@
+package history
+
+import "lksms/gen/historyq"
+
+// Rows as the database returns them.
+type (
+	PartitionRow = historyq.TaskPartitionListRow
+)
