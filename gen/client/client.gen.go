@@ -5474,15 +5474,6 @@ type PhoneNumber = string
 // Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
 type Place string
 
-// PlaceOfItems defines model for PlaceOfItems.
-type PlaceOfItems struct {
-	// Items The number of items that follow each other and come from there
-	Items int `json:"items"`
-
-	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
-	Place Place `json:"place"`
-}
-
 // ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
 //
 // Example: 200 {"code":"ERR"}
@@ -6927,6 +6918,15 @@ type StatusInfoResponse struct {
 	Data    []StatusInfo `json:"data"`
 }
 
+// StorageOfItems defines model for StorageOfItems.
+type StorageOfItems struct {
+	// Items The number of items that follow each other and come from there
+	Items int `json:"items"`
+
+	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	Place Place `json:"place"`
+}
+
 // Submitted defines model for Submitted.
 type Submitted struct {
 	// TaskID The id of the task; empty in a dry run
@@ -7432,7 +7432,7 @@ type TaskPage struct {
 	// Places Where the items come from, in their order
 	//
 	// Example: [{"items":12,"place":"recent"},{"items":8,"place":"history"}]
-	Places []PlaceOfItems `json:"places"`
+	Places []StorageOfItems `json:"places"`
 }
 
 // TaskResponse defines model for TaskResponse.

@@ -96,12 +96,13 @@ UNION ALL
 SELECT e.id FROM ended e
 ORDER BY id;
 
--- RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose channel was deleted has no row: it is
--- withdrawn.
+-- RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose company or channel was deleted has no
+-- row: it is withdrawn.
 -- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
 JOIN channels c ON c.id = task_channel(m.rendering_id)
+JOIN companies o ON o.id = m.company_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 

@@ -97,7 +97,7 @@ func (s *Service) Invalidate() {
 	s.senderPools.Purge()
 }
 
-// Renew makes Place use a view that is loaded after this call.
+// Renew makes FindPool use a view that is loaded after this call.
 func (s *Service) Renew(ctx context.Context) error {
 	s.senderPools.Purge()
 	_, err := s.cache.Since(ctx, time.Now())

@@ -23,24 +23,24 @@ const (
 	senderPoolsFresh = 2 * time.Second
 )
 
-// PlaceOnSender is Place for a message that only one sender may send, whatever the routes are. Faults: as Place; request.invalid, naming sender_no,
+// FindPoolOfSender is FindPool for a message that only one sender may send, whatever the routes are. Faults: as FindPool; request.invalid, naming sender_no,
 // for a sender that does not exist, is of another channel, or does not serve the company: a route of the company names it, or it is shared and no
 // route names it.
-func (s *Service) PlaceOnSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Place, error) {
-	place, refused := s.Place(ctx, asOf, channel, companyID, messageType, recipient, signed)
+func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Pool, error) {
+	pool, refused := s.FindPool(ctx, asOf, channel, companyID, messageType, recipient, signed)
 	if Held(refused) != nil {
-		return place, refused
+		return pool, refused
 	}
-	pool, err := s.SenderPool(ctx, channel, companyID, messageType, senderNo)
+	id, err := s.SenderPool(ctx, channel, companyID, messageType, senderNo)
 	if err != nil {
-		return place, err
+		return pool, err
 	}
-	place.PoolID = pool
-	return place, refused
+	pool.ID = id
+	return pool, refused
 }
 
 // SenderPool returns the pool of one sender for a company's messages of a type, and makes it if it does not exist, in the transaction of ctx if there
-// is one. Who adds tasks to it must hold it (HoldSenderPools). Fault: request.invalid, naming sender_no, as PlaceOnSender.
+// is one. Who adds tasks to it must hold it (HoldSenderPools). Fault: request.invalid, naming sender_no, as FindPoolOfSender.
 func (s *Service) SenderPool(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	key := senderPoolKey{channel, companyID, messageType, senderNo}
 	if pool, isKnown := s.senderPools.Get(key); isKnown {
@@ -67,7 +67,7 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	return pool, err
 }
 
-// ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as PlaceOnSender.
+// ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as FindPoolOfSender.
 func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	found, err := s.q.SenderPoolFind(ctx, directoryq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
 	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))

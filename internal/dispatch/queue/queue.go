@@ -52,7 +52,7 @@ type Service struct {
 	reported  *prometheus.CounterVec
 	recovered *prometheus.CounterVec
 	unreached *prometheus.CounterVec
-	looks     prometheus.Histogram
+	polls     prometheus.Histogram
 }
 
 // New returns a Service whose counters are registered with reg.
@@ -76,9 +76,9 @@ func New(db *postgres.DB, directory *directory.Service, senders *sender.Service,
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
 	}, func() float64 { return float64(s.Waiting()) })
-	s.looks = metrics.NewHistogram(prometheus.HistogramOpts{
+	s.polls = metrics.NewHistogram(prometheus.HistogramOpts{
 		Name:    "lksms_waiting_query_seconds",
-		Help:    "Time of looks at the database for the senders that wait at this server. One look serves all of them.",
+		Help:    "Time of polls of the database for the senders that wait at this server. One poll serves all of them.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
 	})
 	s.unreached = metrics.NewCounterVec(prometheus.CounterOpts{

@@ -143,7 +143,7 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	began := time.Now()
-	defer func() { s.looks.Observe(time.Since(began).Seconds()) }()
+	defer func() { s.polls.Observe(time.Since(began).Seconds()) }()
 	version, err := s.directory.Version(ctx)
 	if err != nil {
 		return found, err

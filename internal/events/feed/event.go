@@ -93,8 +93,8 @@ func messageOf(e Event, t feedq.FeedTasksRow) message {
 	return m
 }
 
-// Tell returns events as they are published, in their order.
-func (s *Service) Tell(ctx context.Context, events []Event) ([]Rendered, error) {
+// Render returns events as they are published, in their order.
+func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p feedq.FeedTasksParams
 	for _, e := range events {
 		if e.TaskID != "" {

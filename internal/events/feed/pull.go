@@ -129,7 +129,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 		if len(wanted) == 0 && len(rows) == limit {
 			continue
 		}
-		found, err = s.Tell(ctx, wanted)
+		found, err = s.Render(ctx, wanted)
 		return found, next, err
 	}
 }

@@ -333,12 +333,12 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	for i, one := range items {
 		events[i] = one.Event
 	}
-	told, err := s.feed.Tell(ctx, events)
+	rendered, err := s.feed.Render(ctx, events)
 	if err != nil {
 		return nil, err
 	}
-	bodies := make(map[int64][]byte, len(told))
-	for _, one := range told {
+	bodies := make(map[int64][]byte, len(rendered))
+	for _, one := range rendered {
 		if bodies[one.ID], err = form.body(one); err != nil {
 			return nil, err
 		}

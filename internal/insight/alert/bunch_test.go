@@ -39,7 +39,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 		w.polled("mail")
 		for range 2 {
 			apptest.Together(4, func(i int) {
-				if _, err := []*app.App{w.App, other}[i%2].Notifier.Tell(t.Context()); err != nil {
+				if _, err := []*app.App{w.App, other}[i%2].Notifier.Notify(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -218,7 +218,7 @@ func TestTwoServersThatFindDifferentAlertsTellEachOnce(t *testing.T) {
 	told := make(chan error)
 	for n, server := range []*app.App{w.App, apptest.Another(w.Bundle)} {
 		go func() {
-			_, err := server.Notifier.Tell(t.Context())
+			_, err := server.Notifier.Notify(t.Context())
 			told <- err
 		}()
 		apptest.Eventually(t, "the server waits", func() bool {

@@ -99,7 +99,7 @@ func (a *alertmanager) taken() [][]posted {
 
 func (w *watched) tell() {
 	w.T.Helper()
-	if _, err := w.App.Notifier.Tell(w.T.Context()); err != nil {
+	if _, err := w.App.Notifier.Notify(w.T.Context()); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -276,7 +276,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	w.late()
 	told := make(chan int)
 	go func() {
-		n, err := w.App.Notifier.Tell(t.Context())
+		n, err := w.App.Notifier.Notify(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -326,7 +326,7 @@ func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 	other := apptest.Another(w.Bundle)
 	for range 3 { // two servers tell it at the same time
 		apptest.Together(4, func(i int) {
-			if _, err := []*app.App{w.App, other}[i%2].Notifier.Tell(t.Context()); err != nil {
+			if _, err := []*app.App{w.App, other}[i%2].Notifier.Notify(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -841,14 +841,14 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 	})
 	told := make(chan error)
 	go func() {
-		_, err := w.App.Notifier.Tell(t.Context())
+		_, err := w.App.Notifier.Notify(t.Context())
 		told <- err
 	}()
 	<-began
 	am.answers(nil)
 	am.taken()
 	w.over()
-	if _, err := apptest.Another(w.Bundle).Notifier.Tell(t.Context()); err != nil {
+	if _, err := apptest.Another(w.Bundle).Notifier.Notify(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if calls := am.taken(); len(calls) != 0 {

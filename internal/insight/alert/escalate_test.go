@@ -225,7 +225,7 @@ func TestAnotherServerEscalates(t *testing.T) {
 	w.after(300)
 	w.polled("mail", "ding")
 	apptest.Together(4, func(i int) {
-		if _, err := servers[i%2].Notifier.Tell(t.Context()); err != nil {
+		if _, err := servers[i%2].Notifier.Notify(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

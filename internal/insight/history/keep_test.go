@@ -351,7 +351,7 @@ func TestAPageSaysWhereItsTasksComeFrom(t *testing.T) {
 	if n, err := keep(b); err != nil || n != 1 {
 		t.Fatalf("%d partitions changed, %v", n, err)
 	}
-	for query, want := range map[string][]api.PlaceOfItems{
+	for query, want := range map[string][]api.StorageOfItems{
 		"limit=100": {{Place: api.PlaceRecent, Items: 1}, {Place: api.PlaceHistory, Items: 3}, {Place: api.PlaceRecent, Items: 1}},
 		"limit=2":   {{Place: api.PlaceRecent, Items: 1}, {Place: api.PlaceHistory, Items: 1}},
 		"status=0":  {},

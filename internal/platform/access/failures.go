@@ -12,7 +12,7 @@ const (
 	freeFailures    = 5                // wrong passwords of one user from one network before the first wait
 	freeFromAddress = 50               // wrong passwords of all users from one network before the first wait
 	longestWait     = time.Minute      // the wait starts at one second and doubles up to this
-	forgetAfter     = 15 * time.Minute // a counter starts at zero again after this time without a failure
+	expireAfter     = 15 * time.Minute // a counter starts at zero again after this time without a failure
 
 	freeOfResidents    = 20               // wrong passwords of all residents of a network, while other callers have to wait
 	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name leave comparisons to the other residents
@@ -119,7 +119,7 @@ func (f *failures) addAsResident(username, network string) {
 func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration) {
 	now := f.now()
 	e, _ := f.entries.Get(key)
-	if now.Sub(e.last) > forgetAfter {
+	if now.Sub(e.last) > expireAfter {
 		e = entry{}
 	}
 	e.count++

@@ -255,33 +255,33 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 // Get returns the settings in force on this server. A change made on another server is seen within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// DeleteExpiredLogs runs forget as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
-func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
-	return s.forget(ctx, History.logDays, batch, forget)
+// DeleteExpiredLogs runs remove as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
+func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
+	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }
 
 // DeleteExpiredCharges is DeleteExpiredLogs with history.ledger_days.
-func (s *Service) DeleteExpiredCharges(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
-	return s.forget(ctx, History.ledgerDays, batch, forget)
+func (s *Service) DeleteExpiredCharges(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
+	return s.deleteExpired(ctx, History.ledgerDays, batch, remove)
 }
 
 // DeleteExpiredBatches is DeleteExpiredLogs with history.batch_days.
-func (s *Service) DeleteExpiredBatches(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
-	return s.forget(ctx, History.batchDays, batch, forget)
+func (s *Service) DeleteExpiredBatches(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
+	return s.deleteExpired(ctx, History.batchDays, batch, remove)
 }
 
 // DeleteExpiredDedupKeys is DeleteExpiredLogs with history.dedup_keep_days.
-func (s *Service) DeleteExpiredDedupKeys(ctx context.Context, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
-	return s.forget(ctx, History.dedupDays, batch, forget)
+func (s *Service) DeleteExpiredDedupKeys(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
+	return s.deleteExpired(ctx, History.dedupDays, batch, remove)
 }
 
-func (s *Service) forget(ctx context.Context, days func(History) int64, batch int64, forget func(keep time.Duration) (int64, error)) (int, error) {
+func (s *Service) deleteExpired(ctx context.Context, days func(History) int64, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	values, err := s.Get(ctx)
 	keep := time.Duration(days(values.History)) * 24 * time.Hour
 	if err != nil || keep == 0 {
 		return 0, err
 	}
-	return postgres.InBatches(batch, func() (int64, error) { return forget(keep) })
+	return postgres.InBatches(batch, func() (int64, error) { return remove(keep) })
 }
 
 // Put changes settings, given by category and name, all or none, and records who did it. They are in force on this

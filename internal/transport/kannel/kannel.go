@@ -195,7 +195,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	subs, err := s.read(r, asked.values)
 	x.Note("recipients", len(subs))
 	if err == nil {
-		_, err = s.submissions.SubmitTogether(r.Context(), subs, x.Origin, nil)
+		_, err = s.submissions.SubmitAllOrNone(r.Context(), subs, x.Origin, nil)
 	}
 	if err == nil {
 		answer(w, http.StatusAccepted, "0: Accepted for delivery")

@@ -25,8 +25,8 @@ type Message struct {
 
 // Verdict is the decision about one message.
 type Verdict struct {
-	Place directory.Place // set also if the message is refused
-	Err   error           // a fault refuses the message; another error leaves it undecided
+	Pool directory.Pool // set also if the message is refused
+	Err  error          // a fault refuses the message; another error leaves it undecided
 }
 
 // decided reports whether the message is admitted or refused.
@@ -51,9 +51,9 @@ func (s *Service) Admit(ctx context.Context, messages []Message) []Verdict {
 	for i, m := range messages {
 		v := &verdicts[i]
 		if m.SenderNo == "" {
-			v.Place, v.Err = s.directory.Place(ctx, m.AsOf, m.Channel, m.CompanyID, m.MessageType, m.Recipient, m.IsSigned)
+			v.Pool, v.Err = s.directory.FindPool(ctx, m.AsOf, m.Channel, m.CompanyID, m.MessageType, m.Recipient, m.IsSigned)
 		} else {
-			v.Place, v.Err = s.directory.PlaceOnSender(ctx, m.AsOf, m.Channel, m.CompanyID, m.MessageType, m.Recipient, m.IsSigned, m.SenderNo)
+			v.Pool, v.Err = s.directory.FindPoolOfSender(ctx, m.AsOf, m.Channel, m.CompanyID, m.MessageType, m.Recipient, m.IsSigned, m.SenderNo)
 		}
 		if m.WasAccepted {
 			v.Err = directory.Held(v.Err)

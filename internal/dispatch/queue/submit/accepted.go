@@ -140,9 +140,9 @@ const (
 // poolOfRefused returns the pool in which a message would be, or would be without its number; 0: none, its company is gone.
 func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient string) (pool int64, countryNo string, err error) {
 	if strings.HasPrefix(recipient, "+") {
-		place, err := s.directory.Place(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)
-		if place.PoolID != 0 {
-			return place.PoolID, place.CountryNo, nil
+		found, err := s.directory.FindPool(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)
+		if found.ID != 0 {
+			return found.ID, found.CountryNo, nil
 		}
 		if postgres.IsUnavailable(err) {
 			return 0, "", err

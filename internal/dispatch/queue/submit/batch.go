@@ -221,18 +221,18 @@ func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Su
 		}
 		origin := b.originOf(of)
 		var subs []Submission
-		var places []int
+		var indexes []int
 		for j := i; j < len(repeats); j++ {
 			if !isDone[j] && b.originOf(repeats[j]) == origin {
-				subs, places, isDone[j] = append(subs, b.subs[repeats[j]]), append(places, j), true
+				subs, indexes, isDone[j] = append(subs, b.subs[repeats[j]]), append(indexes, j), true
 			}
 		}
 		found, err := b.s.allRepeated(ctx, subs, origin)
 		if err != nil {
 			return nil, err
 		}
-		for n, place := range places {
-			firsts[place] = found[n]
+		for n, index := range indexes {
+			firsts[index] = found[n]
 		}
 	}
 	return firsts, nil

@@ -120,21 +120,21 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 	news, unreached := map[int64]int{}, map[string]int{}
 	verdicts := s.admitPeople(ctx, asOf, m, people)
 	for i, person := range people {
-		place := verdicts[i].Place
+		pool := verdicts[i].Pool
 		reason, err := reasonOf(verdicts[i], person)
 		if err != nil {
 			return nil, err
 		}
 		p.TaskIds, p.UserIds = append(p.TaskIds, taskid.New()), append(p.UserIds, person.UserID)
-		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, place.PoolID)
+		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, pool.ID)
 		values, err := json.Marshal(person.Values)
 		if err != nil {
 			return nil, fmt.Errorf("write values of contact: %w", err)
 		}
 		p.Contents, p.ContactValues = append(p.Contents, Beginning(m.Channel, person.Content)), append(p.ContactValues, values)
-		p.CountryNos, p.Reasons = append(p.CountryNos, place.CountryNo), append(p.Reasons, reason.result)
+		p.CountryNos, p.Reasons = append(p.CountryNos, pool.CountryNo), append(p.Reasons, reason.result)
 		if reason == reachable {
-			news[place.PoolID]++
+			news[pool.ID]++
 		} else {
 			unreached[reason.label]++
 		}

@@ -41,7 +41,7 @@ type Preview struct {
 
 // need returns what the task will need of a sender.
 func (t newTask) need() sender.Need {
-	n := sender.Need{PoolID: t.place.PoolID, Content: t.final.Content, Segments: int16(t.segments())}
+	n := sender.Need{PoolID: t.pool.ID, Content: t.final.Content, Segments: int16(t.segments())}
 	if t.Sign != "" {
 		n.Sign = &t.Sign
 	}
@@ -81,10 +81,10 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		}
 	}
 	p := Preview{
-		Recipient: row.recipient, CountryNo: row.place.CountryNo, Final: row.signed(),
+		Recipient: row.recipient, CountryNo: row.pool.CountryNo, Final: row.signed(),
 		Segments: row.segments(), Priority: row.priority, Verdict: WouldWait,
 	}
-	if p.HeldBy, err = s.explain.Switches(ctx, row.place.PoolID, row.CompanyID, optional.NonZero(row.place.CountryNo), row.User, optional.NonZero(sub.BatchID)); err != nil {
+	if p.HeldBy, err = s.explain.Switches(ctx, row.pool.ID, row.CompanyID, optional.NonZero(row.pool.CountryNo), row.User, optional.NonZero(sub.BatchID)); err != nil {
 		return p, err
 	}
 	if p.Senders, p.Routed, err = s.explain.Candidates(ctx, row.need(), "", p.HeldBy); err != nil {

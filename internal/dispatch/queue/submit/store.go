@@ -46,7 +46,7 @@ type newTask struct {
 	id, recipient string
 	final         template.Rendered
 	priority      int16
-	place         directory.Place
+	pool          directory.Pool
 	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
 	sms           setting.SMS // when the submission came in
 	Submission
@@ -75,7 +75,7 @@ func queuedGroups(rows []newTask) map[group][]int {
 	groups := map[group][]int{}
 	for i, r := range rows {
 		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
-			g := group{r.place.PoolID, r.CompanyID, r.priority}
+			g := group{r.pool.ID, r.CompanyID, r.priority}
 			groups[g] = append(groups[g], i)
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
-		if tries == maxPlaced {
+		if tries == maxPoolTries {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
 		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
@@ -124,7 +124,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if len(ids) != 1 || ids[0] != "" {
 			return s.stored(ctx, rows, ids), nil
 		}
-		if tries == maxPlaced {
+		if tries == maxPoolTries {
 			return nil, errNoSenderPool
 		}
 		if err := s.directory.Renew(ctx); err != nil {
@@ -150,8 +150,8 @@ var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
 func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (ids []string, err error) {
 	var pools []int64
 	for _, r := range rows {
-		if r.SenderNo != "" && !slices.Contains(pools, r.place.PoolID) {
-			pools = append(pools, r.place.PoolID)
+		if r.SenderNo != "" && !slices.Contains(pools, r.pool.ID) {
+			pools = append(pools, r.pool.ID)
 		}
 	}
 	if len(pools) == 0 {
@@ -172,8 +172,8 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskS
 	return ids, err
 }
 
-// maxPlaced bounds how often tasks are placed, each time by the directory of that moment.
-const maxPlaced = 4
+// maxPoolTries bounds how often the pools of tasks are found, each time by the directory of that moment.
+const maxPoolTries = 4
 
 // put sets the pool of a task, unless its recipient may not get it.
 func (s *Service) put(ctx context.Context, row *newTask) error {
@@ -191,7 +191,7 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	}
 	errs := make([]error, len(rows))
 	for i, verdict := range s.admit.Admit(ctx, messages) {
-		rows[i].place, errs[i] = verdict.Place, verdict.Err
+		rows[i].pool, errs[i] = verdict.Pool, verdict.Err
 	}
 	return errs
 }
@@ -214,7 +214,7 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 		p.RequestIds[i] = r.RequestID
 		p.Contents[i], p.UseTemplates[i] = r.logged()
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
-		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
+		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.pool.ID, r.MessageType, r.pool.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
 		if r.deferred() {
 			p.EverySeconds[i] = &r.sms.ScheduledEvery
@@ -253,13 +253,13 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			}
 			p.Traceparents[i] = r.Traceparent
 		}
-		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
-			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
+		if !slices.Contains(p.DirectoryVersions, r.pool.Version) { // nearly always the same for all rows
+			p.DirectoryVersions = append(p.DirectoryVersions, r.pool.Version)
 		}
 	}
 	for g, members := range queuedGroups(rows) {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
-		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
+		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].pool.Weight)
 		flow := rows[members[0]].flow()
 		for turn, i := range members {
 			p.Turns[i] = new(float64(turn) / float64(len(members)))
@@ -281,7 +281,7 @@ func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bo
 	made, news := make([]bool, len(rows)), map[int64]int{}
 	for i, r := range rows {
 		if made[i] = stored[r.id]; made[i] && !r.isSimulated() {
-			news[r.place.PoolID]++
+			news[r.pool.ID]++
 		}
 	}
 	s.db.AfterCommit(ctx, func() { s.queue.Wake(news) })

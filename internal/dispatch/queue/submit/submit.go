@@ -441,7 +441,7 @@ type Checked struct {
 // Check is Submit of a text, but stores nothing. With a fault, what was found before it is set. asOf is as for prepare.
 func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, origin Origin) (Checked, error) {
 	row, err := s.prepare(ctx, asOf, sub, origin, nil)
-	c := Checked{Recipient: row.recipient, CountryNo: row.place.CountryNo}
+	c := Checked{Recipient: row.recipient, CountryNo: row.pool.CountryNo}
 	if sub.Content != "" {
 		c.Segments = row.segments()
 	}
@@ -454,24 +454,6 @@ const (
 	Notification
 	Marketing
 )
-
-// priorityOf returns the priority of a message type.
-func priorityOf(values setting.SMS, messageType int16) int16 {
-	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
-}
-
-// priority returns the priority that a submission asks for, if its user may, or that of its message type.
-func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
-	usual := priorityOf(values, sub.MessageType)
-	switch {
-	case sub.Priority == nil:
-		return usual, nil
-	case *sub.Priority < min(usual, origin.TopPriority):
-		return 0, fault.InvalidField("priority", fault.TooUrgent, min(usual, origin.TopPriority))
-	default:
-		return *sub.Priority, nil
-	}
-}
 
 func (s *Service) submitDefault(ctx context.Context, row newTask) (Submitted, error) {
 	var made Submitted

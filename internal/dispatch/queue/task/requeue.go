@@ -90,7 +90,7 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 	var pools []int64
 	for i, row := range rows {
 		var refused *fault.Error
-		switch pool := verdicts[i].Place.PoolID; {
+		switch pool := verdicts[i].Pool.ID; {
 		case errors.As(verdicts[i].Err, &refused):
 			continue
 		case verdicts[i].Err != nil:

@@ -34,8 +34,8 @@ func newManagerClient(policy outbound.Policy) *managerClient {
 // maxRefusal is how many bytes of a refusal are shown.
 const maxRefusal = 200
 
-// tell posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
-func (c *managerClient) tell(ctx context.Context, base, authorization string, alerts []managerAlert) error {
+// post posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
+func (c *managerClient) post(ctx context.Context, base, authorization string, alerts []managerAlert) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	if alerts == nil {

@@ -52,7 +52,7 @@ func NewNotifier(
 // Sweeps are what the service does again and again.
 func (t *Notifier) Sweeps() []sweep.Job {
 	return []sweep.Job{
-		{Roles: servers.Roles{servers.Watch}, Name: "notify-alerts", Interval: 5 * time.Second, Run: t.Tell},
+		{Roles: servers.Roles{servers.Watch}, Name: "notify-alerts", Interval: 5 * time.Second, Run: t.Notify},
 	}
 }
 
@@ -65,9 +65,9 @@ const maxMessages = 3
 // maxCalls is how many receivers are called at the same time.
 const maxCalls = 8
 
-// Tell makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
+// Notify makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
 // called. Several servers may run it at the same time.
-func (t *Notifier) Tell(ctx context.Context) (int, error) {
+func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
 	}
@@ -376,7 +376,7 @@ func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due [
 		authorization, err = r.box.Open(*to.SealedAuthorization, alert.SealOwner(to.ID))
 	}
 	if err == nil {
-		err = r.client.tell(ctx, *to.Url, authorization, alerts)
+		err = r.client.post(ctx, *to.Url, authorization, alerts)
 	}
 	if ctx.Err() != nil {
 		return 0, ctx.Err() // the server stops: that is no failure of the receiver

@@ -171,8 +171,8 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 }
 
 // placesOf counts the items of a page that follow each other and are all recent, or all of the history.
-func placesOf(page task.Page, items []api.Task) []api.PlaceOfItems {
-	places := []api.PlaceOfItems{}
+func placesOf(page task.Page, items []api.Task) []api.StorageOfItems {
+	places := []api.StorageOfItems{}
 	for _, item := range items {
 		place := api.PlaceRecent
 		if page.IsHistory(item.TaskID) {
@@ -181,7 +181,7 @@ func placesOf(page task.Page, items []api.Task) []api.PlaceOfItems {
 		if n := len(places); n > 0 && places[n-1].Place == place {
 			places[n-1].Items++
 		} else {
-			places = append(places, api.PlaceOfItems{Place: place, Items: 1})
+			places = append(places, api.StorageOfItems{Place: place, Items: 1})
 		}
 	}
 	return places

@@ -210,7 +210,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	}
 	var ids []string
 	var at time.Time
-	_, err = s.submissions.SubmitTogether(ctx, subs, origin, func(ctx context.Context, made []submit.Submitted) error {
+	_, err = s.submissions.SubmitAllOrNone(ctx, subs, origin, func(ctx context.Context, made []submit.Submitted) error {
 		for _, one := range made {
 			ids = append(ids, one.TaskID)
 		}

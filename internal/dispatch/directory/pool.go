@@ -100,33 +100,33 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 	return d, nil
 }
 
-// Place is the result of finding the pool of a message.
-type Place struct {
+// Pool is the pool of a message.
+type Pool struct {
 	Version   int64 // version of the directory that was used
-	PoolID    int64
+	ID        int64
 	CountryNo string  // empty: no known country
 	Weight    float64 // weight of the company
 }
 
-// Place finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in
+// FindPool finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in
 // E.164, and its country counts; on other channels the address has no country. A message is rejected only by a view
 // that was loaded after asOf, because another server may have added what an older view lacks. Faults: request.invalid
 // for a country to which the company cannot send or which the channel does not serve, and for a missing signature;
-// Place is set also with these. A message that was accepted before the country was taken away gets that Place all the same: a switch holds it there
+// The Pool is set also with these. A message that was accepted before the country was taken away waits in it all the same: a switch holds it there
 // (Held).
-func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
-		return Place{}, err
+		return Pool{}, err
 	}
-	place, err := d.findPlace(channel, companyID, messageType, recipient, signed)
+	pool, err := d.findPool(channel, companyID, messageType, recipient, signed)
 	if err == nil {
-		return place, nil
+		return pool, nil
 	}
 	if d, err = s.cache.Since(ctx, asOf); err != nil {
-		return Place{}, err
+		return Pool{}, err
 	}
-	return d.findPlace(channel, companyID, messageType, recipient, signed)
+	return d.findPool(channel, companyID, messageType, recipient, signed)
 }
 
 // PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country is that of numbers of no known country.
@@ -162,7 +162,7 @@ func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64,
 	return false, nil
 }
 
-// Held returns nil for the fault of a country that is not served, and every other error as it is: see Place.
+// Held returns nil for the fault of a country that is not served, and every other error as it is: see FindPool.
 func Held(err error) error {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {
@@ -171,28 +171,28 @@ func Held(err error) error {
 	return err
 }
 
-func (d *view) findPlace(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+func (d *view) findPool(channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	ch, ok := d.channels[channel]
 	if !ok {
-		return Place{}, fmt.Errorf("channel %s does not exist", channel)
+		return Pool{}, fmt.Errorf("channel %s does not exist", channel)
 	}
 	company, ok := d.companies[companyID]
 	if !ok {
-		return Place{}, fmt.Errorf("company %d does not exist", companyID)
+		return Pool{}, fmt.Errorf("company %d does not exist", companyID)
 	}
 	var country int64
 	if channel == SMS {
 		country = d.countryOf(recipient)
 	}
-	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
-	place.PoolID = d.poolOf(ch.ID, companyID, messageType, country)
+	pool := Pool{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
+	pool.ID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
 	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
-		return place, fault.InvalidField("sign", fault.Required, nil)
+		return pool, fault.InvalidField("sign", fault.Required, nil)
 	case channel == SMS && (!companyAllows(company, country) || !channelAllows(ch, country)):
-		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
+		return pool, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
 	}
-	return place, nil
+	return pool, nil
 }
 
 // poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the

@@ -1,0 +1,55 @@
+package submit
+
+import (
+	"context"
+
+	"lksms/internal/platform/fault"
+	"lksms/internal/platform/setting"
+)
+
+// priorityOf returns the priority of a message type.
+func priorityOf(values setting.SMS, messageType int16) int16 {
+	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
+}
+
+// priority returns the priority that a submission asks for, if its user may, or that of its message type.
+func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
+	usual := priorityOf(values, sub.MessageType)
+	switch {
+	case sub.Priority == nil:
+		return usual, nil
+	case *sub.Priority < min(usual, origin.TopPriority):
+		return 0, fault.InvalidField("priority", fault.TooUrgent, min(usual, origin.TopPriority))
+	default:
+		return *sub.Priority, nil
+	}
+}
+
+// leastUrgent is the least urgent priority.
+const leastUrgent = 9
+
+// Scaled returns the priority for an urgency of another program: 0 is the priority of the message type, 1 the most urgent that the user may ask for,
+// -1 the least urgent. It is nil, the priority of the message type, for 0.
+func (s *Service) Scaled(ctx context.Context, messageType int16, urgency float64, origin Origin) (*int16, error) {
+	if urgency == 0 {
+		return nil, nil
+	}
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return new(scaled(values.SMS, messageType, urgency, origin.TopPriority)), nil
+}
+
+func scaled(values setting.SMS, messageType int16, urgency float64, top int16) int16 {
+	usual := priorityOf(values, messageType)
+	to := int16(leastUrgent)
+	if urgency > 0 {
+		to = min(usual, top)
+	}
+	part := min(1, max(-1, urgency))
+	if part < 0 {
+		part = -part
+	}
+	return usual + int16(part*float64(to-usual)) // towards the usual one
+}
