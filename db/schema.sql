@@ -4055,7 +4055,7 @@ CREATE TABLE public.deliveries (
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
 
-COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/dispatch/queue (reports) and internal/dispatch/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
+COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/dispatch/queue; the erasure of a person takes its texts. No foreign keys: each insert would lock rows of other tables.';
 
 COMMENT ON COLUMN public.deliveries.lease_id IS 'the lease of the attempt';
 
