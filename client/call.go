@@ -171,6 +171,7 @@ type envelope struct {
 	Message   string          `json:"message"`
 	Data      json.RawMessage `json:"data"`
 	Error     api.ErrorDetail `json:"error"`
+	Docs      string          `json:"docs"`
 	RequestID string          `json:"request_id"`
 }
 
@@ -256,6 +257,7 @@ func refusal(answer *http.Response, body []byte) *Error {
 		return e
 	}
 	e.Reason, e.Message, e.RequestID = read.Error.Reason, read.Message, read.RequestID
+	e.Docs = pageOf(answer, read.Docs)
 	if read.Error.Fields != nil {
 		e.Fields = *read.Error.Fields
 	}
@@ -263,6 +265,19 @@ func refusal(answer *http.Response, body []byte) *Error {
 		e.Oldest = *read.Error.Oldest
 	}
 	return e
+}
+
+// pageOf returns the address of a page that an answer names. A path of the repository stays.
+func pageOf(answer *http.Response, docs string) string {
+	if !strings.HasPrefix(docs, "/") || answer.Request == nil {
+		return docs
+	}
+	page, err := answer.Request.URL.Parse(docs)
+	if err != nil {
+		return docs
+	}
+	page.User = nil
+	return page.String()
 }
 
 // retryAfter reads the seconds of the header. LKSMS sends no dates.

@@ -259,6 +259,9 @@ func TestARefusalNamesTheFieldAndTheRequest(t *testing.T) {
 	if text := err.Error(); !strings.Contains(text, "phone_number") || !strings.Contains(text, refused.RequestID) {
 		t.Errorf("text: %s", text)
 	}
+	if want := b.URL + "/docs/manual/sending.md#errors"; refused.Docs != want {
+		t.Errorf("the page is %s, want %s", refused.Docs, want)
+	}
 	if _, err := dial(t, b.URL, client.WithLanguage("zh")).Task(t.Context(), "task_x"); !strings.Contains(fmt.Sprint(err), "任务") {
 		t.Errorf("in Chinese: %v", err)
 	}

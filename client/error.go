@@ -24,6 +24,7 @@ type Error struct {
 	Reason     string        // a stable word to branch on, such as "task.not_found"; empty if something else than LKSMS answered
 	Message    string        // for people
 	Fields     []FieldError  // what is wrong with which field
+	Docs       string        // the address of the page that explains the answer, or the path of a document in the repository if the server has no pages
 	RequestID  string        // quote it when you ask about the answer
 	RetryAfter time.Duration // 0 if the server does not say
 	Oldest     string        // of "events.cursor_gone": the oldest cursor that can be pulled from

@@ -562,6 +562,31 @@ END $$;
 
 COMMENT ON FUNCTION public.lock_table_try(locked regclass) IS 'locks a table until the end of the transaction, and returns false while another transaction holds that lock';
 
+CREATE FUNCTION public.mirror_renamed_setting() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    changed CONSTANT settings := coalesce(NEW, OLD);
+    other CONSTANT text := CASE
+        WHEN changed.name ~ '^max_' THEN regexp_replace(changed.name, '^max_(content|segments)_', '\1_most_')
+        ELSE regexp_replace(changed.name, '^(content|segments)_most_', 'max_\1_')
+    END;
+BEGIN
+    IF changed.category <> 'sms' OR other = changed.name THEN
+        RETURN NULL; -- it was not renamed
+    ELSIF TG_OP = 'DELETE' THEN
+        DELETE FROM settings s WHERE s.category = changed.category AND s.name = other;
+    ELSE
+        INSERT INTO settings (category, name, value, updated_by, updated_at)
+        VALUES (changed.category, other, changed.value, changed.updated_by, changed.updated_at)
+        ON CONFLICT (category, name) DO UPDATE SET value = excluded.value, updated_by = excluded.updated_by, updated_at = excluded.updated_at;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+COMMENT ON FUNCTION public.mirror_renamed_setting() IS 'Writes a change of a renamed setting under its other name too, for servers of version 1.0.0 beside later ones. It goes with the rows of the former names.';
+
 CREATE FUNCTION public.note_changer() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -4030,7 +4055,7 @@ CREATE TABLE public.deliveries (
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
 
-COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/dispatch/queue (reports) and internal/dispatch/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
+COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/dispatch/queue; the erasure of a person takes its texts. No foreign keys: each insert would lock rows of other tables.';
 
 COMMENT ON COLUMN public.deliveries.lease_id IS 'the lease of the attempt';
 
@@ -7327,7 +7352,7 @@ CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH 
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((NOT ((old.category = 'sms'::text) AND (old.name ~ '^(content|segments)_most_'::text)))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sql_roles FOR EACH ROW EXECUTE FUNCTION public.audit_change('sql_role', 'role_name');
 
@@ -7347,7 +7372,7 @@ CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCI
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
 
-CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN (((new.updated_by IS NOT NULL) AND (NOT ((new.category = 'sms'::text) AND (new.name ~ '^(content|segments)_most_'::text))))) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited_closing AFTER UPDATE OF openings ON public.sender_states FOR EACH ROW WHEN (((old.openings > 0) AND (new.openings = 0) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'balance,next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,probe_until,granted,attempts_today,attempts_on');
 
@@ -7406,6 +7431,8 @@ CREATE TRIGGER events_feed_inserted AFTER INSERT ON public.events FOR EACH ROW W
 CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('3');
 
 CREATE TRIGGER inbounds_rows_bound AFTER INSERT ON public.inbounds REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
+
+CREATE TRIGGER mirrored AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW WHEN ((pg_trigger_depth() = 0)) EXECUTE FUNCTION public.mirror_renamed_setting();
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 

@@ -472,7 +472,11 @@ func (d documents) linksIn(file string, entry fs.DirEntry) (links [][2]string, e
 			return nil, err
 		}
 		for _, link := range mention.FindAllStringSubmatch(string(content), -1) {
-			links = append(links, [2]string{filepath.Join(d.root, "docs", link[1]), link[2]})
+			page := link[1]
+			if served, isAddress := strings.CutPrefix(page, "manual/"); isAddress { // of a page of a server: Chinese pages have the anchors of English ones
+				page = strings.TrimPrefix(served, "zh-CN/")
+			}
+			links = append(links, [2]string{filepath.Join(d.root, "docs", page), link[2]})
 		}
 	}
 	return links, nil

@@ -3918,7 +3918,12 @@ type Error struct {
 	Code Code `json:"code"`
 
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message   Message     `json:"message"`
+	Message Message `json:"message"`
+
+	// Docs Where the manual explains the error: an address on this server, in the language of `message`; or, while the server starts or with `ENABLE_DOCS=false`, the path of the English document in the repository
+	//
+	// Example: /docs/manual/sending.md#errors
+	Docs      *string     `json:"docs,omitempty"`
 	Error     ErrorDetail `json:"error"`
 	RequestID string      `json:"request_id"`
 }

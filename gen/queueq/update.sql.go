@@ -10,6 +10,34 @@ import (
 	"time"
 )
 
+const deliveryUnclear = `-- name: DeliveryUnclear :exec
+INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
+SELECT unnest($1::text[]), unnest($2::bigint[]), $3::text, unnest($4::text[]),
+    left(unnest($5::text[]), 500), nullif(left(unnest($6::text[]), 2000), '')
+`
+
+type DeliveryUnclearParams struct {
+	TaskIds    []string
+	LeaseIds   []int64
+	SenderNo   string
+	Recipients []string
+	Errors     []string
+	Answers    []string
+}
+
+// DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
+func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams) error {
+	_, err := q.db.Exec(ctx, deliveryUnclear,
+		arg.TaskIds,
+		arg.LeaseIds,
+		arg.SenderNo,
+		arg.Recipients,
+		arg.Errors,
+		arg.Answers,
+	)
+	return err
+}
+
 const poolSettle = `-- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `

@@ -261,11 +261,17 @@ function failure(response: Response, envelope: Record<string, unknown>): LksmsEr
     status: response.status,
     reason: text(error.reason) ?? "answer.unreadable",
     fields: Array.isArray(error.fields) ? (error.fields as FieldError[]) : [],
+    docs: pageOf(response, text(envelope.docs)),
     requestId: text(envelope.request_id) ?? response.headers.get("X-Request-Id") ?? undefined,
     retryAfter: said >= 0 ? said : undefined,
     limit: typeof error.limit === "number" ? error.limit : undefined,
     oldest: text(error.oldest),
   })
+}
+
+/** The address of a page that an answer names. A path of the repository stays. */
+function pageOf(response: Response, docs: string | undefined): string | undefined {
+  return docs?.startsWith("/") && response.url ? new URL(docs, response.url).href : docs
 }
 
 function mayRepeat(error: LksmsError, repeatable: boolean): boolean {

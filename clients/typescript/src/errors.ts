@@ -12,6 +12,8 @@ export class LksmsError extends Error {
   /** The word of the contract, or `connection.lost`, `connection.timeout`, `certificate.untrusted` or `answer.unreadable`. */
   readonly reason: string
   readonly fields: FieldError[]
+  /** The address of the page that explains the error, or the path of a document in the repository if the server has no pages. */
+  readonly docs: string | undefined
   /** Identifies the request in the server's log. */
   readonly requestId: string | undefined
   /** Seconds to wait before another attempt. */
@@ -29,6 +31,7 @@ export class LksmsError extends Error {
       status: number
       reason: string
       fields?: FieldError[] | undefined
+      docs?: string | undefined
       requestId?: string | undefined
       retryAfter?: number | undefined
       limit?: number | undefined
@@ -40,6 +43,7 @@ export class LksmsError extends Error {
     this.status = facts.status
     this.reason = facts.reason
     this.fields = facts.fields ?? []
+    this.docs = facts.docs
     this.requestId = facts.requestId
     this.retryAfter = facts.retryAfter
     this.limit = facts.limit

@@ -295,6 +295,9 @@ func ExplainError(err error) string {
 	if refused.Oldest != "" {
 		fmt.Fprintf(&text, "\nThe oldest events begin with --after %s.", refused.Oldest)
 	}
+	if strings.HasPrefix(refused.Docs, "http") {
+		fmt.Fprintf(&text, "\nsee %s", refused.Docs)
+	}
 	if refused.RequestID != "" {
 		fmt.Fprintf(&text, "\nrequest %s", refused.RequestID)
 	}

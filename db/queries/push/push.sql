@@ -124,12 +124,6 @@ CROSS JOIN switches w
 LEFT JOIN batches b ON b.id = t.batch_id
 ORDER BY t.task_id;
 
--- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
--- name: DeliveryUnclear :exec
-INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
-SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
-    left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
-
 -- SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
 -- that do so at the same time may leave some more, until the next call.
 -- name: SenderAnswersKeep :exec

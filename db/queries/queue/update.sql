@@ -46,6 +46,12 @@ accepted AS (
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
+-- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
+-- name: DeliveryUnclear :exec
+INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
+SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
+    left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
+
 -- TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as everywhere.
 -- name: TaskCancel :many
 WITH waiting AS MATERIALIZED (

@@ -99,7 +99,7 @@ func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Mess
 		return
 	}
 	m := messages[people[0].indexes[0]]
-	o := attempts.Try(m, func(ctx context.Context) provider.Outcome { return d.call(ctx, m, people) })
+	o := attempts.Begin(m, func(ctx context.Context) provider.Outcome { return d.call(ctx, m, people) })
 	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
 		d.deliver(attempts, messages, people[:half], report)

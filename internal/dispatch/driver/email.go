@@ -166,16 +166,16 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 			continue
 		}
 		isOpen := false
-		o := attempts.Try(m, func(ctx context.Context) (o provider.Outcome) {
+		o := attempts.Begin(m, func(ctx context.Context) (o provider.Outcome) {
 			if open == nil {
 				var err error
 				if open, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
-			}
-			if !attempts.MayBegin(m) { // the login may have taken long
-				isOpen = true
-				return provider.Untried
+				if !attempts.MayBegin(m) { // the login may have taken long
+					isOpen = true
+					return provider.Untried
+				}
 			}
 			o, isOpen = d.send(open, m)
 			return o

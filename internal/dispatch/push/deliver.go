@@ -261,18 +261,16 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 // report reports outcomes.
 func (w *worker) report(current *setup, b batch, all []answer) {
 	var reports []queue.Report
-	unclear := pushq.DeliveryUnclearParams{SenderNo: w.senderNo}
+	var unclear []queue.Unclear
 	for _, k := range all {
 		o, row := k.outcome, b.rows[k.i]
 		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent
 		// again.
 		o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 		if o.Unknown {
-			unclear.TaskIds = append(unclear.TaskIds, row.TaskID)
-			unclear.LeaseIds = append(unclear.LeaseIds, row.LeaseID)
-			unclear.Recipients = append(unclear.Recipients, b.messages[k.i].Recipient)
-			unclear.Errors = append(unclear.Errors, o.Error)
-			unclear.Answers = append(unclear.Answers, o.Answer)
+			unclear = append(unclear, queue.Unclear{
+				TaskID: row.TaskID, LeaseID: row.LeaseID, Recipient: b.messages[k.i].Recipient, Error: o.Error, Answer: o.Answer,
+			})
 			if !b.last[k.i] {
 				continue
 			}
@@ -280,10 +278,8 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 		}
 		reports = append(reports, current.reportOf(row, o))
 	}
-	if len(unclear.TaskIds) > 0 {
-		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {
-			return postgres.Wrap("store unclear deliveries", w.p.q.DeliveryUnclear(ctx, unclear), nil)
-		})
+	if len(unclear) > 0 {
+		w.insist(b, len(unclear), func(ctx context.Context) error { return w.p.queue.RecordUnclear(ctx, w.senderNo, unclear) })
 	}
 	if len(reports) > 0 {
 		left := reports

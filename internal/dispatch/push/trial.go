@@ -104,11 +104,9 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 	last.add(lease.TaskID, o)
 	p.keep(ctx, senderNo, last)
 	if o.Unknown {
-		if err := p.q.DeliveryUnclear(ctx, pushq.DeliveryUnclearParams{
-			SenderNo: senderNo, TaskIds: []string{lease.TaskID}, LeaseIds: []int64{lease.LeaseID}, Recipients: []string{recipient},
-			Errors: []string{o.Error}, Answers: []string{o.Answer},
-		}); err != nil {
-			return fmt.Errorf("store unclear delivery: %w", err)
+		unclear := []queue.Unclear{{TaskID: lease.TaskID, LeaseID: lease.LeaseID, Recipient: recipient, Error: o.Error, Answer: o.Answer}}
+		if err := p.queue.RecordUnclear(ctx, senderNo, unclear); err != nil {
+			return err
 		}
 		o.Error = result.UnclearFrom + o.Error
 	}

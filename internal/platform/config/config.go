@@ -174,7 +174,7 @@ type Server struct {
 
 	EnableKannel bool `name:"enable-kannel" env:"ENABLE_KANNEL" negatable:"" help:"Answer Kannel's /cgi-bin/sendsms. Its callers send passwords in the address, which proxies log."`
 
-	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
+	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI, the manual and the OpenAPI document."`
 
 	Log `embed:""`
 }

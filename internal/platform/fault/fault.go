@@ -31,7 +31,7 @@ const (
 // Reason is a stable word on which programs branch.
 type Reason string
 
-// Every reason. Each has a text in both languages, which a test checks.
+// Every reason. Each has a text in both languages and a page, which tests check.
 const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"

@@ -44,6 +44,7 @@ import (
 	"lksms/internal/transport/httpapi/console"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/insight"
+	"lksms/internal/transport/httpapi/manual"
 	"lksms/internal/transport/httpapi/stream"
 	"lksms/internal/transport/httpapi/tasks"
 	"lksms/internal/transport/inbound"
@@ -116,6 +117,9 @@ type Services struct {
 
 // New returns the handler of everything that the server serves.
 func New(services Services, options Options) (http.Handler, error) {
+	if options.EnableDocs {
+		options.Gate.Manual = options.Gate.BasePath + manual.Prefix
+	}
 	guard, err := gate.New(gate.Services{
 		Access: services.Access, Idempotency: services.Idempotency, Receipts: services.Receipts, Submissions: services.Submissions, Uploads: services.Uploads,
 	}, options.Gate)
@@ -159,7 +163,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	}
 	root := guard.NotFound()
 	if options.EnableDocs {
-		mountDocs(mux, options.Gate.BasePath, guard.Fail)
+		mountDocs(mux, options.Gate.BasePath, guard)
 		root = http.RedirectHandler(options.Gate.BasePath+"/docs/", http.StatusFound)
 	}
 	if !options.Gate.Roles.Has(servers.Console) {

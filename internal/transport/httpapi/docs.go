@@ -11,13 +11,16 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 
 	document "lksms/api"
+	"lksms/docs"
+	"lksms/internal/transport/httpapi/gate"
+	"lksms/internal/transport/httpapi/manual"
 )
 
 // forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server. fail answers an error.
-func mountDocs(mux *http.ServeMux, basePath string, fail func(w http.ResponseWriter, r *http.Request, err error)) {
+// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server, and the manual.
+func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
 	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
@@ -29,7 +32,7 @@ func mountDocs(mux *http.ServeMux, basePath string, fail func(w http.ResponseWri
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := asJSON()
 		if err != nil {
-			fail(w, r, err)
+			guard.Fail(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -39,10 +42,14 @@ func mountDocs(mux *http.ServeMux, basePath string, fail func(w http.ResponseWri
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(contract)
 	})
-	mux.HandleFunc("GET /docs/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
-		ui.ServeHTTP(w, r)
-	})
+	withPolicy := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Security-Policy", docsPolicy)
+			next.ServeHTTP(w, r)
+		})
+	}
+	mux.Handle("GET /docs/", withPolicy(ui))
+	mux.Handle("GET "+manual.Prefix, withPolicy(manual.Handler(docs.Files, guard.NotFound(), guard.Fail)))
 	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
 }
 

@@ -14,6 +14,7 @@ export class ApiError extends Error {
     readonly fields: Record<string, string> = {},
     readonly requestId = '',
     readonly limit?: number,
+    readonly page = '', // of the manual, on this server; empty: it has none
   ) {
     super(message)
   }
@@ -57,6 +58,7 @@ interface Answer<D> {
 
 interface Failure {
   message?: string
+  docs?: string
   request_id?: string
   error?: { reason?: string; limit?: number; fields?: { field: string; message: string }[] }
 }
@@ -90,6 +92,7 @@ async function bodyOf<D>(request: Promise<Answer<D>>): Promise<D | undefined> {
     fields,
     failure.request_id ?? answer.response.headers.get('X-Request-Id') ?? '',
     failure.error?.limit,
+    failure.docs?.startsWith('/') ? failure.docs : '',
   )
 }
 

@@ -1,6 +1,7 @@
 // Short messages at the top of the page.
 import { ElMessage } from 'element-plus/es/components/message/index'
 import 'element-plus/es/components/message/style/css'
+import { h } from 'vue'
 import { asApiError } from '@/api/client'
 import { t } from '@/i18n'
 
@@ -12,7 +13,9 @@ export const notify = {
     if (error.status === 401) return // the viewer signs in again
     const details = Object.entries(error.fields).map(([name, sentence]) => `${name}: ${sentence}`)
     const id = error.requestId ? t('common.error.requestId', { id: error.requestId }) : ''
-    ElMessage({ type: 'error', message: [error.message, ...details, id].filter(Boolean).join(' '), plain: true, showClose: true, duration: 0 })
+    const text = [error.message, ...details, id].filter(Boolean).join(' ')
+    const page = error.page ? h('a', { href: error.page, target: '_blank', rel: 'noopener' }, t('common.error.docs')) : ''
+    ElMessage({ type: 'error', message: h('p', { class: 'el-message__content' }, [text, ' ', page]), plain: true, showClose: true, duration: 0 })
   },
 }
 

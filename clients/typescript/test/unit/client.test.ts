@@ -87,15 +87,17 @@ test("a part of a path cannot lead to another operation", async (t) => {
 test("a refusal is a typed error and is not repeated", async (t) => {
   const fields = [{ field: "phone_number", message: "is not a phone number" }]
   const { client, got } = await setup(t, [
-    json(422, { code: 422, message: "A field is not valid.", error: { reason: "request.invalid", fields }, request_id: "r7" }),
-    json(409, { code: 409, message: "Gone.", error: { reason: "events.cursor_gone", oldest: "12" }, request_id: "r8" }),
+    json(422, { code: 422, message: "A field is not valid.", error: { reason: "request.invalid", fields }, docs: "/docs/manual/sending.md#errors", request_id: "r7" }),
+    json(409, { code: 409, message: "Gone.", error: { reason: "events.cursor_gone", oldest: "12" }, request_id: "r8", docs: "docs/webhooks.md#pull-events" }),
   ])
   const error = await failureOf(client.send(message))
+  assert.match(String(error.docs), /^http:\/\/[^/]+\/docs\/manual\/sending\.md#errors$/)
   assert.deepEqual(
     [error.status, error.reason, error.message, error.fields, error.requestId, error.retryAfter],
     [422, "request.invalid", "A field is not valid.", fields, "r7", undefined],
   )
-  assert.equal((await failureOf(client.call("pullEvents"))).oldest, "12")
+  const gone = await failureOf(client.call("pullEvents"))
+  assert.deepEqual([gone.oldest, gone.docs], ["12", "docs/webhooks.md#pull-events"])
   assert.equal(got.length, 2)
 })
 

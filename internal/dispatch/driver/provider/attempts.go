@@ -34,11 +34,16 @@ func (a *Attempts) CanStart() bool {
 // MayBegin reports whether a message may be sent now: it has not expired, and nothing holds it.
 func (a *Attempts) MayBegin(m Message) bool { return !m.IsExpired() && a.tools.MayBegin(a.ctx, m) }
 
-// Try tries a message, which may stand for others of its group, unless it may not be sent any more.
+// Try tries a message, unless it may not be sent any more.
 func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcome {
 	if !a.MayBegin(m) {
 		return Untried
 	}
+	return a.Begin(m, send)
+}
+
+// Begin tries a message for which MayBegin has just returned true, and which may stand for others of its group.
+func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outcome {
 	ctx, ended := a.tools.Began(a.ctx, m)
 	o := a.tools.Mask.hideIn(send(ctx))
 	ended(o)
@@ -49,16 +54,19 @@ func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcom
 // configuration is wrong, and each message would go out again.
 const MaxUnread = 5
 
-// Record records an outcome: after trouble no further message is tried, nor after MaxUnread answers that could not be understood. It reports whether the outcome has to be
-// reported.
+// Record records an outcome: after trouble no further message is tried, nor after MaxUnread answers that could not be understood. It reports whether the
+// outcome has to be reported. A message that was not tried changes nothing.
 func (a *Attempts) Record(o Outcome) bool {
+	if o == Untried {
+		return false
+	}
 	if !o.IsUnread() {
 		a.unread.Store(0)
 	}
 	if o.Trouble || o.IsUnread() && a.unread.Add(1) >= MaxUnread {
 		a.troubled.Store(true)
 	}
-	return o != Untried
+	return true
 }
 
 // Each sends messages one by one, up to atOnce at the same time, and reports each outcome as soon as it is known.

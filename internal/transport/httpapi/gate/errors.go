@@ -93,7 +93,7 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	x := Of(r.Context())
 	status := statuses[f.Kind]
 	answer := api.Error{
-		Code: status, Message: x.Text.Reason(f), RequestID: x.Origin.RequestID, Error: x.Text.Detail(f),
+		Code: status, Message: x.Text.Reason(f), RequestID: x.Origin.RequestID, Error: x.Text.Detail(f), Docs: pageOf(g.options.Manual, x.Text, f.Reason),
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -104,6 +104,16 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	g.setHeaders(w.Header(), r, f)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+}
+
+// pageOf returns the address of the page that explains a reason, in the language of the texts. manual: see Options. Without one, the address is the
+// path of the English document: only its own sections have the anchors.
+func pageOf(manual string, texts *text.Catalogue, reason fault.Reason) *string {
+	page := "docs/" + reason.Page()
+	if manual != "" {
+		page = manual + texts.Pages + reason.Page()
+	}
+	return &page
 }
 
 // setHeaders sets the headers that say how to go on after a fault.

@@ -43,6 +43,7 @@ type Options struct {
 	CORSOrigins    []string
 	Roles          servers.Roles // of this server
 	BasePath       string        // under which callers reach the server; empty, or a path that begins with / and does not end with it
+	Manual         string        // the address below which the pages of the manual are; empty: this server has none
 	TLS            bool          // answers tell browsers to use HTTPS only (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry

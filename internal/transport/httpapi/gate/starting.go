@@ -41,7 +41,9 @@ func Starting(isTLS bool) http.Handler {
 			id = ulid.MustNew(ulid.Now(), rand.Reader).String()
 		}
 		texts, status := text.For(r.Header.Get("Accept-Language")), statuses[errStarting.Kind]
-		var answer any = api.Error{Code: status, Message: texts.Reason(errStarting), RequestID: id, Error: texts.Detail(errStarting)}
+		var answer any = api.Error{
+			Code: status, Message: texts.Reason(errStarting), RequestID: id, Error: texts.Detail(errStarting), Docs: pageOf("", texts, errStarting.Reason),
+		}
 		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, "/health") { // with or without the base path
 			status = http.StatusOK
 			answer = Health()

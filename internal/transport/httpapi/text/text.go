@@ -23,6 +23,7 @@ import (
 // Catalogue holds every text for people, in one language.
 type Catalogue struct {
 	Alerts      delivery.Language
+	Pages       string                      // the folder of the documents in this language, below that of the English ones
 	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
 	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
 	Recovered   string                      // %d stands for the number of tasks
@@ -264,6 +265,7 @@ var english = &Catalogue{
 
 var chinese = &Catalogue{
 	Alerts: delivery.Chinese,
+	Pages:  "zh-CN/",
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
 		fault.RequestInvalid:         "字段不正确。",

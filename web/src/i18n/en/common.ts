@@ -142,6 +142,7 @@ const texts: Texts<typeof zh> = {
     status: 'The server answered with an error (status {status}).',
     page: 'This page has failed: reload it and try again.',
     requestId: 'Request id: {id}',
+    docs: 'What to do',
   },
 }
 export default texts

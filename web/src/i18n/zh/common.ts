@@ -139,5 +139,6 @@ export default {
     status: '服务器返回了错误（状态码 {status}）。',
     page: '页面出错：请刷新后重试。',
     requestId: '请求编号：{id}',
+    docs: '如何处理',
   },
 }
