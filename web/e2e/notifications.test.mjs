@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -136,6 +136,26 @@ test('the template of a business type is written with a preview', async () => {
   await page.getByRole('dialog').getByRole('button', { name: '删除模板' }).click()
   await row.waitFor({ state: 'detached' })
   await viewer.finish()
+})
+
+test('the notification templates fit a window of 1280 pixels, whatever their ids at WeChat', async () => {
+  const id = 'wechat-template-id-of-43-characters-1234567'
+  assert.equal(id.length, 43)
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'wide', name: 'Wide' })
+  await server.api('PUT', '/api/v1/admin/notification-templates/3/wechat?company_no=wide', { title: '${taskName}', content: '${creatorName} 发起了 ${taskName}', external_id: id })
+  for (const language of languages) {
+    for (const address of ['notification-templates', 'notification-templates?company_no=wide']) {
+      const viewer = await openPage(browser, server, { language })
+      const { page } = viewer
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await viewer.signIn(admin, address)
+      if (address.includes('wide')) await page.getByText(id).waitFor()
+      await viewer.checkAccess(address)
+      const wide = await page.evaluate(() => [...document.querySelectorAll('.scroll-x')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.getAttribute('aria-label')))
+      assert.deepEqual(wide, [], `tables of ${address} that scroll sideways (${language})`)
+      await viewer.finish()
+    }
+  }
 })
 
 test('a company replaces a template of the platform by its own, whose HTML stays when it is disabled', async () => {
