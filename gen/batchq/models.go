@@ -87,7 +87,7 @@ type Batch struct {
 	DefaultRegion string
 	// the column with the signatures of the rows; null: every row has that of the batch
 	SignColumn *string
-	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked
+	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. They follow from the first 1,000 rows of the batch: from those to the country, or from all of them if none is. null: it is being checked
 	ByCountry []byte
 	// the name of the channel; no foreign key: a batch may outlive its channel
 	Channel string

@@ -19,7 +19,7 @@ type TaskJob struct {
 	Total int32
 	// number of tasks that the job cancelled or requeued
 	Done int32
-	// number of tasks whose state did not allow it any more
+	// number of tasks whose state did not allow the action
 	Skipped int32
 	// number of tasks of which the database refused the change
 	Failed    int32
@@ -29,4 +29,6 @@ type TaskJob struct {
 	StoppedBy  *string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
+	// skipped by reason, as the API names reasons: {"task.expired": 3}. Tasks that a server skipped which does not know this column are missing
+	SkippedBy []byte
 }

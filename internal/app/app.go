@@ -285,7 +285,7 @@ func (a *App) wireDispatch() {
 	a.Receipts = receipt.New(a.DB, a.Queue, a.configs, o.Log)
 	a.Receipts.Register(a.metrics)
 	a.Pusher = push.New(a.DB, push.Services{
-		Queue: a.Queue, Submissions: a.Submissions, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
+		Queue: a.Queue, Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Receipts: a.Receipts, Configs: a.configs,
 	}, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: a.metrics, Tracer: a.tracer})
 	a.Directory.OnChanged(a.Receipts.Changed)
 	a.Directory.OnChanged(a.Pusher.Changed)

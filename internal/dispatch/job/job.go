@@ -278,23 +278,28 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 	return part, changed, nil
 }
 
-// change does the action of a job on tasks, and counts them. A task of which the database refuses the change fails alone. An error means that none was
+// change does the action of a job on tasks, and counts them, those that it skips by reason. A task of which the database refuses the change fails alone. An error means that none was
 // changed: they must be tried again.
 func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.JobAdvanceParams, err error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
-	done := 0
+	done, skipped := 0, map[fault.Reason]int{}
 	results := merge.Apart(ids, func(ids []string) ([]struct{}, error) {
-		n := 0
+		n, refused := 0, map[fault.Reason]int(nil)
 		err := s.db.Briefly(ctx, func(ctx context.Context) (err error) {
-			if job.Action == Cancel {
-				n, err = s.tasks.CancelAll(ctx, ids, job.CreatedBy)
-			} else {
-				n, err = s.tasks.RequeueAll(ctx, ids, job.CreatedBy, optional.Value(job.Remark))
+			if job.Action == Requeue {
+				n, refused, err = s.tasks.RequeueEach(ctx, ids, job.CreatedBy, optional.Value(job.Remark))
+				return err
+			}
+			if n, err = s.tasks.CancelAll(ctx, ids, job.CreatedBy); n < len(ids) {
+				refused = map[fault.Reason]int{fault.TaskNotPending: len(ids) - n}
 			}
 			return err
 		})
 		if err == nil {
 			done += n
+			for reason, tasks := range refused {
+				skipped[reason] += tasks
+			}
 		}
 		return make([]struct{}, len(ids)), err
 	}, isHopeless)
@@ -310,6 +315,9 @@ func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.Job
 	}
 	p.Done = int32(done)
 	p.Skipped = int32(len(ids)) - p.Done - p.Failed
+	if p.SkippedBy, err = json.Marshal(skipped); err != nil {
+		return p, fmt.Errorf("write reasons: %w", err)
+	}
 	return p, nil
 }
 

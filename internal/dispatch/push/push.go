@@ -23,6 +23,7 @@ import (
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/submit"
+	"lksms/internal/dispatch/queue/task"
 	"lksms/internal/dispatch/receipt"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/outbound"
@@ -43,6 +44,7 @@ type Pusher struct {
 	q           *pushq.Queries
 	queue       *queue.Service
 	submissions *submit.Service
+	tasks       *task.Service
 	directory   *directory.Service
 	receipts    *receipt.Service
 	configs     *sender.Configs
@@ -63,6 +65,7 @@ type Pusher struct {
 type Services struct {
 	Queue       *queue.Service
 	Submissions *submit.Service
+	Tasks       *task.Service
 	Directory   *directory.Service
 	Receipts    *receipt.Service
 	Configs     *sender.Configs
@@ -81,7 +84,7 @@ func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	claiming, stop := context.WithCancel(context.Background())
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		db: db, q: pushq.New(db), queue: uses.Queue, submissions: uses.Submissions, directory: uses.Directory, receipts: uses.Receipts,
+		db: db, q: pushq.New(db), queue: uses.Queue, submissions: uses.Submissions, tasks: uses.Tasks, directory: uses.Directory, receipts: uses.Receipts,
 		configs: uses.Configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
 		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "lksms_driver_request_seconds",

@@ -36,6 +36,9 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 	return released, err
 }
 
+// ByBatches is the user who cancels tasks of a cancelled batch that come back from their senders.
+const ByBatches = "system:batches"
+
 // inPortions runs a statement on the tasks after the last one that it changed, until a portion is not full.
 func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispatchq.Queries, after string) (n int, last string, err error)) error {
 	for after, n := "", sweepBatch; n == sweepBatch; {
