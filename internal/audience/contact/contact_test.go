@@ -58,7 +58,7 @@ func TestContacts(t *testing.T) {
 }
 
 // Fields that a change leaves out stay. Attributes that it gives replace all others.
-func TestAContactHasANameAndAttributes(t *testing.T) {
+func TestAContactStoresANameAndAttributes(t *testing.T) {
 	b := apptest.New(t)
 	put := func(contact string) api.Contact {
 		t.Helper()

@@ -32,7 +32,7 @@ func readCSV(t *testing.T, a apptest.Answer) [][]string {
 }
 
 // A list says of which region its numbers are, and how its text is encoded, whatever comes first in the form.
-func TestAnImportNamesARegionAndAnEncoding(t *testing.T) {
+func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 	b := apptest.New(t)
 	uploadList(b, "list.csv", "user_id,name,phone\nm,M\xFCller,0812 3456 7890\n", "default_region", "ID", "encoding", "Windows-1252")
 	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
@@ -164,7 +164,7 @@ func TestAnExportIsImportedAgain(t *testing.T) {
 }
 
 // A large export is read page by page. When it breaks off, the reader notices.
-func TestAnExportThatBreaksOffIsIncomplete(t *testing.T) {
+func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`SELECT set_config('lksms.contact_import', 'a test', true); -- whose contacts are not recorded one by one
 		INSERT INTO contacts (company_id, user_id, name, attributes) SELECT 1, 'u' || to_char(n, 'FM00000'), repeat('x', 100), jsonb_build_object('a', repeat('y', 500))

@@ -91,7 +91,7 @@ func TestAListOfContactsIsImported(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreWrongAreNamedAndOthersAreImported(t *testing.T) {
+func TestInvalidRowsAreReportedAndOtherRowsAreImported(t *testing.T) {
 	b := apptest.New(t)
 	full := map[string]string{}
 	for i := range 50 {
@@ -157,7 +157,7 @@ func TestAListWithoutUserIDsIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnImportPutsItsContactsIntoATag(t *testing.T) {
+func TestAnImportAddsItsContactsToATag(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "other")...)
 	imported(b, new("新客户"), "user_id\na\nb\n")
@@ -189,7 +189,7 @@ func long(n int, tail string) string {
 }
 
 // A list that breaks off in the middle is imported up to there, and its import says where.
-func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
+func TestATruncatedListIsImportedUpToItsEnd(t *testing.T) {
 	b := apptest.New(t)
 	i := imported(b, nil, long(6000, `x,"`))
 	if counts(i) != "failed: 6000 rows, 6000 added, 0 changed, 0 invalid" {
@@ -207,7 +207,7 @@ func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
 }
 
 // A server that is killed while it imports leaves whole portions, and another server goes on behind them.
-func TestAnotherServerGoesOnWithAnImport(t *testing.T) {
+func TestAnotherServerContinuesAnImport(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)
 	if err != nil {

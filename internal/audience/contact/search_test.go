@@ -35,7 +35,7 @@ func search(b *apptest.Bundle, q string, size int, headers ...string) []string {
 	}
 }
 
-func TestContactsAreFoundByTheBeginningOfAField(t *testing.T) {
+func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.PutContacts(
@@ -88,7 +88,7 @@ func TestContactsAreFoundByTheBeginningOfAField(t *testing.T) {
 }
 
 // The pages of a search have each contact that matches once, in one order, whatever is in the fields.
-func TestThePagesOfASearchHaveEachContactOnce(t *testing.T) {
+func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
 		SELECT 1, CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'A' ELSE 'b' END || i, CASE WHEN i % 2 = 0 THEN '+86138' || lpad(i::text, 8, '0') END,

@@ -43,7 +43,7 @@ func contactsNamed(names ...string) (all []map[string]any) {
 }
 
 // S4.10: a tag holds its contacts. Every change counts them.
-func TestATagHoldsContacts(t *testing.T) {
+func TestATagContainsContacts(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "b", "c")...)
 	const path = "/api/v1/tags/VIP%20%E5%AE%A2%E6%88%B7"
@@ -109,7 +109,7 @@ func TestATagHoldsContacts(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/admin/contacts/c", nil)
 }
 
-func TestNamesOfTags(t *testing.T) {
+func TestInvalidTagNamesAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	for _, name := range []string{"a", "客户", "a.b", "a b", strings.Repeat("长", 100), "50%", "a?b#c", "+-~"} {
 		path := "/api/v1/tags/" + url.PathEscape(name)
@@ -261,7 +261,7 @@ func TestConcurrentChangesOfTagsCountEachContactOnce(t *testing.T) {
 	}
 }
 
-func TestThereAreAtMostTwoMillionContacts(t *testing.T) {
+func TestACompanyHasAtMostTwoMillionContacts(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a")...)
 	b.Exec("UPDATE contact_counts SET contacts = 1999999")

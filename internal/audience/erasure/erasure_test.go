@@ -199,7 +199,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	}
 }
 
-func TestErasuresAreAskedFor(t *testing.T) {
+func TestErasureRequestsAreValidated(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	for field, body := range map[string]string{
 		"user_id": `{}`, "phone": `{"phone":"12"}`, "email": `{"email":"x"}`,
@@ -236,7 +236,7 @@ func TestErasuresAreAskedFor(t *testing.T) {
 }
 
 // An import that began before brings a contact back, who is erased again when it has ended. Rows of a batch that are not sent yet are refused.
-func TestAnErasureWaitsForListsThatAreBeingRead(t *testing.T) {
+func TestAnErasureWaitsForRunningImportsAndBatches(t *testing.T) {
 	b := apptest.New(t)
 	form := append([]string{}, "Content-Type", apptest.FormType)
 	b.Expect(200, "", "POST", "/api/v1/contacts/import", apptest.Form("file", "list.csv", "user_id,phone\n"+userID+","+number+"\nli-4,"+otherNumber+"\n"), form...)
@@ -270,7 +270,7 @@ func TestAnErasureWaitsForListsThatAreBeingRead(t *testing.T) {
 }
 
 // The tasks are found in portions, and an erasure that was broken off goes on. An erased task is not sent again.
-func TestAnErasureGoesOn(t *testing.T) {
+func TestAnInterruptedErasureContinues(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]map[string]any, 520)
 	for i := range messages {
@@ -310,7 +310,7 @@ func TestAnErasureGoesOn(t *testing.T) {
 }
 
 // S4.10: a contact that shares another address with the person is another person.
-func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
+func TestAnErasureByPhoneKeepsPeopleWhoShareAnotherAddress(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(
 		map[string]any{"user_id": "a", "phone": "13800138000", "email": "info@example.com"},
@@ -326,7 +326,7 @@ func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
 }
 
 // S4.10: a provider may use one number for messages to several people, and a callback may have any text. What is not of the person stays.
-func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
+func TestAnErasureKeepsTheReceiptsOfOtherPeople(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	id := b.Submit("hello") // to apptest.Phone
@@ -349,7 +349,7 @@ func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
 }
 
 // S4.10: an address of e-mail is the same in any case, and is not a part of a longer one.
-func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
+func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "mail-app", "channel": "email"})
 	b.PutContacts(map[string]any{"user_id": "a", "email": "bob@example.com"})
@@ -386,7 +386,7 @@ func runAll(b *apptest.Bundle) {
 }
 
 // S4.10: rows of batches on other channels lose the address and the values, in any case of an e-mail address.
-func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
+func TestAnErasureMatchesAddressesOfBatches(t *testing.T) {
 	b := apptest.New(t)
 	create := func(list string, fields ...string) {
 		form := apptest.Form("file", "list.csv", list, append([]string{"name", "n", "auto_confirm", "true"}, fields...)...)
@@ -422,7 +422,7 @@ func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
 }
 
 // A submission or a row that was refused has the number as somebody wrote it.
-func TestAnErasureKnowsANumberInAnyNotation(t *testing.T) {
+func TestAnErasureMatchesANumberInAnyNotation(t *testing.T) {
 	w := apptest.New(t)
 	acme := w.AddCompany("acme", 1)
 	list := "phone,word\n"

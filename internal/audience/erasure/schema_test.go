@@ -49,7 +49,7 @@ var kept = map[string][]string{
 func words(text string) []string { return strings.Fields(text) }
 
 // S4.10: a column that may hold something of a person is one that an erasure knows. Who adds one decides what an erasure does with it.
-func TestAnErasureKnowsEveryColumnThatMayNameAPerson(t *testing.T) {
+func TestTheErasureListsEveryColumnThatCanContainPersonalData(t *testing.T) {
 	b := apptest.New(t)
 	known := map[string]bool{}
 	for _, name := range erased {

@@ -10,7 +10,7 @@ import (
 )
 
 // A program of SMSGate may give a message an id that names the person.
-func TestAnErasureReachesTheIDsOfPrograms(t *testing.T) {
+func TestAnErasureDeletesMessageIDsOfSMSGatePrograms(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	w := &world{Bundle: b, acme: b.AddCompany("acme", 1)}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+"/smsgate/3rdparty/v1/messages",

@@ -172,7 +172,7 @@ func TestListsLeaveOutPayloadsAndRecipients(t *testing.T) {
 	}
 }
 
-func TestAnAnswerNamesAtMostAHundredPeopleWithoutAnAddress(t *testing.T) {
+func TestAnAnswerListsAtMostAHundredRecipientsWithoutAnAddress(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{
 		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk", "email"}, "user_ids": longIDs(150), "payload": map[string]any{"taskName": "x"},
@@ -196,7 +196,7 @@ func TestAnAnswerNamesAtMostAHundredPeopleWithoutAnAddress(t *testing.T) {
 }
 
 // For each operation that stores its body, the test sends the largest body that the contract allows.
-func TestTheLargestBodyStoresAFewTimesItsSize(t *testing.T) {
+func TestTheStoredSizeOfTheLargestBodyIsBounded(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	var countries, companies []string
 	for i := range 300 {

@@ -93,7 +93,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 }
 
 // Rows of the version before that share a key keep it. The oldest one counts for the next request with the key.
-func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T) {
+func TestTheOldestNotificationHoldsAKeyOfSeveralSubmitters(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})
 	b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
@@ -112,7 +112,7 @@ func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T)
 	}
 }
 
-func TestANotificationThatReachedNobodyGivesUpItsKey(t *testing.T) {
+func TestAnUnsendableNotificationReleasesItsKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		wrong, right map[string]any
 		mend         func(b *apptest.Bundle)
@@ -196,7 +196,7 @@ func TestConcurrentAttemptsAfterAFailureNotifyOnce(t *testing.T) {
 }
 
 // A lease that ran out may have been sent, so the key stays.
-func TestANotificationThatMayHaveReachedSomebodyKeepsItsKey(t *testing.T) {
+func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	putTemplate(b, "email", map[string]any{"title": "t", "content": "${taskName}"})

@@ -30,7 +30,7 @@ func setStatus(b *apptest.Bundle, status int, bizID int, expected ...int) int {
 	return apptest.Decode[api.Changed](b.T, b.Expect(200, "", "POST", "/api/v1/notifications/status", body)).Changed
 }
 
-func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
+func TestTheAnswerListsUnreachableRecipientsWithReasons(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"user_ids": []string{"u1", "stranger"}})
 	if len(made.Failed) != 1 || made.Failed[0].UserID != "stranger" || !strings.Contains(made.Failed[0].Reason, "没有地址") || made.Remark != nil {
@@ -57,7 +57,7 @@ func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
 }
 
 // A person has the same status codes as a notification. /metrics counts people whom the provider refused.
-func TestPeopleHaveTheStatusesOfNotifications(t *testing.T) {
+func TestRecipientsHaveTheStatusesOfNotifications(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	p.Says(200, `{"errcode":33012,"errmsg":"no such user"}`)
 	id := createNotification(b, map[string]any{"user_ids": []string{"u1"}}).NotificationID

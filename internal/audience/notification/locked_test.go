@@ -22,7 +22,7 @@ func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 }
 
 // While the partition of a day is moved, notifications that have not run do not wait, nor does what is sent once.
-func TestALockedPartitionDoesNotHoldUpWhatWasNotSent(t *testing.T) {
+func TestALockedPartitionDoesNotDelayUnsentMessages(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	b.SendOnce(nil)
 	var planned []int64
@@ -51,7 +51,7 @@ func run(b *apptest.Bundle) {
 }
 
 // While a partition is locked, a reminder that ran before is tried again after a minute, and no other notification waits with it.
-func TestAReminderOfALockedPartitionWaitsAlone(t *testing.T) {
+func TestOnlyTheReminderOfALockedPartitionWaits(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	old := announce(b, 1, map[string]any{"repeat_minutes": 1})
 	planned := announce(b, 2, map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -171,7 +171,7 @@ func TestTheEndOfATaskNotifiesOnce(t *testing.T) {
 	}
 }
 
-func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
+func TestAnOverdueNodeHasRepeatedReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	more := map[string]any{
 		"node_inst_id": 8882, "user_ids": []string{"u1"}, "max_duration": 60, "timeout_remind": 30,
@@ -214,7 +214,7 @@ func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
 	}
 }
 
-func TestAFailedCallIsRetriedForEachPersonAlone(t *testing.T) {
+func TestAFailedCallIsRetriedSeparatelyForEachRecipient(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the interval is for each call, and one call names both people
 	refused := map[string]bool{"ding-u2": true}
 	var mu sync.Mutex
@@ -291,7 +291,7 @@ func TestConcurrentRequestsWithOneDedupKeyMakeOneNotification(t *testing.T) {
 	}
 }
 
-func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
+func TestTheReasonOfARenderingFailureIsStored(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := postEvent(b, "task_created", map[string]any{"payload": map[string]any{"taskName": "x", "creatorName": nil}})
 	if n := b.Notification(made.Items[0].NotificationID); n.Status != api.NotificationFailed || !strings.Contains(*n.Remark, "createTime") ||
@@ -310,7 +310,7 @@ func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAPersonWithoutAnAddressFailsAlone(t *testing.T) {
+func TestARecipientWithoutAnAddressDoesNotAffectOthers(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
 	n := b.AwaitNotification(id, api.NotificationSomeFailed)
@@ -360,7 +360,7 @@ func onceBecomes(b *apptest.Bundle, status api.SendStatus) api.Once {
 	return one
 }
 
-func TestAMessageThatIsSentOnceReachesWeChat(t *testing.T) {
+func TestASendOnceMessageReachesWeChat(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	if first := b.SendOnce(nil); *first.Deduplicated || first.SendStatus != api.SendStatusSending {
 		t.Errorf("%+v", first)
@@ -447,7 +447,7 @@ func TestACompanySeesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestANotificationThatCannotBeStoredDoesNotHoldUpOthers(t *testing.T) {
+func TestANotificationThatCannotBeStoredDoesNotBlockOthers(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	later := time.Now().Add(time.Hour)
 	var ids []int64
@@ -483,7 +483,7 @@ func TestTheSubmitterOfANotificationSeesItsTasks(t *testing.T) {
 }
 
 // Of the start and the end of a node that arrive together, the second waits for the first, and no reminder is left.
-func TestConcurrentStartAndEndLeaveNoReminder(t *testing.T) {
+func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		t.Run(end, func(t *testing.T) {
 			b, _ := apptest.NewNotifying(t)
@@ -652,7 +652,7 @@ func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsSentOnceExpires(t *testing.T) {
+func TestASendOnceMessageExpires(t *testing.T) {
 	b, p, say := apptest.NewWeChat(t)
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/subscribe-messages", apptest.Booking(map[string]any{"expires_at": time.Now().Add(-time.Second)})); a.Fields() != "expires_at" {
 		t.Errorf("wrong fields %s", a.Fields())

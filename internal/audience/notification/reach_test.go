@@ -123,7 +123,7 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 }
 
 // No caller can take the dedup key of a business event.
-func TestTheDedupKeysOfEventsAndOfCallersAreApart(t *testing.T) {
+func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
 	notify := func(text string, headers []string) api.NotificationMade {
@@ -168,7 +168,7 @@ func TestTheDedupKeysOfEventsAndOfCallersAreApart(t *testing.T) {
 }
 
 // A colleague's retry of a failed message is the same message. Both see it then.
-func TestAMessageThatIsSentOnceIsItsCompanys(t *testing.T) {
+func TestASendOnceMessageBelongsToItsCompany(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
 	once := func(headers []string, more map[string]any) api.Once {

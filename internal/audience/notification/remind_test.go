@@ -12,7 +12,7 @@ import (
 )
 
 // A start without a time gets the time at which the server received it. The caller's time of the end may be earlier than that.
-func TestAnEndThatPrecedesAnAssumedStartEndsTheReminder(t *testing.T) {
+func TestAnEndBeforeAnAssumedStartCancelsTheReminder(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		started := postEvent(b, "node_started", map[string]any{"node_inst_id": 7, "max_duration": 60, "timeout_remind": 1}).Items[0]
@@ -84,7 +84,7 @@ func TestAnEmptyMessageIsRefused(t *testing.T) {
 	})
 }
 
-func TestAReminderGoesOnAfterARoundThatCannotBeRendered(t *testing.T) {
+func TestAReminderContinuesAfterARoundThatCannotBeRendered(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	template := map[string]any{"title": "t", "content": "${taskName}"}
 	putTemplate(b, "dingtalk", template)
@@ -150,7 +150,7 @@ func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 }
 
 // Both pages about channels show the answer to this request.
-func TestTheAnswerToANotificationIsAsDocumented(t *testing.T) {
+func TestTheAnswerToANotificationMatchesTheDocuments(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logs", "name": "Log", "channel": "oa", "kind": "log", "config": map[string]any{"showContent": true}})
 	a := b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{

@@ -51,7 +51,7 @@ func TestANotificationFollowsItsRequeuedTask(t *testing.T) {
 }
 
 // A requeued task is not sent if its notification was ended, deleted or repeated meanwhile.
-func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
+func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	cancelled := createNotification(b, map[string]any{"biz_id": 2, "user_ids": []string{"u1"}}).NotificationID
@@ -95,7 +95,7 @@ func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 }
 
 // A withdrawal that comes at the same moment as a requeue cancels the task, or the requeue sees that the notification has ended.
-func TestAWithdrawalMeetsARequeue(t *testing.T) {
+func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	id, task := refused(b, p, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})

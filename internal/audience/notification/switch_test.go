@@ -37,7 +37,7 @@ func TestNarrowedCountriesHoldAPlannedNotification(t *testing.T) {
 }
 
 // What ends reminders is taken from a company that is off too: else they would outlast it.
-func TestACompanyThatIsOffCanEndItsReminders(t *testing.T) {
+func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
 	at := time.Now().Add(-time.Hour)
@@ -90,7 +90,7 @@ func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 }
 
 // What waits names the switches that hold it, until it goes on.
-func TestWhatIsHeldNamesItsSwitches(t *testing.T) {
+func TestHeldTasksNameTheirSwitches(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})
 	id := announce(b, 1, map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -109,7 +109,7 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 }
 
 // S4.10: a tag that cannot get a notification is refused, or fails when it is sent. A company does not see the tags of another one.
-func TestTagsThatGetNoNotification(t *testing.T) {
+func TestInvalidTagsOfANotificationAreRefused(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	body := func(more map[string]any) map[string]any {
 		all := map[string]any{"biz_type": 3, "biz_id": 7, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "x"}}
@@ -212,7 +212,7 @@ func TestALaterPortionIsFilledPerContact(t *testing.T) {
 }
 
 // S4.10: a notification that ends between two portions says that it did not reach the tag.
-func TestANotificationThatEndsHalfwayFails(t *testing.T) {
+func TestANotificationInterruptedBetweenPortionsFails(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 600)
 	for _, c := range []struct{ act, want string }{
@@ -231,7 +231,7 @@ func TestANotificationThatEndsHalfwayFails(t *testing.T) {
 }
 
 // Portions of different notifications take turns.
-func TestANotificationToATagLeavesTurnsToOthers(t *testing.T) {
+func TestANotificationToATagQueuesAgainAfterEachPortion(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 1)
 	id := toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})

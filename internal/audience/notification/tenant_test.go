@@ -14,7 +14,7 @@ import (
 
 // An admin sees the notifications of every company, so it names the company whose notifications it ends or deletes: business ids of two companies
 // may be the same.
-func TestAnAdminEndsAndDeletesNotificationsOfTheCompanyThatItNames(t *testing.T) {
+func TestAnAdminEndsAndDeletesNotificationsOfANamedCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	create := map[string]any{
 		"biz_type": 2, "biz_id": 7, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"of-acme"},

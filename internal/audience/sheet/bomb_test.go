@@ -116,7 +116,7 @@ func TestAHugeDirectoryIsRefused(t *testing.T) {
 }
 
 // Strings of a workbook beyond some in memory are in a temporary file, which is gone when the list is closed, also after an error.
-func TestStringsOfAWorkbookAreReadInAnyOrderAndLeaveNothingBehind(t *testing.T) {
+func TestStringsOfAWorkbookAreReadInAnyOrderFromATemporaryFile(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const n = 200_000
 	var shared, rows strings.Builder

@@ -79,7 +79,7 @@ func encoded(t *testing.T, e encoding.Encoding, text string) string {
 	return s
 }
 
-func TestCSVIsReadInEveryForm(t *testing.T) {
+func TestEveryCSVDialectIsRead(t *testing.T) {
 	t.Parallel()
 	const list = "手机号,姓名\n13800138000,张三\n"
 	const want = "手机号|姓名\n2 13800138000|张三"
@@ -124,7 +124,7 @@ func TestCSVIsReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoListIsExplained(t *testing.T) {
+func TestAFileThatIsNoListIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("长", 32_768)
 	for name, c := range map[string]struct{ content, want string }{
@@ -158,7 +158,7 @@ func TestAFileThatIsNoListIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheRowsOfAListAreBounded(t *testing.T) {
+func TestAListWithTooManyRowsIsRefused(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{"a\n1\n\n2\n\n": "<nil>", "a\n1\n2\n3\n": "file too_many_rows 2"} {
 		if _, err := read(t, sheet.Bytes("", []byte(content)), sheet.Options{Rows: 2}); fields(err) != want {

@@ -55,7 +55,7 @@ func inEncoding(t *testing.T, in encoding.Encoding, text string) sheet.File {
 }
 
 // A list of Latin letters in Windows-1252 that is legal GB18030 is read as Chinese, and says that this is doubtful. Its owner names the encoding.
-func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
+func TestAListInALatinEncodingThatIsValidGB18030IsDoubtful(t *testing.T) {
 	t.Parallel()
 	for language, names := range map[string][]string{
 		"German":  {"Müller", "Schäfer", "Köhler", "Krüger", "Schröder", "Jörg Lange", "Größer"},
@@ -80,7 +80,7 @@ func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
 }
 
 // Half of the names of a short list are enough for a doubt.
-func TestAShortListOfLatinLettersIsDoubtful(t *testing.T) {
+func TestAShortListInALatinEncodingIsDoubtful(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Jürgen\n13900139000,Höß\n")
 	if read, name, isDoubtful := readList(t, file); name != "GB18030" || !isDoubtful {
@@ -89,7 +89,7 @@ func TestAShortListOfLatinLettersIsDoubtful(t *testing.T) {
 }
 
 // Where the bytes are no legal GB18030, the list is refused, and can be read when its owner names the encoding.
-func TestAListThatIsNoChineseIsReadAsItsOwnerSays(t *testing.T) {
+func TestAListIsReadInTheEncodingThatItsOwnerNames(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Zoé Lambert\n13900139000,Weiß GmbH\n13700137000,Núñez\n")
 	if r, err := sheet.Open(t.Context(), file, sheet.Options{}); err == nil {
@@ -128,7 +128,7 @@ func TestAChineseListIsNotDoubtful(t *testing.T) {
 }
 
 // A byte order mark says more than the owner.
-func TestAByteOrderMarkIsStrongerThanANamedEncoding(t *testing.T) {
+func TestAByteOrderMarkOverridesANamedEncoding(t *testing.T) {
 	t.Parallel()
 	file := named{sheet.Bytes("list.csv", []byte("\xEF\xBB\xBFname\nMüller\n")), "Windows-1252"}
 	if read, name, _ := readList(t, file); name != "UTF-8" || read != "Müller" {

@@ -45,7 +45,7 @@ func (f *failing) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // An error of the storage is not blamed on the file, which is good.
-func TestAnErrorOfTheStorageIsReturnedAsItIs(t *testing.T) {
+func TestStorageErrorsAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	for kind, file := range lists(t) {
 		whole, err := read(t, file, sheet.Options{})

@@ -73,7 +73,7 @@ func inline(no int, texts ...string) string {
 	return s + `</row>`
 }
 
-func TestCellsOfAWorkbookAreReadAsTheyAreShown(t *testing.T) {
+func TestCellsOfAWorkbookAreReadAsDisplayed(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
 		`<c><v>13800138000</v></c>`:                      "13800138000",
@@ -144,7 +144,7 @@ func TestRowsOfAWorkbookKeepTheirNumbersAndColumns(t *testing.T) {
 	}
 }
 
-func TestTheFirstVisibleSheetIsReadUnlessAnotherIsNamed(t *testing.T) {
+func TestTheFirstVisibleSheetIsReadByDefault(t *testing.T) {
 	t.Parallel()
 	sheetOf := func(text string) string {
 		return `<worksheet><sheetData>` + inline(1, text) + `</sheetData></worksheet>`
@@ -192,7 +192,7 @@ func TestWorkbooksOfOtherProgramsAreRead(t *testing.T) {
 	}
 }
 
-func TestAWorkbookThatCannotBeReadIsExplained(t *testing.T) {
+func TestAnUnreadableWorkbookIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	good := packed(t, book(inline(1, "a", "b")+inline(2, "1", "2"), nil, nil))
 	header := inline(1, "a", "b")

@@ -43,7 +43,7 @@ func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData)
 }
 
 // B13: a notification is over when its last task has ended, and once more when a task of it was requeued and ended again.
-func TestANotificationIsOverWithItsLastTask(t *testing.T) {
+func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
 	id := notify(b, nil)
@@ -132,7 +132,7 @@ func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 }
 
 // B13: a task of a notification is requeued between the two reads of the notification. It is not over, and nothing says so.
-func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
+func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
 	notify(b, nil)
@@ -230,7 +230,7 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 
 // B13: a notification that is ended before its time is over at once. No event is published for a deleted one,
 // nor for one of a company to which nobody listens.
-func TestANotificationThatIsEndedIsOver(t *testing.T) {
+func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	notify(b, nil)
 	for _, id := range b.ClaimIDs(10) {
@@ -259,7 +259,7 @@ func TestANotificationThatIsEndedIsOver(t *testing.T) {
 }
 
 // B13: only readers of all companies get the events of senders and alerts.
-func TestEventsOfSendersAndAlertsReachNoCompany(t *testing.T) {
+func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle
 	start := pull(b, "", "").NextCursor
@@ -376,7 +376,7 @@ func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 
 // B13: ids of the feed are given out by one transaction at a time. Without FeedLock, a second one could take events that became visible since, and
 // commit larger ids before the smaller ones can be seen: a reader would then move its cursor past events that do not exist yet.
-func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
+func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	stage := "INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, %d)"

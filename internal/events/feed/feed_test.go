@@ -82,7 +82,7 @@ func receipt(b *apptest.Bundle, f queue.Final) {
 }
 
 // B13: each end of a task is an event with its data, and a requeued task ends again.
-func TestEachEndOfATaskIsAnEvent(t *testing.T) {
+func TestEachEndOfATaskIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "")
 	if len(start.Items) > 0 {
@@ -137,7 +137,7 @@ func TestEachEndOfATaskIsAnEvent(t *testing.T) {
 }
 
 // B13: nothing is recorded for a company that does not listen, and nothing of one for another.
-func TestOnlyCompaniesThatListenRecord(t *testing.T) {
+func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	rows := func() int { return w.Count("SELECT (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM feed)") }
 	cancel := func(headers []string) string {
@@ -270,7 +270,7 @@ func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 }
 
 // B13: a cursor behind which events were deleted, or not recorded, is refused, and one of another database is too.
-func TestACursorThatIsGoneIsRefused(t *testing.T) {
+func TestAnExpiredCursorIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	send(b, 2, nil)
@@ -302,7 +302,7 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 }
 
 // B13: events that were recorded before the clock was set back do not keep older ones from being deleted.
-func TestEventsFromBeforeTheClockWasSetBackStopNoDeletion(t *testing.T) {
+func TestSettingTheClockBackStopsNoDeletionOfEvents(t *testing.T) {
 	b := apptest.New(t)
 	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
 	b.Exec(add, "8 days", 10_000)
@@ -349,7 +349,7 @@ func TestAPullWaitsForAnEvent(t *testing.T) {
 }
 
 // B13: a waiting request of a user that is disabled gets nothing any more.
-func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
+func TestADisabledUserGetsNoEvents(t *testing.T) {
 	b := apptest.New(t)
 	headers := b.AddUser("shop", "submit", nil)
 	start := pull(b, "", "", headers...).NextCursor
@@ -366,7 +366,7 @@ func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
 }
 
 // B13: a waiting request of a user that gets another company meanwhile gets no events of the company before.
-func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
+func TestAMovedUserGetsNoEventsOfItsFormerCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -385,7 +385,7 @@ func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
 }
 
 // B13: a batch that ends is an event. It is recorded once.
-func TestTheEndOfABatchIsAnEvent(t *testing.T) {
+func TestTheEndOfABatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	form := apptest.Form("file", "list.csv", "phone\n13800138000\n13800138001\n", "name", "spring", "content", "x")
@@ -417,7 +417,7 @@ func TestTheEndOfABatchIsAnEvent(t *testing.T) {
 }
 
 // B13: a batch that ends before it was confirmed ends once, too.
-func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
+func TestTheEndOfAnUnconfirmedBatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	create := func(list string) int64 {
@@ -455,7 +455,7 @@ func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
 }
 
 // B13: of a task whose day was dropped, an event tells the id alone.
-func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
+func TestAnEventIsKeptAfterThePartitionOfItsTaskIsDropped(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	id := send(b, 2, nil)
@@ -468,7 +468,7 @@ func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
 }
 
 // B13: the schedule of a server sequences by itself, and a server with waiting requests stops.
-func TestAServerTellsEventsByItself(t *testing.T) {
+func TestARunningServerPublishesEvents(t *testing.T) {
 	b := apptest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -505,7 +505,7 @@ func TestAServerTellsEventsByItself(t *testing.T) {
 }
 
 // B13: an empty cursor is the beginning of what is kept.
-func TestAnEmptyCursorIsTheBeginning(t *testing.T) {
+func TestAnEmptyCursorStartsAtTheFirstEvent(t *testing.T) {
 	b := apptest.New(t)
 	pull(b, "", "")
 	id := send(b, 2, nil)

@@ -225,7 +225,7 @@ func TestTheOfficialLibraryVerifiesPosts(t *testing.T) {
 }
 
 // B13: an event that is not taken is posted again by the schedule, with the same id, and the last posts can be read.
-func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
+func TestAFailedPostIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, _ taken) {
@@ -300,7 +300,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 }
 
 // B13: a time without a number of seconds that fits is the longest one, and one of an answer that is no pause holds up its event alone.
-func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
+func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	bad := b.send()
@@ -326,7 +326,7 @@ func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
 }
 
 // B13: a clock of the database that is set back neither stops a webhook, nor an event that waits, nor those behind it.
-func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
+func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	r.answersStatus(500)
@@ -345,7 +345,7 @@ func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
 }
 
 // B13: an event that another server settled while this one posted it again is not kept again: the receiver would get it behind later ones of its task.
-func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
+func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	r.answersStatus(500)
@@ -363,7 +363,7 @@ func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
 }
 
 // B13: a webhook that loses events, because they are kept no longer, is an operator event that says how many.
-func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
+func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("other", 2)
@@ -432,7 +432,7 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 }
 
 // B13: an event that a receiver refuses is not posted again with each other event.
-func TestAnEventThatIsRefusedIsNotPostedWithEachOther(t *testing.T) {
+func TestARefusedEventIsNotPostedAgainWithEachNewEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	bad := b.send()
@@ -459,7 +459,7 @@ func TestAnEventThatIsRefusedIsNotPostedWithEachOther(t *testing.T) {
 }
 
 // B13: when a receiver is well again, all that failed is posted at once, and nothing is lost.
-func TestAReceiverThatIsBackGetsEverything(t *testing.T) {
+func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answersStatus(503)
@@ -491,7 +491,7 @@ func TestAReceiverThatIsBackGetsEverything(t *testing.T) {
 }
 
 // B13: receivers that hang or are dead hold up no other.
-func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
+func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})
 	hanging := newReceiver(t)
@@ -539,7 +539,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 }
 
 // B13: a company whose receivers hang takes no slot that another company needs.
-func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
+func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	over := make(chan struct{})
@@ -573,7 +573,7 @@ func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 }
 
 // B13: days in which a user was disabled are no days in which its receivers failed.
-func TestAWebhookOfAUserThatWasDisabledBeginsAnew(t *testing.T) {
+func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	b := setup(t)
 	user := b.AddUser("shop", "submit", nil)
 	id := b.hook("https://shop.example/", nil, user...).WebhookID
@@ -590,7 +590,7 @@ func TestAWebhookOfAUserThatWasDisabledBeginsAnew(t *testing.T) {
 
 // B13: a receiver that is gone is switched off at once, and one that takes nothing for five days then; both are operator events. Switched on again, a
 // webhook goes on where it was.
-func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
+func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	off := func(reason string) {
@@ -644,7 +644,7 @@ func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
 }
 
 // B13: a dead receiver makes no more rows than maxWaiting that failed: further events stay in the feed, and come when it is back.
-func TestADeadReceiverMakesNoUnboundedRows(t *testing.T) {
+func TestADeadReceiverStoresABoundedNumberOfRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	b.Exec(`WITH f AS (INSERT INTO feed (company_id, submitted_by, type, at, data)
@@ -693,7 +693,7 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 }
 
 // B13: what a user gives is never reached in the networks of the server, whatever the name resolves to, and redirects are not followed.
-func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
+func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	port := r.URL[strings.LastIndex(r.URL, ":"):]
@@ -821,7 +821,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 }
 
 // B13: a replay does not wait for the end of the pause of a webhook, whether its receiver failed or asked for the pause.
-func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
+func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, _ taken) {
@@ -844,7 +844,7 @@ func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
 }
 
 // B13: an event that is posted at the moment of a replay is posted once more.
-func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
+func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	b.send()
@@ -864,7 +864,7 @@ func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
 }
 
 // B13: a webhook gets the types it names and what its owner may see, and users see their own webhooks alone.
-func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
+func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -901,7 +901,7 @@ func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
 }
 
 // B13: a webhook of a user or of a company is refused events that it never gets, also when an admin changes it. One that has them already stays editable.
-func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
+func TestOnlyWebhooksOfAllCompaniesCanSubscribeToServiceEvents(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
 	acme := apptest.Basic("user-of-acme", apptest.UserPassword)
@@ -935,7 +935,7 @@ func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
 }
 
 // B13: a webhook of a user gets only what the user submitted, waits while the user is disabled, and leaves with the user's company.
-func TestAWebhookLeavesWithItsUser(t *testing.T) {
+func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	hook := b.hook(strings.Replace(r.URL, "127.0.0.1", "localhost", 1), nil, user...)
@@ -973,7 +973,7 @@ func TestAWebhookLeavesWithItsUser(t *testing.T) {
 }
 
 // B13: a webhook that is deleted leaves nothing, a company with one cannot be deleted, and one without webhooks listens a week more.
-func TestADeletedWebhookLeavesNothing(t *testing.T) {
+func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
 	hook := b.hook(r.URL, map[string]any{"company_no": "acme"})
@@ -1008,7 +1008,7 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 }
 
 // B13: what changes a webhook while a run posts counts, and the run does not: it is repeated.
-func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
+func TestTheRunOfAChangedWebhookIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	second := newReceiver(t)
@@ -1024,7 +1024,7 @@ func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
 }
 
 // S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is published without the person from then on.
-func TestAnErasureTakesTheAnswersOfReceivers(t *testing.T) {
+func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) })

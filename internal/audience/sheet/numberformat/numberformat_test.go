@@ -27,7 +27,7 @@ func expectShown(t *testing.T, cases []shownCase) {
 	}
 }
 
-func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
+func TestNumbersAreFormattedLikeInExcel(t *testing.T) {
 	t.Parallel()
 	expectShown(t, []shownCase{
 		{"", 13800138000, "13800138000"},
@@ -64,7 +64,7 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 	})
 }
 
-func TestDatesAreShownAsTheirFormatsSay(t *testing.T) {
+func TestDatesAreFormattedLikeInExcel(t *testing.T) {
 	t.Parallel()
 	expectShown(t, []shownCase{
 		{"yyyy-mm-dd", 45322, "2024-01-31"},
