@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// startImport uploads a list, and begins its import for the company 1.
+// startImport uploads a list, and starts its import for company 1.
 func startImport(b *apptest.Bundle, tag *string, content string) (dbq.ContactImport, error) {
 	b.T.Helper()
 	u, err := b.App.Uploads.Receive(b.T.Context(), strings.NewReader(content), upload.Meta{CompanyID: 1, SubmittedBy: "admin", Name: "名单.csv"})
@@ -25,7 +25,7 @@ func startImport(b *apptest.Bundle, tag *string, content string) (dbq.ContactImp
 	return b.App.Contacts.StartImport(b.T.Context(), contact.ImportRequest{CompanyID: 1, Upload: u, Tag: tag, By: "admin"})
 }
 
-// imported imports a list, and returns the import when it has ended.
+// imported imports a list, and returns the import after its end.
 func imported(b *apptest.Bundle, tag *string, content string) dbq.ContactImport {
 	b.T.Helper()
 	i, err := startImport(b, tag, content)
@@ -45,8 +45,8 @@ func counts(i dbq.ContactImport) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 
-// S4.10: lists of contacts are imported. Columns are found by the names of fields, in two languages; others are attributes. Empty cells and missing
-// columns change nothing.
+// S4.10: lists of contacts are imported. Columns match the names of fields, in two languages; all other columns are attributes. Empty cells and missing columns
+// change nothing.
 func TestAListOfContactsIsImported(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GB18030.NewEncoder().String("工号,姓名,手机号,邮箱,城市\na,张三,138 0013 8000,a@example.com,杭州\nb,李四,,,\n")
@@ -84,7 +84,7 @@ func TestAListOfContactsIsImported(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'contact'"); n != 0 {
 		t.Errorf("%d contacts are in the audit: an import is one change", n)
 	}
-	// A contact that is changed by hand is recorded as before.
+	// A change by the API is still recorded in the audit.
 	b.PutContacts(map[string]any{"user_id": "d", "name": "d"})
 	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'contact'"); n != 1 {
 		t.Errorf("%d contacts are in the audit, want 1", n)
@@ -150,7 +150,7 @@ func TestAListWithoutUserIDsIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %s", list, err, want)
 		}
 	}
-	// The name of the field goes before the other names: a column is then an attribute.
+	// The name of the field takes precedence over its other names. A column with one of the other names is then an attribute.
 	imported(b, nil, "user_id,编号,phone,电话\na,17,,\n")
 	if got := apptest.Scan[string](b, "SELECT attributes::text FROM contacts"); got != `{"编号": "17"}` {
 		t.Error(got)
@@ -188,7 +188,7 @@ func long(n int, tail string) string {
 	return list.String() + tail
 }
 
-// A list that breaks off in the middle is imported up to there, and its import says where.
+// A truncated list is imported up to the truncation, and its import contains the row.
 func TestATruncatedListIsImportedUpToItsEnd(t *testing.T) {
 	b := apptest.New(t)
 	i := imported(b, nil, long(6000, `x,"`))
@@ -206,7 +206,7 @@ func TestATruncatedListIsImportedUpToItsEnd(t *testing.T) {
 	}
 }
 
-// A server that is killed while it imports leaves whole portions, and another server goes on behind them.
+// A server that is killed during an import has stored whole portions, and another server continues after them.
 func TestAnotherServerContinuesAnImport(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)
@@ -218,7 +218,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The connection dies in the middle of the second portion.
+	// The connection is terminated during the second portion.
 	b.Exec(`CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF NEW.rows = 10000 THEN PERFORM pg_sleep(60); END IF;
 			RETURN NEW;
@@ -253,7 +253,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 	}
 }
 
-// Two servers that work on one import at once, as after a lost lock, store each row once.
+// Two servers that process one import concurrently, as after a lost lock, store each row once.
 func TestTwoServersStoreEachRowOfAnImportOnce(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A program of SMSGate may give a message an id that names the person.
+// An SMSGate program can set a message id that contains the person's number.
 func TestAnErasureDeletesMessageIDsOfSMSGatePrograms(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	w := &world{Bundle: b, acme: b.AddCompany("acme", 1)}

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// bundle is the package on a database of its own.
+// bundle is the service on a test database.
 type bundle struct {
 	*testing.T
 	db *postgres.DB
@@ -54,7 +54,7 @@ func (b bundle) exec(sql string, args ...any) {
 	}
 }
 
-// expectRows expects a number of uploads, and of their parts.
+// expectRows fails the test unless the numbers of uploads and of their parts are as given.
 func (b bundle) expectRows(uploads, parts int) {
 	b.Helper()
 	if n, m := b.count("SELECT count(*) FROM uploads"), b.count("SELECT count(*) FROM upload_parts"); n != uploads || m != parts {
@@ -157,7 +157,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 	}
 }
 
-// An upload is deleted when nothing has used it for an hour, and else only by Delete.
+// An upload is deleted after an hour without use, and otherwise only by Delete.
 func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {
@@ -269,7 +269,7 @@ func TestAnInvalidFormIsRefusedAndStoresNothing(t *testing.T) {
 	b.expectRows(0, 0)
 }
 
-// A form of which any part of the end is missing is not taken for a shorter one.
+// A form without its complete end is not read as a shorter form.
 func TestATruncatedFormIsRefused(t *testing.T) {
 	b := setup(t)
 	spec := upload.FormSpec{Boundary: "x", Files: []string{"file"}, Fields: []string{"name", "more"}, Meta: meta}

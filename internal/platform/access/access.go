@@ -52,8 +52,7 @@ const (
 	keyBytes  = 32
 )
 
-// isKey reports whether a text has the form of an API key. The password of a user cannot have this form, but it can start with
-// keyPrefix.
+// isKey reports whether a text has the form of an API key. The password of a user cannot have this form, but it can start with keyPrefix.
 func isKey(text string) bool {
 	random, hasPrefix := strings.CutPrefix(text, keyPrefix)
 	if !hasPrefix || len(random) != base64.RawURLEncoding.EncodedLen(keyBytes) {
@@ -152,8 +151,8 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
-// RecordVisits stores the addresses of users that called with cached credentials. It returns how many visits it stored. After an error, the next call
-// stores the remaining visits.
+// RecordVisits stores the addresses of users that called with cached credentials. It returns how many visits it stored. After an error, the next call stores
+// the remaining visits.
 func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
 // SeesAll reports whether a user sees every company.
@@ -183,8 +182,8 @@ type User struct {
 	TopPriority *int16  // most urgent priority that the user can request; nil: 1
 }
 
-// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown
-// company, for a company with a role that cannot have a company, and for a password in the form of an API key.
+// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown company, for a company with a role that
+// cannot have a company, and for a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -212,8 +211,7 @@ func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 }
 
 // HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. The password of this user does not work, but its API
-// keys
-// do. The submissions of each of these two users belong to both.
+// keys do. The submissions of each of these two users belong to both.
 func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
 	user, err := s.Get(ctx, s.admin.Username)
 	if errors.Is(err, errNoUser) {
@@ -251,9 +249,8 @@ type Patch struct {
 // bindsRole is the constraint that only the roles submit and read can have a company.
 const bindsRole = "users_company_binds_role"
 
-// Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds.
-// Faults: user.not_found, version.stale; request.invalid for an unknown company, for a company with a role that cannot have a company,
-// and for a password in the form of an API key.
+// Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds. Faults: user.not_found,
+// version.stale; request.invalid for an unknown company, for a company with a role that cannot have a company, and for a password in the form of an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -317,10 +314,9 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }
 
-// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed
-// after an error, too: the change may have been committed. Changes are rare, and need not be
-// matched to single verdicts. Inside a transaction changed takes effect after the commit, because no other connection sees the
-// change before.
+// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed after an error, too: the change
+// may have been committed. Changes are rare, and need not be matched to single verdicts. Inside a transaction changed takes effect after the commit, because no
+// other connection sees the change before.
 func (s *Service) changed(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() {
 		s.verifier.versions.Invalidate()
@@ -328,8 +324,8 @@ func (s *Service) changed(ctx context.Context) {
 	})
 }
 
-// hash hashes a password. It returns nil for an empty password. hash uses a slot of the password comparisons, because hashing needs as much
-// memory as a comparison.
+// hash hashes a password. It returns nil for an empty password. hash uses a slot of the password comparisons, because hashing needs as much memory as a
+// comparison.
 func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil

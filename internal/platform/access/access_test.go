@@ -523,8 +523,7 @@ func TestAUserCanLogInAfterTheCommitOfItsCreation(t *testing.T) {
 	b.expect(t, 200, office, "user", userPassword)
 }
 
-// Any number of requests of verified callers cost the database one small query per second. A change of users or keys costs
-// more queries.
+// Any number of requests of verified callers cost the database one small query per second. A change of users or keys costs more queries.
 func TestAVerifiedRequestRunsNoQuery(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")

@@ -18,14 +18,13 @@ const (
 	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name do not block the other residents
 )
 
-// failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody
-// can lock out a sender at another network. They also count for the network, so that one caller cannot try every user. A repeated
-// wrong password is not counted again. Wrong API keys have a separate counter: they delay other
-// wrong keys and no password, because an API key cannot be guessed.
+// failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody can lock out a sender at another network.
+// They also count for the network, so that one caller cannot try every user. A repeated wrong password is not counted again. Wrong API keys have a separate
+// counter: they delay other wrong keys and no password, because an API key cannot be guessed.
 //
-// A resident is a user that recently proved its password at the network (see verifier.isResident). While other guesses
-// from a network have to wait, guesses with residents' names are compared on separate allowances: one allowance for each name,
-// and one for all names together. No answer reveals the state of an allowance.
+// A resident is a user that recently proved its password at the network (see verifier.isResident). While other guesses from a network have to wait, guesses
+// with residents' names are compared on separate allowances: one allowance for each name, and one for all names together. No answer reveals the state of an
+// allowance.
 type failures struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -41,8 +40,8 @@ func newFailures(now func() time.Time) *failures {
 	return &failures{now: now, entries: newLRU[entry](50_000)}
 }
 
-// Cache keys are hashes, so that they have one length for user names of any length. Keys of different kinds cannot collide:
-// a network contains no space, and the prefixes are not networks.
+// Cache keys are hashes, so that they have one length for user names of any length. Keys of different kinds cannot collide: a network contains no space, and
+// the prefixes are not networks.
 func networkKey(network string) [sha256.Size]byte { return sha256.Sum256([]byte(network)) }
 
 func userKey(username, network string) [sha256.Size]byte {
@@ -130,8 +129,8 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 	f.entries.Add(key, e)
 }
 
-// clear deletes the failures of a user whose password was right. It keeps the counter of the network: an attacker
-// with one good account must not be able to reset this counter.
+// clear deletes the failures of a user whose password was right. It keeps the counter of the network: an attacker with one good account must not be able to
+// reset this counter.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))
 	f.entries.Remove(residentKey(username, network))

@@ -25,8 +25,7 @@ const (
 	// sessionTTL is the age at which a cached session is read again. A server notices within this time that another server ended a session.
 	sessionTTL = 2 * time.Second
 	// maxSessions is the maximum number of sessions of a user. A new session ends the oldest one. Two concurrent sign-ins can exceed maxSessions by one until
-	// the
-	// next sign-in.
+	// the next sign-in.
 	maxSessions = 100
 	// deleteBatch is the number of sessions that one statement deletes.
 	deleteBatch = 1000
@@ -102,8 +101,7 @@ func passwordProof(token []byte, stored digested) []byte {
 }
 
 // Session returns the session of a token. It also stores that the session is used, unless isWatched is set, which marks checks that no person requested.
-// address is the
-// IP address of the caller. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
+// address is the IP address of the caller. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
 func (s *Service) Session(ctx context.Context, token, address string, isWatched bool) (Session, error) {
 	random, err := tokens.DecodeString(token)
 	if err != nil || len(random) != tokenBytes {

@@ -198,8 +198,8 @@ var withoutCompany = []string{
 	"listLedger", "listNotificationTemplates", "health", "ready",
 }
 
-// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected one, if the response mentions beta, or if the
-// response does not mention acme.
+// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected one, if the response mentions beta, or if the response
+// does not mention acme.
 func checkRead(w *apptest.TwoCompanies, id string, r read) {
 	w.T.Helper()
 	a := w.Call("GET", r.path, nil, w.Reader...)
@@ -323,8 +323,8 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	}
 }
 
-// A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can send
-// the message. Only a caller that sees all companies sees costs, weights and the time when a sender is ready.
+// A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can send the message. Only a
+// caller that sees all companies sees costs, weights and the time when a sender is ready.
 func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})

@@ -172,8 +172,7 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
 	// A user leaves its company when its role changes to one without a company, and can join a company again in another role. Removing the company of a user
-	// without
-	// a company is allowed.
+	// without a company is allowed.
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
 	expect("user-of-acme", "send", "default", false)
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
@@ -185,8 +184,7 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 }
 
 // An admin can have a company from the time before this combination was refused. The admin continues to submit for this company, and is bound to the company
-// once
-// its role is submit or read.
+// once its role is submit or read.
 func TestAnAdminWithACompanyContinuesToSubmitForIt(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -21,22 +21,20 @@ import (
 )
 
 const (
-	// verdictTTL is how long a verdict on credentials is used without reading the user again, provided that the version
-	// of the stored credentials does not change.
+	// verdictTTL is how long a verdict on credentials is used without reading the user again, provided that the version of the stored credentials does not
+	// change.
 	verdictTTL = time.Minute
-	// versionTTL is the age at which the cached version is read again. A server notices a change by another server
-	// within twice this time. All callers together cost one small query per versionTTL.
+	// versionTTL is the age at which the cached version is read again. A server notices a change by another server within twice this time. All callers together
+	// cost one small query per versionTTL.
 	versionTTL = time.Second
-	// proofTTL is how long after their last use proved credentials are accepted without a comparison at the address where
-	// they were proved.
+	// proofTTL is how long after their last use proved credentials are accepted without a comparison at the address where they were proved.
 	proofTTL = 7 * 24 * time.Hour
-	// visitStoredFor is the time during which the visit of a user at an address is not stored again. It is longer than a day,
-	// because the database updates a row only after a day.
+	// visitStoredFor is the time during which the visit of a user at an address is not stored again. It is longer than a day, because the database updates a
+	// row only after a day.
 	visitStoredFor = 25 * time.Hour
 	// maxResidents is the maximum number of residents that are read for one address, and of visits that wait to be stored.
 	maxResidents = 10_000
-	// maxQueue is the maximum number of callers that wait behind a guess from one address, and of guesses that wait for a hashing
-	// slot.
+	// maxQueue is the maximum number of callers that wait behind a guess from one address, and of guesses that wait for a hashing slot.
 	maxQueue = 256
 )
 
@@ -46,18 +44,17 @@ type digested = [sha256.Size]byte
 // verifier verifies credentials. It tries the cheap ways first. The guesses of others never delay a caller that has proved its credentials:
 //
 //   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
-//   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials
-//     are not counted again.
+//   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials are not
+//     counted again.
 //   - An API key costs one index lookup, because it cannot be guessed.
 //   - All other credentials are a guess. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
 //
-// Where guesses have to wait, a guess with the name of a resident is still compared, on separate allowances:
-// other callers at the address cannot lock the user out, not even after a restart or a change of its password. If the
-// guess is wrong, the answer is the same as for a guess that was not compared. Callers therefore cannot find out the
-// names of residents.
+// Where guesses have to wait, a guess with the name of a resident is still compared, on separate allowances: other callers at the address cannot lock the user
+// out, not even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
+// therefore cannot find out the names of residents.
 //
-// While the database is unreachable, no caller is let in by an old verdict, because the user may have been disabled
-// since: the answer is 503. Only the configured user, which is stored in no table, is verified without the database.
+// While the database is unreachable, no caller is let in by an old verdict, because the user may have been disabled since: the answer is 503. Only the
+// configured user, which is stored in no table, is verified without the database.
 type verifier struct {
 	q         *dbq.Queries
 	now       func() time.Time
@@ -149,8 +146,8 @@ func (v *verifier) sign(sum digested, network string) digested {
 	return sha256.Sum256(keyed)
 }
 
-// version returns the version of the stored credentials. Call version before reading the credentials: any later change then outdates the
-// result that is cached with the version. The credentials of the configured user change only with a restart.
+// version returns the version of the stored credentials. Call version before reading the credentials: any later change then outdates the result that is cached
+// with the version. The credentials of the configured user change only with a restart.
 func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 	if a.isConfigured {
 		return 0, nil
@@ -245,8 +242,7 @@ func (v *verifier) refuse(a attempt, compared account, version int64) error {
 	return ErrRequired
 }
 
-// lookUp verifies an API key without a verdict. The guesses of others never delay a right key. A wrong key delays other
-// wrong keys from its address.
+// lookUp verifies an API key without a verdict. The guesses of others never delay a right key. A wrong key delays other wrong keys from its address.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	leave, err := v.enterLookup(ctx, "key", a.network)
 	if err != nil {
@@ -270,8 +266,8 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	return Principal{}, v.refuse(a, owned, version)
 }
 
-// enterLookup takes a slot to look up credentials of a kind that are not cached. At most one caller per network and kind has a slot, so that
-// one network cannot use all slots.
+// enterLookup takes a slot to look up credentials of a kind that are not cached. At most one caller per network and kind has a slot, so that one network cannot
+// use all slots.
 func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave func(), err error) {
 	quit, err := v.gates.enter(ctx, kind+" "+network)
 	if err != nil {
@@ -330,8 +326,8 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	return v.admit(a, owned, version)
 }
 
-// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared
-// while other guesses have to wait: wait is then the Retry-After if the guess is wrong.
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared while other guesses have to wait: wait is
+// then the Retry-After if the guess is wrong.
 func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
 	wait = v.failures.wait(a.username, a.network)
 	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
@@ -344,8 +340,7 @@ func tooMany(wait time.Duration) error {
 	return &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
 }
 
-// compare compares a password with the password of its account. A wrong password and an unknown user take the same
-// time.
+// compare compares a password with the password of its account. A wrong password and an unknown user take the same time.
 func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRight bool, err error) {
 	release, err := v.takeHashing(ctx, a)
 	if err != nil {
@@ -443,8 +438,7 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// isResident reports whether the user proved its password at this address within a month. While the database is
-// unreachable, isResident reads only the cache.
+// isResident reports whether the user proved its password at this address within a month. While the database is unreachable, isResident reads only the cache.
 func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	key := networkKey(a.network)
 	home, ok := v.residents.Get(key)

@@ -15,8 +15,8 @@ var mark = []byte("\uFEFF")
 // Skip returns text without a byte order mark at its beginning.
 func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
 
-// Decode returns text in UTF-8, without a byte order mark. It decodes UTF-16 with a byte order mark, and GB18030 (GBK, GB2312), which older Chinese
-// providers send. Text in any other encoding, and UTF-8 with a few broken characters, is returned unchanged.
+// Decode returns text in UTF-8, without a byte order mark. It decodes UTF-16 with a byte order mark, and GB18030 (GBK, GB2312), which older Chinese providers
+// send. Text in any other encoding, and UTF-8 with a few broken characters, is returned unchanged.
 func Decode(text []byte) []byte {
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
@@ -48,9 +48,9 @@ func Whole(text []byte) []byte {
 	return text
 }
 
-// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good.
-// The validity of GB18030 decides nothing: GB18030 has a character for nearly every pair of bytes, so that broken UTF-8 is valid GB18030, too. Chinese text in
-// GB18030 contains mostly bytes that are invalid in UTF-8.
+// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good. The validity of
+// GB18030 decides nothing: GB18030 has a character for nearly every pair of bytes, so that broken UTF-8 is valid GB18030, too. Chinese text in GB18030 contains
+// mostly bytes that are invalid in UTF-8.
 func Count(text []byte) (good, bad int) {
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)

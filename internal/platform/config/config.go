@@ -187,8 +187,8 @@ const maxRetryMaxWait = 720 * time.Hour
 // samplePasswords are passwords that public documents contain.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
-// examplePassword is the password in the .env.example of the Python service. The same file opens the host to other machines. A server must start with
-// that file: this password only causes a warning, whereas samplePasswords are rejected.
+// examplePassword is the password in the .env.example of the Python service. The same file opens the host to other machines. A server must start with that
+// file: this password only causes a warning, whereas samplePasswords are rejected.
 const examplePassword Secret = "your_secure_password_here"
 
 // IsSamplePassword reports whether public documents contain the password.

@@ -10,8 +10,8 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// LoadEnvironment reads .env in the working folder, if the file exists, and sets the variables that are not set yet. A
-// variable with an empty value counts as not set: compose files and .env files pass empty values for omitted settings.
+// LoadEnvironment reads .env in the working folder, if the file exists, and sets the variables that are not set yet. A variable with an empty value counts as
+// not set: compose files and .env files pass empty values for omitted settings.
 func LoadEnvironment() error {
 	unsetEmpty()
 	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -22,8 +22,8 @@ func isShort(password Secret) bool { return utf8.RuneCountInString(string(passwo
 // PasswordFile returns the path of the file with the generated password.
 func (d *Database) PasswordFile() string { return filepath.Join(d.DataDir, "password") }
 
-// ResolvePassword returns the configured password, or else the generated password, and whether the password was generated. If create is set and the file
-// is missing, ResolvePassword generates a password and writes the file with mode 0600.
+// ResolvePassword returns the configured password, or else the generated password, and whether the password was generated. If create is set and the file is
+// missing, ResolvePassword generates a password and writes the file with mode 0600.
 func ResolvePassword(account Account, database Database, create bool) (password Secret, generated bool, err error) {
 	if account.Password != "" {
 		return account.Password, false, nil
@@ -48,9 +48,9 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 	return password, true, nil
 }
 
-// SecretBox returns the box that seals secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE. If that file is missing, SecretBox generates a key
-// in it. With a private PostgreSQL the file defaults to secrets.key in the data folder. With another database the file has no default: a second server of
-// that database would generate its own key, and could not open the secrets that the first server sealed.
+// SecretBox returns the box that seals secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE. If that file is missing, SecretBox generates a key in it.
+// With a private PostgreSQL the file defaults to secrets.key in the data folder. With another database the file has no default: a second server of that
+// database would generate its own key, and could not open the secrets that the first server sealed.
 func SecretBox(o Outbound, database Database) (*secret.Box, error) {
 	key, path := string(o.SecretsKey), o.SecretsFile
 	if path == "" && database.DatabaseURL == "" {

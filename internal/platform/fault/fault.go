@@ -1,5 +1,5 @@
-// Package fault defines the expected failures: mistakes of a caller, and requests that the current state does not allow.
-// Every other failure is an ordinary error, whose text is never sent to a caller.
+// Package fault defines the expected failures: mistakes of a caller, and requests that the current state does not allow. Every other failure is an ordinary
+// error, whose text is never sent to a caller.
 package fault
 
 import (

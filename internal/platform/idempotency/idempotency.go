@@ -1,5 +1,5 @@
-// Package idempotency owns idempotency keys: a request that is repeated with the same key has an effect only once. The
-// effect and its stored answer are committed together.
+// Package idempotency owns idempotency keys: a request that is repeated with the same key has an effect only once. The effect and its stored answer are
+// committed together.
 package idempotency
 
 import (
@@ -42,10 +42,9 @@ type Key struct {
 // inFlightWait is the Retry-After of requests whose key is in use by a request in progress.
 const inFlightWait = time.Second
 
-// Do runs work in a transaction, which the ctx of work carries, and stores the answer that work returns. Both are durable
-// when Do returns. If the key already has an answer, Do returns this answer and replayed. If work fails, Do changes and stores
-// nothing, and returns the error of work. Faults: idempotency.key_reused if the body differs, and
-// idempotency.in_flight if a request with the key is in progress.
+// Do runs work in a transaction, which the ctx of work carries, and stores the answer that work returns. Both are durable when Do returns. If the key already
+// has an answer, Do returns this answer and replayed. If work fails, Do changes and stores nothing, and returns the error of work. Faults:
+// idempotency.key_reused if the body differs, and idempotency.in_flight if a request with the key is in progress.
 func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx context.Context) ([]byte, error)) (answer []byte, replayed bool, err error) {
 	hash := sha256.Sum256(body)
 	err = s.db.Tx(ctx, func(ctx context.Context) error {

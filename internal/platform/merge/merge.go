@@ -23,9 +23,9 @@ type Options[In, Out any] struct {
 	Limit    time.Duration // deadline of one run; the run ignores the deadlines of its callers
 }
 
-// Merger runs items in the order of their arrival. When a run returns, the next run starts with the items that
-// arrived meanwhile. An item that arrives while no run is in progress starts at once, unless Pace delays it. A Merger avoids concurrent runs: two
-// concurrent runs would each contain half of the items and cost more in total.
+// Merger runs items in the order of their arrival. When a run returns, the next run starts with the items that arrived meanwhile. An item that arrives while no
+// run is in progress starts at once, unless Pace delays it. A Merger avoids concurrent runs: two concurrent runs would each contain half of the items and cost
+// more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
 
@@ -147,8 +147,8 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 	return taken
 }
 
-// Apart runs all items together. If the run fails, Apart runs each half separately, so that only the items that cause the error fail. If the error is
-// hopeless, it is the result of every item.
+// Apart runs all items together. If the run fails, Apart runs each half separately, so that only the items that cause the error fail. If the error is hopeless,
+// it is the result of every item.
 func Apart[In, Out any](items []In, run func([]In) ([]Out, error), hopeless func(error) bool) []Result[Out] {
 	results := make([]Result[Out], len(items))
 	outs, err := run(items)

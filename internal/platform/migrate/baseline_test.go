@@ -20,8 +20,8 @@ func undoLater(t *testing.T, url string) (n int, err error) {
 	return n - 1, err
 }
 
-// ofBefore returns a database that contains only the tables of the baseline, and that records the first count migrations from before version 1.0.
-// later is the number of migrations after the baseline.
+// ofBefore returns a database that contains only the tables of the baseline, and that records the first count migrations from before version 1.0. later is the
+// number of migrations after the baseline.
 func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) {
 	t.Helper()
 	url = pgtest.New(t)

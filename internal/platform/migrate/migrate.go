@@ -29,21 +29,20 @@ import (
 )
 
 // migrationsTable is the table in which dbmate records the applied migrations. Migrations run under a lock on this table. dbmate itself takes no lock: two
-// servers that
-// start at the same time would both apply the same file. Only roles that can write the table can take the lock.
+// servers that start at the same time would both apply the same file. Only roles that can write the table can take the lock.
 const migrationsTable = "schema_migrations"
 
 // migrateLockEvery is the interval at which a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
-// A migration that waits for a table lock blocks all later statements on the table. A migration therefore waits for lockWait, pauses for lockPause
-// so that other statements can run, and is then repeated.
+// A migration that waits for a table lock blocks all later statements on the table. A migration therefore waits for lockWait, pauses for lockPause so that
+// other statements can run, and is then repeated.
 const (
 	// lockWait is shorter than the lock timeout of statements of servers (postgres.DB.Briefly).
 	lockWait  = 300 * time.Millisecond
 	lockPause = time.Second
-	// lockPatience is the wait of one of lockTries tries. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
-	// blocks the migration.
+	// lockPatience is the wait of one of lockTries tries. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that blocks the
+	// migration.
 	lockPatience = 1500 * time.Millisecond
 	lockTries    = 10
 )
@@ -74,14 +73,14 @@ type Migration struct {
 	Applied bool
 }
 
-// firstPartitions creates the partitions of the next days, unless a partition for today exists. The server creates the later partitions. A migration
-// cannot create them, because db/schema.sql would then depend on the current day.
+// firstPartitions creates the partitions of the next days, unless a partition for today exists. The server creates the later partitions. A migration cannot
+// create them, because db/schema.sql would then depend on the current day.
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
-// Up applies the missing migrations and returns how many it applied. Concurrent callers wait for each other. Each
-// file is one transaction, unless the file switches this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log
-// then shows which transaction blocks the migration. log can be nil.
+// Up applies the missing migrations and returns how many it applied. Concurrent callers wait for each other. Each file is one transaction, unless the file
+// switches this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log then shows which transaction blocks the
+// migration. log can be nil.
 func Up(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	return up(ctx, databaseURL, log, db.Migrations)
 }
@@ -182,8 +181,8 @@ func List(ctx context.Context, databaseURL string) ([]Migration, error) {
 	return list, nil
 }
 
-// IsDone reports whether all migrations of this binary have been applied. A database with newer migrations also counts
-// as migrated, because an old server can meet such a database during a rolling upgrade.
+// IsDone reports whether all migrations of this binary have been applied. A database with newer migrations also counts as migrated, because an old server can
+// meet such a database during a rolling upgrade.
 func IsDone(ctx context.Context, on *postgres.DB) (bool, error) {
 	versions, err := knownVersions()
 	if err != nil {
@@ -280,8 +279,8 @@ func stateOf(err error) string {
 	return refused.SQLState()
 }
 
-// repeatUntilFree runs migrations repeatedly while they do not get a lock in time, or fail because of a deadlock. No other server migrates meanwhile: ctx
-// ends when the migration lock is lost. Applied migrations stay applied. The migration that waited was rolled back.
+// repeatUntilFree runs migrations repeatedly while they do not get a lock in time, or fail because of a deadlock. No other server migrates meanwhile: ctx ends
+// when the migration lock is lost. Applied migrations stay applied. The migration that waited was rolled back.
 func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -367,8 +366,8 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 	return fn(conn)
 }
 
-// waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which
-// may hold the lock. oldest is empty if the role can see no such transaction.
+// waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which may
+// hold the lock. oldest is empty if the role can see no such transaction.
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
@@ -387,11 +386,10 @@ func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	return isWaiting, oldest
 }
 
-// bounded wraps migration files. Each file starts with a lock timeout, which replaces any timeout in the file, and with the search path unless path is
-// empty. Parameters of the connection could do the same, but poolers refuse them. Migrations without a transaction get no such settings, because each is a
-// single statement. That is safe: the statement names a table, and an index is created in the schema of its table. While the statement waits for locks, it
-// blocks
-// only other schema changes of the table.
+// bounded wraps migration files. Each file starts with a lock timeout, which replaces any timeout in the file, and with the search path unless path is empty.
+// Parameters of the connection could do the same, but poolers refuse them. Migrations without a transaction get no such settings, because each is a single
+// statement. That is safe: the statement names a table, and an index is created in the schema of its table. While the statement waits for locks, it blocks only
+// other schema changes of the table.
 type bounded struct {
 	fs.FS
 	path    string
@@ -492,8 +490,7 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while co
 }
 
 // tryLockMigrations creates the migrations table, as dbmate does, and tries to lock it. It first checks whether another session holds the lock, because a
-// failed
-// attempt is an error in the log of PostgreSQL.
+// failed attempt is an error in the log of PostgreSQL.
 func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*postgres.Lock, error) {
 	var exists, isHeld bool
 	err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, EXISTS (SELECT FROM pg_locks l WHERE l.relation = to_regclass($1)
@@ -514,9 +511,8 @@ func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*post
 	return lock, err
 }
 
-// migratorURL adapts a URL to the driver of dbmate, which assumes TLS and does not support sslmode prefer and allow. It sets the host that pgx
-// connected to, and whether this host uses TLS. It removes the settings of pgx and of its pool, and names the sessions. It makes the driver send the parameters
-// of a
+// migratorURL adapts a URL to the driver of dbmate, which assumes TLS and does not support sslmode prefer and allow. It sets the host that pgx connected to,
+// and whether this host uses TLS. It removes the settings of pgx and of its pool, and names the sessions. It makes the driver send the parameters of a
 // statement in the same message as the statement, because a pooler can assign each message to another session.
 func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, error) {
 	_, text, _ := strings.Cut(databaseURL, "?")

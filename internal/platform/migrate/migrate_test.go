@@ -236,8 +236,8 @@ func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
 	}
 }
 
-// The index of an interrupted migration is built again, in any schema. Invalid indexes of other owners are not changed. Invalid indexes of
-// partitioned tables, which cannot be dropped concurrently, do not prevent a start.
+// The index of an interrupted migration is built again, in any schema. Invalid indexes of other owners are not changed. Invalid indexes of partitioned tables,
+// which cannot be dropped concurrently, do not prevent a start.
 func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"public", "own"} {

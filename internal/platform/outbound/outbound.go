@@ -1,5 +1,5 @@
-// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this
-// machine should reach, and limits the size of answers.
+// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this machine should reach, and limits the size
+// of answers.
 package outbound
 
 import (
@@ -54,8 +54,8 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// NetworkOf returns the network that limits count an address by: the /64 network of an IPv6 address, because a host can choose
-// any address in its /64 network, and otherwise the address itself.
+// NetworkOf returns the network that limits count an address by: the /64 network of an IPv6 address, because a host can choose any address in its /64 network,
+// and otherwise the address itself.
 func NetworkOf(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
 		if network, err := ip.WithZone("").Prefix(64); err == nil {
@@ -155,8 +155,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// Dial connects like net.Dialer. It checks the resolved address, so that the address of a name cannot change between the
-// check and the connection.
+// Dial connects like net.Dialer. It checks the resolved address, so that the address of a name cannot change between the check and the connection.
 func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{
 		Timeout: 10 * time.Second,
@@ -174,8 +173,8 @@ func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// Client returns an HTTP client that obeys the policy. A request takes at most limit. The client does not follow redirects: it
-// returns the redirect as the answer.
+// Client returns an HTTP client that obeys the policy. A request takes at most limit. The client does not follow redirects: it returns the redirect as the
+// answer.
 func (p Policy) Client(limit time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: limit,

@@ -14,15 +14,14 @@ import (
 	"syscall"
 )
 
-// account is the operating system account of PostgreSQL. It is used if this process is root, because PostgreSQL refuses to run as root.
-// nil means that PostgreSQL runs as the user of this process.
+// account is the operating system account of PostgreSQL. It is used if this process is root, because PostgreSQL refuses to run as root. nil means that
+// PostgreSQL runs as the user of this process.
 type account struct {
 	name, home string
 	uid, gid   uint32
 }
 
-// unprivileged returns the account for a root process: postgres if it exists, else nobody. For any other process it
-// returns nil.
+// unprivileged returns the account for a root process: postgres if it exists, else nobody. For any other process it returns nil.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -52,8 +51,8 @@ func (a *account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// Prepare makes a command in tests run like PostgreSQL: as its account, and at most as long as this process. owner is the account, or nil for the user of
-// this process.
+// Prepare makes a command in tests run like PostgreSQL: as its account, and at most as long as this process. owner is the account, or nil for the user of this
+// process.
 func Prepare(cmd *exec.Cmd) (owner *syscall.Credential, err error) {
 	a, err := unprivileged()
 	if err != nil {
@@ -96,9 +95,8 @@ func (a *account) checkEntry(dir, advice string) error {
 	return nil
 }
 
-// checkRootOnly returns an error if any user but root could create a link in the data folder at the path of a file of
-// root. Root would then write to the target of the link, or change the owner of the target. The parent folders are
-// checked, too, because they decide which folder dir is.
+// checkRootOnly returns an error if any user but root could create a link in the data folder at the path of a file of root. Root would then write to the target
+// of the link, or change the owner of the target. The parent folders are checked, too, because they decide which folder dir is.
 func (a *account) checkRootOnly(dir string) error {
 	if a == nil {
 		return nil
@@ -124,8 +122,8 @@ func (a *account) checkRootOnly(dir string) error {
 	return nil
 }
 
-// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they
-// cannot replace entries that belong to root, which is sufficient for a parent of the data folder.
+// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they cannot replace entries that belong to root,
+// which is sufficient for a parent of the data folder.
 func othersMayChange(info fs.FileInfo, above bool) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -139,8 +137,8 @@ func othersMayChange(info fs.FileInfo, above bool) bool {
 	return info.Mode().Perm()&0o022 != 0
 }
 
-// readOwned reads a small file in a folder of the account. It rejects links and pipes: otherwise the account could
-// choose which file root reads, or block root forever.
+// readOwned reads a small file in a folder of the account. It rejects links and pipes: otherwise the account could choose which file root reads, or block root
+// forever.
 func readOwned(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

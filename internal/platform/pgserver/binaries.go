@@ -36,8 +36,8 @@ func Binaries(binDir string, more []string) (string, error) {
 	return findBinaries(a, binDir, more, "")
 }
 
-// findBinaries returns a folder with a usable initdb and postgres: binDir if it is set, else the newest version
-// found. If major is set, only this major version is used, because a cluster can only be opened by its own major version.
+// findBinaries returns a folder with a usable initdb and postgres: binDir if it is set, else the newest version found. If major is set, only this major version
+// is used, because a cluster can only be opened by its own major version.
 func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
 	found := map[int]string{}
 	var closed error // why the account cannot run an installed PostgreSQL

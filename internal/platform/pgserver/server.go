@@ -33,8 +33,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Server is a private PostgreSQL on a Unix socket. The server is a child of this process, or another process owns it and
-// shares it with this process.
+// Server is a private PostgreSQL on a Unix socket. The server is a child of this process, or another process owns it and shares it with this process.
 type Server struct {
 	options  Options
 	password string   // password of serviceRole
@@ -54,9 +53,9 @@ const (
 	stopGrace = 8 * time.Second
 )
 
-// Start starts the PostgreSQL in options.Dir, and creates its cluster if no cluster exists. If another process
-// already runs this PostgreSQL, Start waits until it is ready and uses it; see Owned. A lock on the folder serialises
-// concurrent starts. The server ends with Stop and, on Linux, also when this process ends in any other way.
+// Start starts the PostgreSQL in options.Dir, and creates its cluster if no cluster exists. If another process already runs this PostgreSQL, Start waits until
+// it is ready and uses it; see Owned. A lock on the folder serialises concurrent starts. The server ends with Stop and, on Linux, also when this process ends
+// in any other way.
 //
 // Start removes the variables of libpq from the environment of this process: see UnsetLibpq.
 func Start(ctx context.Context, options Options) (*Server, error) {
@@ -77,8 +76,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The process that holds the lock owns the server. While another process holds the lock, its server may still be
-	// starting.
+	// The process that holds the lock owns the server. While another process holds the lock, its server may still be starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -109,8 +107,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 // URL returns the URL of the database lksms on this server, for the ordinary role that owns its schemas.
 func (s *Server) URL() string { return s.url(serviceRole, s.password, serverDatabase) }
 
-// AdminURL returns the URL for the superuser, if this process owns the server. Tests and benchmarks use it to create databases and
-// change settings.
+// AdminURL returns the URL for the superuser, if this process owns the server. Tests and benchmarks use it to create databases and change settings.
 func (s *Server) AdminURL() string { return s.url(adminRole, s.admin, serverDatabase) }
 
 // Owned reports whether this process started the server. If not, the server stops together with its owner.
@@ -119,8 +116,8 @@ func (s *Server) Owned() bool { return s.lock != nil }
 // Exited returns a channel that is closed when an owned server has ended, for any reason.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After
-// stopGrace, Stop kills the server and returns an error; the next start then recovers.
+// Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop kills the server and
+// returns an error; the next start then recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
 		return nil
@@ -149,9 +146,8 @@ func (s *Server) url(role, password, database string) string {
 	return u.String()
 }
 
-// makeDirs creates the folders that must exist before the lock. Only the folders of the cluster and the socket belong to the
-// account. Root writes no files and changes no owners inside these two folders, because the account could create a link of any
-// name there.
+// makeDirs creates the folders that must exist before the lock. Only the folders of the cluster and the socket belong to the account. Root writes no files and
+// changes no owners inside these two folders, because the account could create a link of any name there.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
@@ -273,9 +269,8 @@ func (s *Server) start(ctx context.Context) error {
 // maxEnding is how long a start waits for the processes of the previous server to end.
 const maxEnding = 10 * time.Second
 
-// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended
-// yet, for example after both the server and its owner were killed a moment ago. No server is running: stopOrphan would have
-// stopped it.
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet, for example after both the server and
+// its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
 func (s *Server) isBlockedByEnding() bool {
 	end := s.logEnd()
 	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")
@@ -284,8 +279,8 @@ func (s *Server) isBlockedByEnding() bool {
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the one with which the
-// cluster was created. prepare sets the password of the other role to the content of its file.
+// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the one with which the cluster was created. prepare
+// sets the password of the other role to the content of its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -353,9 +348,8 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	return nil
 }
 
-// lendPassword writes the password of the superuser to a file that the account can read, because initdb needs it. The file is
-// in a folder of root. lendPassword changes its owner through the open file, so that the account cannot make root change the owner
-// of another file.
+// lendPassword writes the password of the superuser to a file that the account can read, because initdb needs it. The file is in a folder of root. lendPassword
+// changes its owner through the open file, so that the account cannot make root change the owner of another file.
 func (s *Server) lendPassword() (path string, err error) {
 	path = s.path("initdb.password")
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -372,8 +366,8 @@ func (s *Server) lendPassword() (path string, err error) {
 	return path, errors.Join(err, f.Close())
 }
 
-// stopOrphan stops a server that outlived its owner, which happens on systems other than Linux, or waits for a server that
-// is shutting down. This process holds the lock, so that no other process owns the server.
+// stopOrphan stops a server that outlived its owner, which happens on systems other than Linux, or waits for a server that is shutting down. This process holds
+// the lock, so that no other process owns the server.
 func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	pid, alive := orphan(s.dataDir())
 	if !alive {
@@ -390,8 +384,8 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	return nil
 }
 
-// orphan returns the process in postmaster.pid, if the process is alive and is the server of this folder: after a crash of
-// the machine, the pid can belong to any process.
+// orphan returns the process in postmaster.pid, if the process is alive and is the server of this folder: after a crash of the machine, the pid can belong to
+// any process.
 func orphan(dataDir string) (int, bool) {
 	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
@@ -460,8 +454,7 @@ func isRefused(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000")
 }
 
-// awaitReady returns when the server accepts connections. Recovery from a crash can take any time, so that only the
-// end of the server or of ctx ends the wait.
+// awaitReady returns when the server accepts connections. Recovery from a crash can take any time, so that only the end of the server or of ctx ends the wait.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {

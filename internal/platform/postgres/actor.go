@@ -18,8 +18,8 @@ type Actor struct {
 
 type actorKey struct{}
 
-// As returns a context whose changes belong to an actor. Transactions of Tx pass the actor to PostgreSQL, and the trigger audit_change
-// writes it to the table audit. A statement outside a transaction gets a transaction for this purpose. Dispatch does not pass the actor.
+// As returns a context whose changes belong to an actor. Transactions of Tx pass the actor to PostgreSQL, and the trigger audit_change writes it to the table
+// audit. A statement outside a transaction gets a transaction for this purpose. Dispatch does not pass the actor.
 //
 // Use As only for requests that change what administrators set: each transaction costs one more round trip.
 func As(ctx context.Context, who Actor) context.Context {

@@ -10,8 +10,7 @@ import (
 )
 
 // CopyOut writes the rows of a query to w as CSV, and returns the number of rows. If header is set, the first line contains the names of the columns. CopyOut
-// runs
-// outside the transaction of ctx.
+// runs outside the transaction of ctx.
 func (db *DB) CopyOut(ctx context.Context, w io.Writer, query string, header bool) (int64, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {

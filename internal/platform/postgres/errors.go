@@ -43,8 +43,8 @@ func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 // Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap adds the name of the failed action to err. It returns none if the query found no row and none is not
-// nil, and the fault limit.reached if the trigger rows_bound rejected the row. It returns nil if err is nil.
+// Wrap adds the name of the failed action to err. It returns none if the query found no row and none is not nil, and the fault limit.reached if the trigger
+// rows_bound rejected the row. It returns nil if err is nil.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
@@ -58,8 +58,7 @@ func Wrap(act string, err error, none *fault.Error) error {
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// rowsBound reports whether the trigger rows_bound rejected rows because a table would contain too many rows, and returns the
-// maximum.
+// rowsBound reports whether the trigger rows_bound rejected rows because a table would contain too many rows, and returns the maximum.
 func rowsBound(err error) (most int64, isReached bool) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
@@ -89,8 +88,7 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// isMoved reports whether a row was refused because its partition was created at that moment. The same statement succeeds
-// when it is repeated.
+// isMoved reports whether a row was refused because its partition was created at that moment. The same statement succeeds when it is repeated.
 func isMoved(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")

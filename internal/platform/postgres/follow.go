@@ -23,9 +23,8 @@ const (
 const followSoon = 10 * time.Second
 
 // follower closes the connections to a host that does not answer, once a newer connection leads to another host. New connections then try this other host
-// first.
-// A primary that hangs, or whose machine vanished, closes no connection. Each statement on an old connection would wait until its request times out, even
-// if another host is the primary by then. Each new connection would wait for connectLimit if the hanging host came first.
+// first. A primary that hangs, or whose machine vanished, closes no connection. Each statement on an old connection would wait until its request times out,
+// even if another host is the primary by then. Each new connection would wait for connectLimit if the hanging host came first.
 type follower struct {
 	mu   sync.Mutex
 	open map[*pgx.Conn]string // the address of each connection

@@ -10,13 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock that one server of a database holds. It is a lock on an empty table in a transaction that stays open, so that
-// it also works through a pooler that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not
-// used, because
-// every role that can connect could take them.
+// Lock is a named lock that one server of a database holds. It is a lock on an empty table in a transaction that stays open, so that it also works through a
+// pooler that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because every role
+// that can connect could take them.
 //
-// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does
-// not hold vacuum back. A row lock would need a transaction id.
+// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does not hold vacuum back.
+// A row lock would need a transaction id.
 type Lock struct {
 	conn    *pgx.Conn
 	release func() // returns the connection to its pool
@@ -29,16 +28,16 @@ type Lock struct {
 const (
 	// lockLimit is the time limit of each statement of a lock.
 	lockLimit = 5 * time.Second
-	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a
-	// sweep continues after its lock was lost, when another server may have taken the lock.
+	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a sweep continues after
+	// its lock was lost, when another server may have taken the lock.
 	lockCheckEvery = 2 * time.Second
 )
 
 // ErrLockLost is the cause with which a context of While ends when the lock is lost.
 var ErrLockLost = errors.New("the connection that held the lock was lost")
 
-// TryLock takes a named lock, or returns nil if another server holds it. A migration must have created the table of the lock. Its name is lock_ and
-// name, with _ in place of hyphens. The SQL function lock_table_try locks the table.
+// TryLock takes a named lock, or returns nil if another server holds it. A migration must have created the table of the lock. Its name is lock_ and name, with
+// _ in place of hyphens. The SQL function lock_table_try locks the table.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	conn, err := db.locks.Acquire(ctx)
 	if err != nil {
@@ -53,8 +52,7 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 }
 
 // TryLockOn takes a lock in a transaction on conn, with a statement that returns whether it took the lock. It returns nil if the statement did not. name
-// appears in
-// errors.
+// appears in errors.
 func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lock, error) {
 	held, err := tryLock(ctx, conn, statement)
 	if err != nil || !held {
@@ -68,8 +66,8 @@ func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lo
 func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	// A role or a database can have another default isolation level. While its holder works, the transaction is idle except for the pings of watch.
-	// If the machine of the holder vanishes, PostgreSQL ends the idle transaction. Otherwise the lock would last until TCP gives up, hours later.
+	// A role or a database can have another default isolation level. While its holder works, the transaction is idle except for the pings of watch. If the
+	// machine of the holder vanishes, PostgreSQL ends the idle transaction. Otherwise the lock would last until TCP gives up, hours later.
 	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'; "+
 		statement).ReadAll()
 	if err == nil {

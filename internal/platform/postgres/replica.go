@@ -27,9 +27,8 @@ type Replicas struct {
 
 type staleKey struct{}
 
-// MayBeStale returns a context whose reads can see a state that is up to Replicas.MaxLag old: outside transactions, the reads of Query, QueryRow, ByKey
-// and InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own last
-// change.
+// MayBeStale returns a context whose reads can see a state that is up to Replicas.MaxLag old: outside transactions, the reads of Query, QueryRow, ByKey and
+// InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own last change.
 func MayBeStale(ctx context.Context) context.Context { return context.WithValue(ctx, staleKey{}, true) }
 
 // mayBeStale reports whether a read with ctx can run on a standby, if one is fresh.
@@ -47,10 +46,8 @@ const (
 // replicas chooses the standby for a read.
 //
 // A standby cannot report how old its state is: its last transaction may be old because no transaction followed. Instead, this server reads the WAL position of
-// the
-// primary every second, and stores it with the local time. A standby that has replayed a position contains everything that was committed at that time: its
-// state is
-// as fresh as that time. This needs no common clock, and no writes.
+// the primary every second, and stores it with the local time. A standby that has replayed a position contains everything that was committed at that time: its
+// state is as fresh as that time. This needs no common clock, and no writes.
 type replicas struct {
 	db       *DB
 	standbys []*standby
@@ -165,8 +162,8 @@ func every(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// The name of a WAL file starts with the timeline of the primary. A standby has no such name. The control file of a standby contains a new
-// timeline after the next restart point. A standby that did not follow a promotion stays on the old timeline, and is not used again.
+// The name of a WAL file starts with the timeline of the primary. A standby has no such name. The control file of a standby contains a new timeline after the
+// next restart point. A standby that did not follow a promotion stays on the old timeline, and is not used again.
 const (
 	primarySample = `SELECT pg_wal_lsn_diff(l.lsn, '0/0')::bigint, ('x' || left(pg_walfile_name(l.lsn), 8))::bit(32)::bigint,
 		(SELECT system_identifier FROM pg_control_system())::text FROM (SELECT pg_current_wal_lsn() AS lsn) l`

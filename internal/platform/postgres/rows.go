@@ -28,8 +28,8 @@ func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 // patchTries is how often Patch without a version tries again because another caller changed the row meanwhile.
 const patchTries = 10
 
-// Patch changes a row: it reads the row, and writes it if its version is unchanged. If version is not nil, the row must have this
-// version: fault version.stale. If version is nil, Patch reads the row again after a concurrent change.
+// Patch changes a row: it reads the row, and writes it if its version is unchanged. If version is not nil, the row must have this version: fault version.stale.
+// If version is nil, Patch reads the row again after a concurrent change.
 func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row) int64, write func(Row) (int64, error)) (Row, error) {
 	var zero Row
 	for tries := 1; ; tries++ {
@@ -59,8 +59,8 @@ func DeletedOne(n int64, err error, act string, none *fault.Error) error {
 	return Wrap(act, err, nil)
 }
 
-// Deleted returns the result of a deletion that removed n rows. If n is 0, Deleted returns the error of get, because the row is
-// missing. If other rows reference the row, Deleted returns the fault in_use.
+// Deleted returns the result of a deletion that removed n rows. If n is 0, Deleted returns the error of get, because the row is missing. If other rows
+// reference the row, Deleted returns the fault in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
 	switch {
 	case isReferred(err):
@@ -87,8 +87,7 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 }
 
 // Again repeats run once if a partition was created while run was in progress, or if PostgreSQL ended it because of a deadlock: the other transaction has ended
-// by
-// then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request may succeed later.
+// by then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request may succeed later.
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
 	out, err := run()
 	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {

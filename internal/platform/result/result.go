@@ -1,5 +1,5 @@
-// Package result contains the texts that the service stores: results of tasks and remarks of notifications. Operators read them unchanged in
-// every language. The texts of answers exist in each language, in httpapi/text.
+// Package result contains the texts that the service stores: results of tasks and remarks of notifications. Operators read them unchanged in every language.
+// The texts of answers exist in each language, in httpapi/text.
 package result
 
 // The results of tasks.
@@ -18,8 +18,8 @@ const (
 // Erased replaces the text of an erased message, and the response of its provider.
 const Erased = "已清除"
 
-// Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin
-// with GaveUp contain this text at the end.
+// Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
+// GaveUp contain this text at the end.
 var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature,
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NotSendable,
 }

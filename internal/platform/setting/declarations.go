@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Declaration defines the values that a setting can have. The console reads web/src/pages/settings/declarations.json, which a test compares
-// with Declarations.
+// Declaration defines the values that a setting can have. The console reads web/src/pages/settings/declarations.json, which a test compares with Declarations.
 type Declaration struct {
 	Category    string   `json:"category"`
 	Name        string   `json:"name"`

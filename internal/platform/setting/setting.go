@@ -16,8 +16,8 @@ import (
 	"lksms/internal/platform/snapshot"
 )
 
-// Values contains the current settings. The tags of a field declare its setting: declarations.go reads the tags, and tests compare the contract and the
-// console with them.
+// Values contains the current settings. The tags of a field declare its setting: declarations.go reads the tags, and tests compare the contract and the console
+// with them.
 type Values struct {
 	Queue      Queue      `json:"queue"`
 	SMS        SMS        `json:"sms"`
@@ -284,9 +284,9 @@ func (s *Service) forget(ctx context.Context, days func(History) int64, batch in
 	return postgres.InBatches(batch, func() (int64, error) { return forget(keep) })
 }
 
-// Put changes settings, given by category and name, all or none, and records who changed them. They take effect on this
-// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
-// unknown setting, for a time zone or tablespace that the database does not know, and for waits that are not in the order of their levels.
+// Put changes settings, given by category and name, all or none, and records who changed them. They take effect on this server when Put returns. The caller
+// must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or tablespace that the database does not
+// know, and for waits that are not in the order of their levels.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {

@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// Fresh is the default age after which a cache loads a value again. A server sees the change of another server within twice
-// this time.
+// Fresh is the default age after which a cache loads a value again. A server sees the change of another server within twice this time.
 const Fresh = 2 * time.Second
 
 // loadLimit bounds one call of Load.
 const loadLimit = 5 * time.Second
 
-// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of
-// the cache may hold, for example a connection of the main pool.
+// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of the cache may hold, for example a
+// connection of the main pool.
 type Cache[T any] struct {
 	Load  func(ctx context.Context) (T, error)
 	Fresh time.Duration    // 0: the constant Fresh
@@ -56,8 +55,8 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return c.Since(ctx, now.Add(-fresh))
 }
 
-// Since returns a value whose reading started after at. Callers that wait for the same reading share its result, including its error:
-// while the database hangs, no caller waits for more than two readings.
+// Since returns a value whose reading started after at. Callers that wait for the same reading share its result, including its error: while the database hangs,
+// no caller waits for more than two readings.
 func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	for {
 		if r := c.held.Load(); r != nil && r.at.After(at) {
@@ -80,8 +79,8 @@ func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	}
 }
 
-// Invalidate discards the value after a change by this server. A reading in progress may have missed the change. Its result is
-// therefore not cached, and new callers do not wait for it.
+// Invalidate discards the value after a change by this server. A reading in progress may have missed the change. Its result is therefore not cached, and new
+// callers do not wait for it.
 func (c *Cache[T]) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

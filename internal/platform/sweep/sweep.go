@@ -145,8 +145,8 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	}
 }
 
-// recovered runs a job, and returns a panic as an error. A row that a job cannot process must not end the server: the server would run the same job again
-// after each restart.
+// recovered runs a job, and returns a panic as an error. A row that a job cannot process must not end the server: the server would run the same job again after
+// each restart.
 func recovered(ctx context.Context, job Job) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -149,8 +149,8 @@ func exported(t *testing.T, registry *prometheus.Registry, name string) map[stri
 	return all
 }
 
-// No successful run is exported for a job that fails, that hangs, that cannot get its lock, or that another server runs. A job with more work than
-// fits into one run has successful runs.
+// No successful run is exported for a job that fails, that hangs, that cannot get its lock, or that another server runs. A job with more work than fits into
+// one run has successful runs.
 func TestTheTimeOfTheLastSuccessfulRunOfEachJobIsExported(t *testing.T) {
 	t.Parallel()
 	const name = "lksms_sweep_last_success_timestamp_seconds"
