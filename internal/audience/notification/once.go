@@ -15,15 +15,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The states of a message that is sent once (S2.2).
+// The states of a send-once message (S2.2).
 const (
 	Sending int16 = iota
 	Sent
 	NotSent
 )
 
-// Once is a message on the WeChat channel that a company sends a user at most once for a business object and a kind
-// of message (S2.1).
+// Once is a message on the WeChat channel that a company sends to a user at most once for a business object and a kind of message (S2.1).
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
@@ -32,13 +31,13 @@ type Once struct {
 	Data       map[string]any // in WeChat's format
 	Page       string         // can be empty
 	Again      bool           // send the message again if it failed
-	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
-	ExpiresAt  *time.Time     // not after; nil: never
+	OnUnclear  string         // retry or fail: what to do if it is unknown whether the provider sent the message
+	ExpiresAt  *time.Time     // the message is not sent after this time; nil: no limit
 }
 
-// SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
-// returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
-// which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
+// SendOnce sends a message unless the company has already sent a message with the same identity, or is sending one. In this case it returns that message and
+// sets deduplicated; the times of a repeat are not checked. Of several concurrent calls, one sends. A message that a crash interrupted, or whose outcome is
+// unknown, has failed, unless OnUnclear is retry (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
@@ -58,7 +57,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
 				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
 			})
-			if postgres.IsNoRows(err) { // another call has just made it
+			if postgres.IsNoRows(err) { // another call has just created the message
 				if row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID); err != nil || row.SendStatus != NotSent || !m.Again {
 					return err
 				}
@@ -78,8 +77,8 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 	return row, deduplicated, err
 }
 
-// earlierOnce locks the messages of a company with the identity of m, and returns the one that counts, if there is any: one that was sent or is on its
-// way, else the oldest. In the version before, each submitter had one.
+// earlierOnce locks the messages of a company with the identity of m, and returns the message that counts: a message that was sent or is being sent, else the
+// oldest message. There can be several, because in the previous version each submitter had one.
 func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row dbq.SubscribeListRow, isFound bool, err error) {
 	ids, err := s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
 		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
@@ -92,7 +91,7 @@ func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row
 		one, err := s.readOnce(ctx, id)
 		switch {
 		case errors.Is(err, errNoNotification):
-			isUnknown = true // its outcome is not stored any more
+			isUnknown = true // its outcome is no longer stored
 		case err != nil:
 			return row, false, err
 		case one.SendStatus != NotSent:
@@ -147,7 +146,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	return postgres.Wrap("store task of message", err, nil)
 }
 
-// OnceFilter selects messages to list; nil matches all.
+// OnceFilter selects messages to list. A nil field matches all.
 type OnceFilter struct {
 	Viewer         queue.Viewer
 	SubmittedBy    *string
@@ -160,10 +159,10 @@ type OnceFilter struct {
 	Limit          int
 }
 
-// IsOfFailures reports whether a list has only failed messages. Such a list is in the order of the failures.
+// IsOfFailures reports whether a list contains only failed messages. Such a list is in the order of the failures.
 func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
 
-// FailedAt is when a message failed; nil: it did not fail.
+// FailedAt returns when a message failed. It returns nil if the message has not failed.
 func FailedAt(m dbq.SubscribeListRow) *time.Time {
 	switch {
 	case m.SendStatus != NotSent:
@@ -175,7 +174,7 @@ func FailedAt(m dbq.SubscribeListRow) *time.Time {
 	}
 }
 
-// SentOnce lists messages, newest first (S2.4), or failed messages, the latest failure first.
+// SentOnce lists messages, newest first (S2.4), or failed messages, latest failure first.
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{
@@ -188,7 +187,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 		}
 		return rows, postgres.Wrap("list failures", err, nil)
 	}
-	// The tasks of a page may be of any day: a submitter sends the same message again.
+	// The tasks of a page can be in any partition, because a submitter can send an old message again.
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
 		ToID:      queue.LastID,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
