@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	unmatchedGrace = 2 * time.Minute // a receipt that came before the answer to the sending has that long to be matched
-	maxUnmatched   = 10_000          // receipts counted of each sender
-	unmatchedNamed = 1000            // senders counted, those with the most receipts
-	unmatchedDay   = 24 * time.Hour  // what the metric counts
+	unmatchedGrace = 2 * time.Minute // a receipt counts as unmatched only after this time, because it may have arrived before the response to its message
+	maxUnmatched   = 10_000          // maximum counted receipts per sender
+	unmatchedNamed = 1000            // maximum counted senders; those with the most receipts are counted
+	unmatchedDay   = 24 * time.Hour  // the period that the metric covers
 )
 
-// Unmatched counts the receipts of each sender that came within within and match no message, the most first.
+// Unmatched counts, for each sender, the receipts that arrived within a period and match no message. The senders with the most receipts come first.
 func Unmatched(ctx context.Context, q *dbq.Queries, within time.Duration) ([]dbq.ReceiptsUnmatchedRow, error) {
 	rows, err := q.ReceiptsUnmatched(ctx, dbq.ReceiptsUnmatchedParams{
 		CameWithin: within, Grace: unmatchedGrace, MaxCounted: maxUnmatched, MaxSenders: unmatchedNamed,
@@ -28,10 +28,10 @@ func Unmatched(ctx context.Context, q *dbq.Queries, within time.Duration) ([]dbq
 var unmatchedDesc = prometheus.NewDesc("lksms_receipts_unmatched", "Receipts of the last 24 hours that match no message, up to 10000 of each sender. Missing for "+
 	"a sender without such receipts. At most 1000 senders are named: those with the most.", []string{"sender"}, nil)
 
-// Register registers with reg a gauge of the receipts without message that is read at each scrape.
+// Register registers with reg a gauge of the unmatched receipts, which is read at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(unmatchedCollector{s}) }
 
-// unmatchedCollector asks the database at each scrape.
+// unmatchedCollector queries the database at each scrape.
 type unmatchedCollector struct{ receipts *Service }
 
 func (c unmatchedCollector) Describe(out chan<- *prometheus.Desc) { out <- unmatchedDesc }
@@ -40,7 +40,7 @@ func (c unmatchedCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	rows, err := Unmatched(ctx, c.receipts.q, unmatchedDay)
-	if err != nil { // left out of this scrape; the pool's gauges show why
+	if err != nil { // the gauge is omitted from this scrape; the gauges of the pool show why
 		return
 	}
 	for _, row := range rows {
