@@ -188,7 +188,7 @@ func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	if err == nil && strings.HasSuffix(string(rest), "0\r\n\r\n") {
 		t.Error("the file ends as if it were complete")
 	}
-	if len(rest) > 30<<20 { // of 42 MB
+	if len(rest) > 30<<20 { // the whole export has 42 MB
 		t.Errorf("the reader got %d bytes", len(rest))
 	}
 }

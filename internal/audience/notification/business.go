@@ -273,7 +273,7 @@ const (
 	maxMessages  = 50_000
 )
 
-// maxOrbits returns the maximum number of orbits of an event with its number of channels and recipients. It is at least one.
+// maxOrbits returns the maximum number of orbits that an event with its channels and recipients can have. The result is at least one.
 func (e Event) maxOrbits() int {
 	reminders := min(maxReminders, maxMessages/max(len(e.UserIDs), 1))
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)

@@ -16,7 +16,7 @@ import (
 
 // The fields of a sender's configuration that configure callbacks.
 const (
-	Field  = "callback"       // a Config
+	Field  = "callback"       // contains a Config
 	Secret = "callbackSecret" // the key as text
 )
 

@@ -17,8 +17,8 @@ type senderPoolKey struct {
 	senderNo    string
 }
 
-// The maximum number of cached pools of one sender, and the lifetime of cached pools. With this lifetime, a change by another server takes effect as soon as a
-// change of the view.
+// The maximum number of cached pools of one sender, and the lifetime of cached pools. This lifetime equals that of the view, so that both notice a change by
+// another server equally soon.
 const (
 	maxSenderPools   = 10_000
 	senderPoolsFresh = 2 * time.Second

@@ -86,7 +86,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 	return "", fault.NotAPhoneNumber
 }
 
-// minNational is the minimum number of digits of a national number. A shorter number is no phone number; a longer one may lack only its region.
+// minNational is the minimum number of digits of a national number whose region is unknown. A shorter number is no phone number.
 const minNational = 8
 
 // isMainland reports whether an 11-digit number that starts with 1 is a mobile number of mainland China if it has this region.

@@ -57,7 +57,7 @@ func TestReceiptsThatMatchNoMessageAreListed(t *testing.T) {
 	number := *b.Task(id).ProviderNo
 	callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
 	apptest.Eventually(t, "the receipt is matched", func() bool {
-		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // otherwise the waits become longer and longer
+		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // without this, the receipts would be due later after each try
 		if _, err := b.App.Receipts.Match(t.Context()); err != nil {
 			t.Log(err)
 		}

@@ -94,8 +94,8 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 }
 
 // verifierOf returns the verifier for a call that proves to come from the provider. A network with many unproven calls has to wait, but correct proofs from
-// this network are still accepted, because a stranger may share the address of the provider. Only a secret that is short enough to be guessed is not compared
-// during the wait.
+// this network are still accepted, because a stranger may share the address of the provider. During the wait, a secret that is short enough to be guessed is
+// not compared.
 func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
 	all, err := s.receivers.Get(ctx)
 	if err != nil {

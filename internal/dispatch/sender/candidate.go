@@ -27,10 +27,10 @@ type Candidate struct {
 	Until    *time.Time // end of the pause, for a paused sender
 	Weight   *int64     // weight of its route; nil: no route
 	Served   float64    // tasks served by its route, divided by the weight
-	Shares   bool       // the senders of the pool share its tasks by weight
+	Shares   bool       // the sender counts in the distribution of tasks by weight
 	Segments int        // segments that an attempt costs
 	Sort     float64    // sort in the pool
-	GivesWay bool       // the sender recently caused failures, and leaves the affected tasks to other senders
+	GivesWay bool       // the circuit breaker is not closed: the sender leaves tasks that it failed to others
 }
 
 // Need contains the properties of a task that matter to senders.

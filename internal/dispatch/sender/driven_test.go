@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// Without this rule, a driven sender with an incomplete configuration would claim the waiting tasks of all companies. A new driven sender is off until an admin
-// enables it.
+// A new driven sender is off until an admin enables it, and serves only its routes. Otherwise a sender with an incomplete configuration would claim the waiting
+// tasks of all companies.
 func TestADrivenSenderStartsDisabledAndServesOnlyItsRoutes(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)

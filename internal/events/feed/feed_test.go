@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// pull pulls the events after a cursor. An empty cursor stands for now.
+// pull pulls the events after a cursor. An empty cursor means the current end of the feed.
 func pull(b *apptest.Bundle, after, more string, headers ...string) api.EventFeed {
 	b.T.Helper()
 	path := "/api/v1/events?limit=1000" + more

@@ -27,7 +27,8 @@ const (
 	// versionTTL is the age at which the cached version is read again. A server notices a change by another server within twice this time. All callers together
 	// cost one small query per versionTTL.
 	versionTTL = time.Second
-	// proofTTL is how long after their last use proved credentials are accepted without a comparison at the address where they were proved.
+	// proofTTL is how long proved credentials are accepted, after their last use, without a comparison. This applies only at the address where they were
+	// proved.
 	proofTTL = 7 * 24 * time.Hour
 	// visitStoredFor is the time during which the visit of a user at an address is not stored again. It is longer than a day, because the database updates a
 	// row only after a day.

@@ -48,9 +48,9 @@ func Whole(text []byte) []byte {
 	return text
 }
 
-// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good. The validity of
-// GB18030 decides nothing: GB18030 has a character for nearly every pair of bytes, so that broken UTF-8 is valid GB18030, too. Chinese text in GB18030 contains
-// mostly bytes that are invalid in UTF-8.
+// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good. Nearly every pair
+// of bytes is a character of GB18030. Broken UTF-8 is therefore valid GB18030, too, and a check for valid GB18030 would be useless. Chinese text in GB18030
+// contains mostly bytes that are invalid in UTF-8.
 func Count(text []byte) (good, bad int) {
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)

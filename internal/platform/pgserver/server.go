@@ -116,7 +116,7 @@ func (s *Server) Owned() bool { return s.lock != nil }
 // Exited returns a channel that is closed when an owned server has ended, for any reason.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop kills the server and
+// Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop ends the server and
 // returns an error; the next start then recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
