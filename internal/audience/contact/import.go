@@ -199,7 +199,7 @@ func (l *list) readColumns() (err error) {
 
 // portion contains some rows of a list, ready to be stored.
 type portion struct {
-	contacts []dbContact // at most one per user
+	contacts []dbContact // at most one contact per user
 	byUser   map[string]int
 	rows     int64
 	lastRow  int64
@@ -211,7 +211,7 @@ type portion struct {
 // dbContact is a contact to store. An empty text does not change its field.
 type dbContact struct {
 	userID     string
-	texts      []string // in the order of fields
+	texts      []string // texts in the order of fields
 	attributes map[string]string
 	row        int64 // the last row of the user in the list
 }
@@ -377,7 +377,7 @@ type running struct {
 
 func (r *running) close() {
 	if r.list != nil {
-		_ = r.list.rows.Close() // its rows are stored
+		_ = r.list.rows.Close() // the rows of the list are stored
 	}
 }
 
@@ -544,7 +544,7 @@ func storeParams(companyID int64, contacts []dbContact) (dbq.ImportStoreParams, 
 			return p, fmt.Errorf("write attributes: %w", err)
 		}
 		p.UserIds, p.Attributes = append(p.UserIds, c.userID), append(p.Attributes, attributes)
-		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // in the order of fields
+		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // the lists in the order of fields
 			*to = append(*to, c.texts[i])
 		}
 	}

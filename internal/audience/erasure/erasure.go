@@ -62,7 +62,7 @@ type Request struct {
 // Counts contains the number of erased rows, by kind.
 type Counts struct {
 	Contacts        int64 `json:"contacts,omitempty"`
-	Tags            int64 `json:"tags,omitempty"`      // from which contacts were removed
+	Tags            int64 `json:"tags,omitempty"`      // tags from which contacts were removed
 	Cancelled       int64 `json:"cancelled,omitempty"` // tasks
 	Tasks           int64 `json:"tasks,omitempty"`
 	Reports         int64 `json:"reports,omitempty"`
@@ -167,9 +167,9 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	})
 }
 
-// Run performs the due erasures, and returns how many ended. Each erasure repeats all of its steps until a pass finds nothing new, no sender holds a lease on a
-// task of the person, no list that may contain the person is being read, and the SQL inbox contains no earlier message. An interrupted step is repeated: it
-// processes the remaining rows.
+// Run performs the due erasures, and returns how many ended. Each erasure repeats all of its steps until a pass finds nothing new. In addition, no sender may
+// hold a lease on a task of the person, no list that may contain the person may still be read, and the SQL inbox must not contain an earlier message. An
+// interrupted step is repeated: it processes the remaining rows.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, maxDue)
 	if err != nil {

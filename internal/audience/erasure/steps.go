@@ -194,14 +194,14 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 			return s.q.ErasureSubmissions(ctx, dbq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
 		}},
 		{&c.DedupKeys, func() (int64, error) { return s.q.ErasureKeys(ctx, ids) }},
-		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // not counted
+		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // has no field in Counts
 		{&c.Reports, func() (int64, error) {
 			return s.q.ErasureReports(ctx, dbq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
 		}},
 		{&c.Attempts, func() (int64, error) {
 			return s.q.ErasureDeliveries(ctx, dbq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
 		}},
-		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // not counted
+		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // has no field in Counts
 		{&c.Tasks, func() (int64, error) {
 			return s.q.ErasureMessages(ctx, dbq.ErasureMessagesParams{
 				TaskIds: ids, Erased: result.Erased, Pseudonym: p.pseudonym, UserIds: p.UserIds,

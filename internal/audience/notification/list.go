@@ -74,7 +74,7 @@ type Filter struct {
 	BizType *int16
 	BizID   *int64
 	Channel *string
-	UserID  *string // one of the recipients
+	UserID  *string // user id of one of the recipients
 
 	SubmittedBy *string
 	Status      *int16

@@ -240,7 +240,7 @@ func (s *Service) text(ctx context.Context, n dbq.NotificationDueRow) (m message
 		}
 	}
 	if n.Channel == directory.SMS {
-		m.content = segment.Unsigned(n.Sign, filled.Content) // so that the text is not signed twice
+		m.content = segment.Unsigned(n.Sign, filled.Content) // without the signature, so that the text is not signed twice
 		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err

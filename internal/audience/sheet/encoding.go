@@ -81,8 +81,8 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	return t, nil
 }
 
-// guess reports whether a file without a byte order mark is UTF-8 rather than GB18030, and whether it looks like text in a Latin encoding, which is neither of
-// them (see latinRuns). It reads the whole file, because the first rows may be ASCII, and counts as bom.Count does.
+// guess reports whether a file without a byte order mark is UTF-8 rather than GB18030. isLatin reports whether the file looks like text in a Latin encoding,
+// which is neither of them (see latinRuns). guess reads the whole file, because the first rows may be ASCII, and counts as bom.Count does.
 func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns

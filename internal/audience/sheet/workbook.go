@@ -89,7 +89,7 @@ func (w *workbook) readParts() error {
 	if err != nil {
 		return err
 	}
-	var names []string // of all sheets
+	var names []string // names of all sheets
 	isBook, isFound := false, false
 	err = w.each(book, func(path []string, e xml.StartElement) {
 		isBook = isBook || len(path) == 0 && e.Name.Local == "workbook"

@@ -24,7 +24,7 @@ type FormSpec struct {
 	Boundary string
 	Files    []string // names of file fields; a form contains at most one file
 	Fields   []string // names of the other fields
-	Meta     Meta     // of the file; Form sets the name
+	Meta     Meta     // metadata of the file; Form sets Name
 }
 
 // Form is a form of the type multipart/form-data.

@@ -36,7 +36,7 @@ const (
 	Most = 100 << 20
 
 	partSize    = 256 << 10
-	maxName     = 255     // in characters
+	maxName     = 255     // maximum length in characters
 	maxCompany  = 1 << 30 // total bytes of the complete uploads of a company, beyond which it cannot start another upload
 	unusedFor   = time.Hour
 	deleteBatch = 10

@@ -61,7 +61,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	for _, item := range items {
 		number, hasNumber := provider.Field(item, c.Number)
 		state, hasState := provider.Field(item, c.State)
-		number = cut(postgres.Text(number), 200) // as the number of a sent message is cut
+		number = cut(postgres.Text(number), 200) // cut like the number of a sent message
 		if !hasNumber || !hasState || number == "" {
 			leftOut++
 			continue

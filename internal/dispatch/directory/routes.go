@@ -99,8 +99,8 @@ func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, cha
 	return row, err
 }
 
-// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the company's routes for any country, or to the
-// shared pool if no such routes exist. Fault: route.not_found.
+// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the company's routes for any country. Without such
+// routes, the tasks move to the shared pool. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)

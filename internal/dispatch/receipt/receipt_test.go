@@ -166,7 +166,7 @@ func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 			call("pushed", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 1:
 			call("pushed", 422, fmt.Sprintf(`{"status":"DELIVRD","n":%d}`, n))
-		case 2: // of another sender, too
+		case 2: // the same body for another sender, too
 			call("another", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 3: // a body whose receipt is also in another body
 			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-2","status":"UNDELIV"},{"n":%d}]`, n))

@@ -294,7 +294,7 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 	pull(b, next, "")
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
 	send(b, 2, nil)                                                                                                     // no listener exists for this event
-	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // of another listener
+	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // an event for another listener
 	if again := oldest(next); again == next {
 		t.Errorf("the oldest cursor is %s, from before a time without a listener", again)
 	}

@@ -13,7 +13,7 @@ import (
 
 // causes are notifications that may have ended, because an event was staged.
 type causes struct {
-	latest map[int64]time.Time // by notification: the time of its latest cause
+	latest map[int64]time.Time // time of the latest cause, by notification
 	noted  []int64             // notifications that were ended themselves, or that have no further run
 }
 

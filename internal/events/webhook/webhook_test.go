@@ -773,7 +773,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	all := b.hook(newReceiver(t).URL, nil)
 	b.send(acme...)
 	b.send(acme...)
-	b.send() // of another company
+	b.send() // a message of another company
 	b.deliver()
 	first := r.posts()
 	if len(first) != 2 {

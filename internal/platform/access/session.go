@@ -42,7 +42,7 @@ type Session struct {
 
 // sessions caches the sessions that this server has verified.
 type sessions struct {
-	known *lru.Cache[digested, knownSession] // by the hash of the token
+	known *lru.Cache[digested, knownSession] // keyed by the hash of the token
 	ends  atomic.Int64                       // number of changes by this server that may have ended sessions
 }
 

@@ -23,7 +23,7 @@ const forbidden, absent = 403, 404
 
 func TestAReaderSeesOnlyDataOfItsCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
-	reads := map[string][]read{} // by operation
+	reads := map[string][]read{} // requests by operation
 	for _, part := range []map[string][]read{readsOfMessages(w), readsOfContacts(w), readsOfSenders(w), forbiddenReads} {
 		maps.Copy(reads, part)
 	}

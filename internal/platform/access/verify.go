@@ -66,11 +66,11 @@ type verifier struct {
 
 	versions snapshot.Cache[int64] // version of the stored credentials
 
-	verdicts    *lru.Cache[digested, verdict]   // by credentials
-	proofs      *lru.Cache[digested, proof]     // by credentials and address
-	mistakes    *lru.Cache[digested, mistake]   // by credentials
-	residents   *lru.Cache[digested, household] // by address
-	visitStored *lru.Cache[digested, time.Time] // by user and address: the time when the visit was last stored or queued
+	verdicts    *lru.Cache[digested, verdict]   // keyed by credentials
+	proofs      *lru.Cache[digested, proof]     // keyed by credentials and address
+	mistakes    *lru.Cache[digested, mistake]   // keyed by credentials
+	residents   *lru.Cache[digested, household] // keyed by address
+	visitStored *lru.Cache[digested, time.Time] // keyed by user and address: the time when the visit was last stored or queued
 
 	visits   sync.Mutex
 	unstored map[visit]struct{} // visits that wait to be stored

@@ -267,9 +267,9 @@ type Error struct {
 	Reason     Reason
 	Fields     []Field
 	RetryAfter time.Duration // time after which the caller should retry; 0: unknown
-	Limit      int64         // of LimitReached: the maximum number of rows
-	Count      *int64        // of JobCountChanged: the current number of tasks
-	Oldest     string        // of EventsCursorGone: the oldest cursor that is still valid
+	Limit      int64         // for LimitReached: the maximum number of rows
+	Count      *int64        // for JobCountChanged: the current number of tasks
+	Oldest     string        // for EventsCursorGone: the oldest cursor that is still valid
 }
 
 // New returns a failure without fields.

@@ -345,7 +345,7 @@ func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
-	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // as after a crash of the machine
+	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // like after a crash of the machine
 	server := run(t, dir)
 	expectOwnDatabase(t, server.URL())
 	for _, name := range []string{"postgres.password", "postgres.service.password"} {

@@ -72,7 +72,7 @@ func rowsBound(err error) (most int64, isReached bool) {
 // request may succeed later.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) { // with any SQLSTATE: a full disk causes XX000
+	if errors.As(err, &connect) { // a connection error can have any SQLSTATE: a full disk causes XX000
 		return true
 	}
 	var pg *pgconn.PgError

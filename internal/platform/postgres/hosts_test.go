@@ -113,7 +113,7 @@ func TestAHostCountsAsHangingAfterTwoFailedProbes(t *testing.T) {
 	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
 		t.Errorf("two looks are not enough: %v", f.hangs)
 	}
-	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // by another pool, while the probe waited for the first host
+	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects while the probe waits for the first host
 	f.looked(began, false)
 	f.looked(began, false)
 	if f.writes != "b:2" || len(f.hangs) != 2 {

@@ -52,7 +52,7 @@ type replicas struct {
 	db       *DB
 	standbys []*standby
 	maxLag   time.Duration
-	next     atomic.Uint32 // for choosing the standbys in rotation
+	next     atomic.Uint32 // counter for choosing the standbys in rotation
 	primary  atomic.Int64  // reads that could have been stale, but that the primary served
 
 	mu      sync.Mutex
@@ -251,8 +251,8 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 	return nil
 }
 
-// read runs a read on a standby, and reports whether its result is valid. Otherwise the caller must ask the primary, because the standby cancelled the read in
-// favour of the replay, stopped answering, has not replayed a migration, or refused the statement as a write.
+// read runs a read on a standby, and reports whether its result is valid. If not, the caller must ask the primary. The standby may have cancelled the read in
+// favour of the replay, stopped answering, not yet replayed a migration, or refused the statement as a write.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
