@@ -141,9 +141,9 @@ func (s *Service) note(missing Roles) {
 	defer s.mu.Unlock()
 	switch before := s.missing.String(); {
 	case len(missing) > 0 && missing.String() != before:
-		s.options.Log.Warn("no server does a part of the work that this one leaves out", "missing_roles", missing.String())
+		s.options.Log.Warn("no live server has a role that this server needs", "missing_roles", missing.String())
 	case len(missing) == 0 && before != "":
-		s.options.Log.Info("servers have all roles again")
+		s.options.Log.Info("live servers have all needed roles again")
 	}
 	s.missing = missing
 }

@@ -70,10 +70,10 @@ func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometh
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{scheduler: scheduler, db: db, log: log, cancel: cancel, succeeded: promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lksms_sweep_last_success_timestamp_seconds",
-		Help: "Unix time of the last good run of a sweep at this server; at first the time at which the server started. Another server may run those of the scope cluster.",
+		Help: "Unix time of the last successful run of a sweep on this server, or the start of the server. Another server may run sweeps of the scope cluster.",
 	}, []string{"sweep", "scope"})}
 	patience := promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "lksms_sweep_patience_seconds", Help: "How long a sweep may be without a good run: the limit of one run, and two intervals.",
+		Name: "lksms_sweep_patience_seconds", Help: "Maximum time without a successful run of a sweep: the limit of one run, and two intervals.",
 	}, []string{"sweep", "scope"})
 	for _, job := range jobs {
 		if !job.isOfEachServer() && !roles.Has(job.Roles...) {
@@ -134,7 +134,7 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	case errors.Is(err, context.Canceled): // the server is stopping
 	case n > 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded): // the job has more work than fits into one run
 		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime()
-		s.log.Warn("sweep goes on in its next run", "sweep", job.Name, "done", n, "error", err)
+		s.log.Warn("sweep reached its time limit and continues in its next run", "sweep", job.Name, "done", n, "error", err)
 	case err != nil:
 		s.log.Error("sweep failed", "sweep", job.Name, "done", n, "error", err)
 	default:
