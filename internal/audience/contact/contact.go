@@ -170,7 +170,7 @@ func Attributes(c dbq.Contact) (attributes map[string]string, err error) {
 	return attributes, nil
 }
 
-// List returns up to limit contacts in the order of user ids, starting after the user id after.
+// List returns up to limit contacts with user ids greater than after, in the order of user ids.
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)

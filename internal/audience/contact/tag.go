@@ -144,7 +144,7 @@ func distinct(names []string) []string {
 // maxScan is the maximum number of contacts that one page reads.
 const maxScan = 5000
 
-// ListSelected returns up to limit selected contacts in the order of user ids, starting after the user id after. It reads at most maxScan contacts. If the page
+// ListSelected returns up to limit selected contacts with user ids greater than after, in the order of user ids. It reads at most maxScan contacts. If the page
 // is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
 func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []dbq.Contact, end string, err error) {
 	found, err := s.resolve(ctx, of)

@@ -102,7 +102,7 @@ func (s *sheetRows) next(most int) (Row, error) {
 	return Row{}, io.EOF
 }
 
-// position returns the number of a row. Without a given number, it is the number after before. Rows must be in order.
+// position returns the number of a row. If given is empty, the number is before+1. Rows must be in order.
 func (s *sheetRows) position(given string, before, last int64) (int64, error) {
 	if given == "" {
 		return before + 1, nil
@@ -157,7 +157,7 @@ func (s *sheetRows) cells(most int) (Row, error) {
 	}
 }
 
-// columnOf returns the column index of a cell such as AB12. Without a reference, it is the index after before. Cells must be in order.
+// columnOf returns the column index of a cell such as AB12. If reference is empty, the index is before+1. Cells must be in order.
 func columnOf(reference string, before int) (index int, is bool) {
 	if reference == "" {
 		return before + 1, before+1 < lastColumn

@@ -1,5 +1,5 @@
-// Package sheet reads lists that people upload: CSV, XLSX, and JSON arrays of objects. It reads one row at a time, so that the memory does not depend on the
-// length of the list. The package never guesses silently: if a file is ambiguous or has lost data, the package returns an error, or marks the cell or row.
+// Package sheet reads lists that people upload: CSV, XLSX, and JSON arrays of objects. It reads one row at a time, so that its memory use does not depend on
+// the length of the list. The package never guesses silently: if a file is ambiguous or has lost data, the package returns an error, or marks the cell or row.
 //
 // The package reads XLSX itself instead of using excelize. This library returns every cell as text, either as stored or as displayed, without its type. A date
 // would look like a phone number, and a formula without a result like an empty cell, so that the package could not mark lossy cells. The library also holds the

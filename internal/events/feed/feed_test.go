@@ -416,7 +416,7 @@ func TestTheEndOfABatchIsPublished(t *testing.T) {
 	}
 }
 
-// B13: the end of a batch that was never confirmed is published once, too.
+// B13: the end of a batch that was never confirmed is published exactly once.
 func TestTheEndOfAnUnconfirmedBatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor

@@ -40,15 +40,15 @@ type Service struct {
 	box     *secret.Box
 	feed    *feed.Service
 	log     *slog.Logger
-	trusted *poster // for addresses that administrators configured
-	public  *poster // for addresses that users configured
+	trusted *poster // posts to addresses that administrators configured
+	public  *poster // posts to addresses that users configured
 	ofUsers outbound.Policy
 }
 
 // Options configures a Service.
 type Options struct {
-	Outbound outbound.Policy // for addresses that administrators configured
-	OfUsers  outbound.Policy // for addresses that other users configured
+	Outbound outbound.Policy // policy for addresses that administrators configured
+	OfUsers  outbound.Policy // policy for addresses that other users configured
 	Log      *slog.Logger
 }
 

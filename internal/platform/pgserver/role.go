@@ -83,7 +83,7 @@ BEGIN
 END $$;
 `
 
-// allowLogin is the statement that allows serviceRole to log in. Append the quoted password.
+// allowLogin is the statement that allows serviceRole to log in. The caller appends the quoted password.
 const allowLogin = "ALTER ROLE " + serviceRole + " LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD "
 
 // execUnless executes a statement if a query finds no row.
