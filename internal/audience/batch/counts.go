@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// AddFacts is the history.Consumer of the figures of batches.
+// AddFacts is the history.Consumer of the counts of batches.
 func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
 	var p dbq.BatchCountsAddParams
 	for _, f := range facts {
