@@ -282,6 +282,27 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.batch_segments_counted(of_batch bigint, sender_sign text, forbids_signs boolean, segment_size bigint, max_rows integer) RETURNS TABLE(country_no text, submitted bigint, counted bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT f.country_no, sum(f.segments), sum(sent_segments(
+        f.content, f.sign, f.segments, sender_sign, CASE WHEN forbids_signs THEN 'none' ELSE 'in_text' END, segment_size, true
+    ))
+    FROM (
+        SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content,
+            coalesce(r.sign, b.sign) AS sign, r.segments
+        FROM batches b
+        JOIN batch_rows r ON r.batch_id = b.id
+        WHERE b.id = of_batch AND r.code IS NULL
+        ORDER BY r.row_no
+        LIMIT max_rows
+    ) f
+    GROUP BY GROUPING SETS ((f.country_no), ())
+    HAVING sum(f.segments) > 0
+$$;
+
+COMMENT ON FUNCTION public.batch_segments_counted(of_batch bigint, sender_sign text, forbids_signs boolean, segment_size bigint, max_rows integer) IS 'The segments of the first valid rows of a batch by country, as they were submitted and as a sender counts them that has a signature, forbids signatures, or has a segment size. country_no is empty for numbers of no known country, and null in the row of all countries.';
+
 CREATE FUNCTION public.batches_feed() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -3528,7 +3549,7 @@ COMMENT ON COLUMN public.batches.default_region IS 'ISO 3166-1 code of the regio
 
 COMMENT ON COLUMN public.batches.sign_column IS 'the column with the signatures of the rows; null: every row has that of the batch';
 
-COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked';
+COMMENT ON COLUMN public.batches.by_country IS 'the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. They follow from the first 1,000 rows of the batch: from those to the country, or from all of them if none is. null: it is being checked';
 
 COMMENT ON COLUMN public.batches.channel IS 'the name of the channel; no foreign key: a batch may outlive its channel';
 
@@ -6219,6 +6240,7 @@ CREATE TABLE public.task_jobs (
     stopped_by text,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     finished_at timestamp with time zone,
+    skipped_by jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT task_jobs_action_known CHECK ((action = ANY (ARRAY['cancel'::text, 'requeue'::text]))),
     CONSTRAINT task_jobs_finished_at_set CHECK (((status = 'running'::text) = (finished_at IS NULL))),
     CONSTRAINT task_jobs_progress CHECK (((total > 0) AND (done >= 0) AND (skipped >= 0) AND (failed >= 0) AND (((done + skipped) + failed) <= total) AND ((status <> 'finished'::text) OR (((done + skipped) + failed) = total)))),
@@ -6234,11 +6256,13 @@ COMMENT ON COLUMN public.task_jobs.total IS 'number of tasks that the filter sel
 
 COMMENT ON COLUMN public.task_jobs.done IS 'number of tasks that the job cancelled or requeued';
 
-COMMENT ON COLUMN public.task_jobs.skipped IS 'number of tasks whose state did not allow it any more';
+COMMENT ON COLUMN public.task_jobs.skipped IS 'number of tasks whose state did not allow the action';
 
 COMMENT ON COLUMN public.task_jobs.failed IS 'number of tasks of which the database refused the change';
 
 COMMENT ON COLUMN public.task_jobs.stopped_by IS 'the user who stopped the job; null: nobody did';
+
+COMMENT ON COLUMN public.task_jobs.skipped_by IS 'skipped by reason, as the API names reasons: {"task.expired": 3}. Tasks that a server skipped which does not know this column are missing';
 
 ALTER TABLE public.task_jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.task_jobs_id_seq

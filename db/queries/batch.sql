@@ -104,26 +104,25 @@ SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM m
 
 -- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
 -- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
--- signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long. The caller has
--- locked the batch.
+-- signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long: a country has the
+-- ratio of its rows among them, or that of all of them. The caller has locked the batch.
 -- name: BatchSum :exec
 WITH counting AS MATERIALIZED (
-    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
-    FROM batches b
-    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
-    JOIN senders s ON s.channel_id = c.id
-    WHERE b.id = @id AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
-        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
-    LIMIT 10
+    SELECT row_number() OVER () AS way, w.*
+    FROM (
+        SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+        FROM batches b
+        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+        JOIN senders s ON s.channel_id = c.id
+        WHERE b.id = @id AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+            AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+        LIMIT 10
+    ) w
 ),
-first_rows AS MATERIALIZED (
-    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
-        r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id
-    WHERE b.id = @id AND r.code IS NULL AND EXISTS (SELECT FROM counting)
-    ORDER BY r.row_no
-    LIMIT @max_sampled::integer
+sampled AS MATERIALIZED (
+    SELECT k.way, f.country_no::text AS country_no, f.submitted::numeric AS submitted, f.counted::bigint AS counted
+    FROM counting k
+    CROSS JOIN LATERAL batch_segments_counted(@id, k.sign, k.forbids_signs, k.segment_size, @max_sampled::integer) f
 ),
 totals AS MATERIALIZED (
     SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -137,19 +136,15 @@ totals AS MATERIALIZED (
     GROUP BY 1
 ),
 by_sender AS MATERIALIZED (
-    SELECT m.country_no, jsonb_agg(jsonb_build_object(
-        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0),
-        'segments', m.counted * t.segments / m.submitted
+    SELECT t.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(k.sign, ''), 'forbids_signs', k.forbids_signs, 'segment_size', coalesce(k.segment_size, 0),
+        'segments', coalesce(own.counted * t.segments / own.submitted, every.counted * t.segments / every.submitted)
     )) AS counts
-    FROM (
-        SELECT f.country_no, k.sign, k.forbids_signs, k.segment_size, sum(f.segments) AS submitted,
-            sum(sent_segments(f.content, f.sign, f.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true)) AS counted
-        FROM counting k
-        CROSS JOIN first_rows f
-        GROUP BY f.country_no, k.sign, k.forbids_signs, k.segment_size
-    ) m
-    JOIN totals t ON t.country_no = m.country_no
-    GROUP BY m.country_no
+    FROM totals t
+    CROSS JOIN counting k
+    JOIN sampled every ON every.way = k.way AND every.country_no IS NULL
+    LEFT JOIN sampled own ON own.way = k.way AND own.country_no = t.country_no
+    GROUP BY t.country_no
 )
 UPDATE batches b
 SET by_country = (
@@ -163,23 +158,12 @@ SET by_country = (
 )
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+-- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted, by country. The
+-- row without a country is that of all.
 -- name: BatchSegmentsSampled :many
-SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
-    sum(sent_segments(
-        f.content, f.sign, f.segments, sqlc.narg(sign)::text, CASE WHEN @forbids_signs::boolean THEN 'none' ELSE 'in_text' END,
-        sqlc.narg(segment_size)::bigint, true
-    ))::bigint AS counted
-FROM (
-    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
-        r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id
-    WHERE b.id = @id AND r.code IS NULL
-    ORDER BY r.row_no
-    LIMIT @most::integer
-) f
-GROUP BY f.country_no
+SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::boolean AS is_of_all, f.submitted::bigint AS submitted,
+    f.counted::bigint AS counted
+FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @most::integer) f
 ORDER BY f.country_no;
 
 -- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
@@ -327,7 +311,7 @@ WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is
 UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
--- BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdict says it of one. It reads all of them. The
+-- BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdicts says it of some. It reads all of them. The
 -- conditions on a task are those of JobPlan.
 -- name: BatchFailedVerdicts :many
 SELECT

@@ -129,13 +129,25 @@ SELECT * FROM task_jobs j WHERE j.id = @id AND j.status = 'running' FOR UPDATE S
 -- name: JobPart :one
 SELECT p.part, p.task_ids FROM task_job_parts p WHERE p.job_id = @job_id AND p.part > @after::integer ORDER BY p.part LIMIT 1;
 
--- JobAdvance deletes a part whose tasks were changed, and counts them. The job is finished if it was the last part.
+-- JobAdvance deletes a part whose tasks were changed, and counts them, those that were skipped also by reason. The job is finished if it was the last part.
 -- name: JobAdvance :exec
 WITH gone AS (
     DELETE FROM task_job_parts p WHERE p.job_id = sqlc.arg(id) AND p.part = sqlc.arg(part)::integer
 )
 UPDATE task_jobs j
 SET done = j.done + sqlc.arg(done)::integer, skipped = j.skipped + sqlc.arg(skipped)::integer, failed = j.failed + sqlc.arg(failed)::integer,
+    skipped_by = (
+        SELECT coalesce(jsonb_object_agg(x.reason, x.tasks), '{}')
+        FROM (
+            SELECT s.key AS reason, sum(s.value::bigint) AS tasks
+            FROM (
+                SELECT o.key, o.value FROM jsonb_each_text(j.skipped_by) o
+                UNION ALL
+                SELECT a.key, a.value FROM jsonb_each_text(sqlc.arg(skipped_by)::jsonb) a
+            ) s
+            GROUP BY s.key
+        ) x
+    ),
     status = CASE WHEN l.is_last THEN 'finished' ELSE 'running' END,
     finished_at = CASE WHEN l.is_last THEN clock_timestamp() END
 FROM (

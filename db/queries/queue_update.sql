@@ -107,7 +107,7 @@ ORDER BY c.channel, m.company_id, m.message_type, sender_no;
 -- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
 -- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
 -- their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
--- concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdict says why a task was left out,
+-- concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says why a task was left out,
 -- and has the same conditions: change both together.
 -- name: TaskRequeue :many
 WITH ended AS MATERIALIZED (
@@ -179,9 +179,9 @@ logged AS (
 )
 SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id;
 
--- RequeueVerdict says whether a task may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
--- name: RequeueVerdict :one
-SELECT CASE
+-- RequeueVerdicts says of tasks whether each may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+-- name: RequeueVerdicts :many
+SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
@@ -198,9 +198,10 @@ SELECT CASE
     END::text AS verdict
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = @task_id::text AND e.outcome IS NOT NULL
-LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = @task_id::text AND d.event = 'receipt' AND d.effect = 'delivered'
-WHERE m.task_id = @task_id::text;
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY (@task_ids::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = ANY (@task_ids::text[]) AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = ANY (@task_ids::text[])
+ORDER BY m.task_id;
 
 -- TaskLastRequeue returns who requeued a task last, when and why. No row: nobody did.
 -- name: TaskLastRequeue :one

@@ -417,8 +417,9 @@ FROM (
 WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
 
--- SenderLimits returns the available senders with the largest sort of those that are not silent, or of all if all are, that serve a pool, by its routes
--- or as shared senders, or only one sender if it is available: the weight of each, how it counts segments, what its limits have left, its funds if it has a balance, and whether it is silent.
+-- SenderLimits returns the available senders that are not silent, or all if all are, that serve a pool, by its routes or as shared senders, or only one
+-- sender if it is available: its group (0: the largest sort), its weight, how it counts segments, what its limits have left, its funds if it has a
+-- balance, and whether it is silent.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
@@ -441,10 +442,11 @@ SELECT x.sender_no, c.weight::double precision AS weight, s.sign, s.sign_mode = 
     (s.channel_id = (SELECT h.id FROM channels h WHERE h.channel = 'sms'))::boolean AS counts_segments,
     s.interval_ms, s.per_minute, s.per_hour, s.per_day, s.per_month,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
-    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at, c.is_silent
+    s.has_balance, (coalesce(x.balance, 0) - coalesce(s.low_switch, 0))::bigint AS funds, now()::timestamptz AS at, c.is_silent,
+    (dense_rank() OVER (ORDER BY c.sort DESC) - 1)::integer AS group_no
 FROM known c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
-WHERE (c.is_silent, c.sort) = (SELECT m.is_silent, m.sort FROM known m ORDER BY m.is_silent, m.sort DESC LIMIT 1)
-ORDER BY x.sender_no
+WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
+ORDER BY group_no, x.sender_no
 LIMIT 100;

@@ -2852,7 +2852,7 @@ type BatchSkipped struct {
 	// Message The reason, in the language of the request
 	Message string `json:"message"`
 
-	// Reason As in the answer of `requeueTask`
+	// Reason As in the answer of `requeueTask` or `cancelTask`
 	//
 	// Example: task.expired
 	Reason string `json:"reason"`
@@ -7291,10 +7291,13 @@ type TaskJob struct {
 	JobID      int64      `json:"job_id"`
 	Remark     *string    `json:"remark"`
 
-	// Skipped The number of tasks whose state did not allow it any more
-	Skipped   int32         `json:"skipped"`
-	Status    TaskJobStatus `json:"status"`
-	StoppedBy *string       `json:"stopped_by"`
+	// Skipped The number of tasks whose state did not allow the action
+	Skipped int32 `json:"skipped"`
+
+	// SkippedBy `skipped` by reason, the most frequent first. Of a job that ran on an earlier version, reasons are missing
+	SkippedBy []BatchSkipped `json:"skipped_by"`
+	Status    TaskJobStatus  `json:"status"`
+	StoppedBy *string        `json:"stopped_by"`
 
 	// Total The number of tasks that the filter selected when the job was created
 	Total int32 `json:"total"`

@@ -328,7 +328,7 @@ type BatchFailedVerdictsRow struct {
 	Tasks   int64
 }
 
-// BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdict says it of one. It reads all of them. The
+// BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdicts says it of some. It reads all of them. The
 // conditions on a task are those of JobPlan.
 func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, batchFailedVerdicts,
@@ -1075,45 +1075,35 @@ func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 }
 
 const batchSegmentsSampled = `-- name: BatchSegmentsSampled :many
-SELECT f.country_no::text AS country_no, sum(f.segments)::bigint AS submitted,
-    sum(sent_segments(
-        f.content, f.sign, f.segments, $1::text, CASE WHEN $2::boolean THEN 'none' ELSE 'in_text' END,
-        $3::bigint, true
-    ))::bigint AS counted
-FROM (
-    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
-        r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id
-    WHERE b.id = $4 AND r.code IS NULL
-    ORDER BY r.row_no
-    LIMIT $5::integer
-) f
-GROUP BY f.country_no
+SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::boolean AS is_of_all, f.submitted::bigint AS submitted,
+    f.counted::bigint AS counted
+FROM batch_segments_counted($1, $2::text, $3::boolean, $4::bigint, $5::integer) f
 ORDER BY f.country_no
 `
 
 type BatchSegmentsSampledParams struct {
+	ID           int64
 	Sign         *string
 	ForbidsSigns bool
 	SegmentSize  *int64
-	ID           int64
 	Most         int32
 }
 
 type BatchSegmentsSampledRow struct {
 	CountryNo string
+	IsOfAll   bool
 	Submitted int64
 	Counted   int64
 }
 
-// BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted.
+// BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted, by country. The
+// row without a country is that of all.
 func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
 	rows, err := q.db.Query(ctx, batchSegmentsSampled,
+		arg.ID,
 		arg.Sign,
 		arg.ForbidsSigns,
 		arg.SegmentSize,
-		arg.ID,
 		arg.Most,
 	)
 	if err != nil {
@@ -1123,7 +1113,12 @@ func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSam
 	var items []BatchSegmentsSampledRow
 	for rows.Next() {
 		var i BatchSegmentsSampledRow
-		if err := rows.Scan(&i.CountryNo, &i.Submitted, &i.Counted); err != nil {
+		if err := rows.Scan(
+			&i.CountryNo,
+			&i.IsOfAll,
+			&i.Submitted,
+			&i.Counted,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -1136,22 +1131,21 @@ func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSam
 
 const batchSum = `-- name: BatchSum :exec
 WITH counting AS MATERIALIZED (
-    SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
-    FROM batches b
-    JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
-    JOIN senders s ON s.channel_id = c.id
-    WHERE b.id = $1 AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
-        AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
-    LIMIT 10
+    SELECT row_number() OVER () AS way, w.sign, w.forbids_signs, w.segment_size
+    FROM (
+        SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
+        FROM batches b
+        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+        JOIN senders s ON s.channel_id = c.id
+        WHERE b.id = $1 AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
+            AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
+        LIMIT 10
+    ) w
 ),
-first_rows AS MATERIALIZED (
-    SELECT coalesce(r.country_no, '') AS country_no, unsigned_text(r.content, coalesce(r.sign, b.sign)) AS content, coalesce(r.sign, b.sign) AS sign,
-        r.segments
-    FROM batches b
-    JOIN batch_rows r ON r.batch_id = b.id
-    WHERE b.id = $1 AND r.code IS NULL AND EXISTS (SELECT FROM counting)
-    ORDER BY r.row_no
-    LIMIT $2::integer
+sampled AS MATERIALIZED (
+    SELECT k.way, f.country_no::text AS country_no, f.submitted::numeric AS submitted, f.counted::bigint AS counted
+    FROM counting k
+    CROSS JOIN LATERAL batch_segments_counted($1, k.sign, k.forbids_signs, k.segment_size, $2::integer) f
 ),
 totals AS MATERIALIZED (
     SELECT coalesce(r.country_no, '') AS country_no, count(*) AS rows, sum(r.segments) AS segments,
@@ -1165,19 +1159,15 @@ totals AS MATERIALIZED (
     GROUP BY 1
 ),
 by_sender AS MATERIALIZED (
-    SELECT m.country_no, jsonb_agg(jsonb_build_object(
-        'sign', coalesce(m.sign, ''), 'forbids_signs', m.forbids_signs, 'segment_size', coalesce(m.segment_size, 0),
-        'segments', m.counted * t.segments / m.submitted
+    SELECT t.country_no, jsonb_agg(jsonb_build_object(
+        'sign', coalesce(k.sign, ''), 'forbids_signs', k.forbids_signs, 'segment_size', coalesce(k.segment_size, 0),
+        'segments', coalesce(own.counted * t.segments / own.submitted, every.counted * t.segments / every.submitted)
     )) AS counts
-    FROM (
-        SELECT f.country_no, k.sign, k.forbids_signs, k.segment_size, sum(f.segments) AS submitted,
-            sum(sent_segments(f.content, f.sign, f.segments, k.sign, CASE WHEN k.forbids_signs THEN 'none' ELSE 'in_text' END, k.segment_size, true)) AS counted
-        FROM counting k
-        CROSS JOIN first_rows f
-        GROUP BY f.country_no, k.sign, k.forbids_signs, k.segment_size
-    ) m
-    JOIN totals t ON t.country_no = m.country_no
-    GROUP BY m.country_no
+    FROM totals t
+    CROSS JOIN counting k
+    JOIN sampled every ON every.way = k.way AND every.country_no IS NULL
+    LEFT JOIN sampled own ON own.way = k.way AND own.country_no = t.country_no
+    GROUP BY t.country_no
 )
 UPDATE batches b
 SET by_country = (
@@ -1199,8 +1189,8 @@ type BatchSumParams struct {
 
 // BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
 // signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
-// signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long. The caller has
-// locked the batch.
+// signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long: a country has the
+// ratio of its rows among them, or that of all of them. The caller has locked the batch.
 func (q *Queries) BatchSum(ctx context.Context, arg BatchSumParams) error {
 	_, err := q.db.Exec(ctx, batchSum, arg.ID, arg.MaxSampled)
 	return err

@@ -12,32 +12,46 @@ import (
 
 const jobAdvance = `-- name: JobAdvance :exec
 WITH gone AS (
-    DELETE FROM task_job_parts p WHERE p.job_id = $4 AND p.part = $5::integer
+    DELETE FROM task_job_parts p WHERE p.job_id = $5 AND p.part = $6::integer
 )
 UPDATE task_jobs j
 SET done = j.done + $1::integer, skipped = j.skipped + $2::integer, failed = j.failed + $3::integer,
+    skipped_by = (
+        SELECT coalesce(jsonb_object_agg(x.reason, x.tasks), '{}')
+        FROM (
+            SELECT s.key AS reason, sum(s.value::bigint) AS tasks
+            FROM (
+                SELECT o.key, o.value FROM jsonb_each_text(j.skipped_by) o
+                UNION ALL
+                SELECT a.key, a.value FROM jsonb_each_text($4::jsonb) a
+            ) s
+            GROUP BY s.key
+        ) x
+    ),
     status = CASE WHEN l.is_last THEN 'finished' ELSE 'running' END,
     finished_at = CASE WHEN l.is_last THEN clock_timestamp() END
 FROM (
-    SELECT NOT EXISTS (SELECT FROM task_job_parts o WHERE o.job_id = $4 AND o.part <> $5::integer) AS is_last
+    SELECT NOT EXISTS (SELECT FROM task_job_parts o WHERE o.job_id = $5 AND o.part <> $6::integer) AS is_last
 ) l
-WHERE j.id = $4 AND j.status = 'running'
+WHERE j.id = $5 AND j.status = 'running'
 `
 
 type JobAdvanceParams struct {
-	Done    int32
-	Skipped int32
-	Failed  int32
-	ID      int64
-	Part    int32
+	Done      int32
+	Skipped   int32
+	Failed    int32
+	SkippedBy []byte
+	ID        int64
+	Part      int32
 }
 
-// JobAdvance deletes a part whose tasks were changed, and counts them. The job is finished if it was the last part.
+// JobAdvance deletes a part whose tasks were changed, and counts them, those that were skipped also by reason. The job is finished if it was the last part.
 func (q *Queries) JobAdvance(ctx context.Context, arg JobAdvanceParams) error {
 	_, err := q.db.Exec(ctx, jobAdvance,
 		arg.Done,
 		arg.Skipped,
 		arg.Failed,
+		arg.SkippedBy,
 		arg.ID,
 		arg.Part,
 	)
@@ -45,7 +59,7 @@ func (q *Queries) JobAdvance(ctx context.Context, arg JobAdvanceParams) error {
 }
 
 const jobGet = `-- name: JobGet :one
-SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at FROM task_jobs j WHERE j.id = $1
+SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at, skipped_by FROM task_jobs j WHERE j.id = $1
 `
 
 // JobGet returns a job.
@@ -66,12 +80,13 @@ func (q *Queries) JobGet(ctx context.Context, id int64) (TaskJob, error) {
 		&i.StoppedBy,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.SkippedBy,
 	)
 	return i, err
 }
 
 const jobHold = `-- name: JobHold :one
-SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at FROM task_jobs j WHERE j.id = $1 AND j.status = 'running' FOR UPDATE SKIP LOCKED
+SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at, skipped_by FROM task_jobs j WHERE j.id = $1 AND j.status = 'running' FOR UPDATE SKIP LOCKED
 `
 
 // JobHold locks a job that runs, so that no other server works on it and nobody stops it before the end of the transaction. No row: it has ended, or
@@ -93,6 +108,7 @@ func (q *Queries) JobHold(ctx context.Context, id int64) (TaskJob, error) {
 		&i.StoppedBy,
 		&i.CreatedAt,
 		&i.FinishedAt,
+		&i.SkippedBy,
 	)
 	return i, err
 }
@@ -123,7 +139,7 @@ func (q *Queries) JobIDsRunning(ctx context.Context) ([]int64, error) {
 }
 
 const jobList = `-- name: JobList :many
-SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at FROM task_jobs j WHERE j.id < $1::bigint ORDER BY j.id DESC LIMIT $2::integer
+SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at, skipped_by FROM task_jobs j WHERE j.id < $1::bigint ORDER BY j.id DESC LIMIT $2::integer
 `
 
 type JobListParams struct {
@@ -155,6 +171,7 @@ func (q *Queries) JobList(ctx context.Context, arg JobListParams) ([]TaskJob, er
 			&i.StoppedBy,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.SkippedBy,
 		); err != nil {
 			return nil, err
 		}

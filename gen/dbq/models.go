@@ -174,7 +174,7 @@ type Batch struct {
 	DefaultRegion string
 	// the column with the signatures of the rows; null: every row has that of the batch
 	SignColumn *string
-	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked
+	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. They follow from the first 1,000 rows of the batch: from those to the country, or from all of them if none is. null: it is being checked
 	ByCountry []byte
 	// the name of the channel; no foreign key: a batch may outlive its channel
 	Channel string
@@ -659,7 +659,7 @@ type TaskJob struct {
 	Total int32
 	// number of tasks that the job cancelled or requeued
 	Done int32
-	// number of tasks whose state did not allow it any more
+	// number of tasks whose state did not allow the action
 	Skipped int32
 	// number of tasks of which the database refused the change
 	Failed    int32
@@ -669,6 +669,8 @@ type TaskJob struct {
 	StoppedBy  *string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
+	// skipped by reason, as the API names reasons: {"task.expired": 3}. Tasks that a server skipped which does not know this column are missing
+	SkippedBy []byte
 }
 
 // A text for submissions. Written by internal/dispatch/template.

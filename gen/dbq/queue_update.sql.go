@@ -205,8 +205,8 @@ func (q *Queries) RequeueSenders(ctx context.Context, taskIds []string) ([]Reque
 	return items, nil
 }
 
-const requeueVerdict = `-- name: RequeueVerdict :one
-SELECT CASE
+const requeueVerdicts = `-- name: RequeueVerdicts :many
+SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
         WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
         WHEN d.task_id IS NOT NULL THEN 'delivered'
@@ -223,22 +223,41 @@ SELECT CASE
     END::text AS verdict
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = $2::text AND e.outcome IS NOT NULL
-LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = $2::text AND d.event = 'receipt' AND d.effect = 'delivered'
-WHERE m.task_id = $2::text
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($2::text[]) AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = ANY ($2::text[]) AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = ANY ($2::text[])
+ORDER BY m.task_id
 `
 
-type RequeueVerdictParams struct {
+type RequeueVerdictsParams struct {
 	SendTests bool
-	TaskID    string
+	TaskIds   []string
 }
 
-// RequeueVerdict says whether a task may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
-func (q *Queries) RequeueVerdict(ctx context.Context, arg RequeueVerdictParams) (string, error) {
-	row := q.db.QueryRow(ctx, requeueVerdict, arg.SendTests, arg.TaskID)
-	var verdict string
-	err := row.Scan(&verdict)
-	return verdict, err
+type RequeueVerdictsRow struct {
+	TaskID  string
+	Verdict string
+}
+
+// RequeueVerdicts says of tasks whether each may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+func (q *Queries) RequeueVerdicts(ctx context.Context, arg RequeueVerdictsParams) ([]RequeueVerdictsRow, error) {
+	rows, err := q.db.Query(ctx, requeueVerdicts, arg.SendTests, arg.TaskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RequeueVerdictsRow
+	for rows.Next() {
+		var i RequeueVerdictsRow
+		if err := rows.Scan(&i.TaskID, &i.Verdict); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskCancel = `-- name: TaskCancel :many
@@ -492,7 +511,7 @@ type TaskRequeueRow struct {
 // TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
 // and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
 // their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
-// concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdict says why a task was left out,
+// concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says why a task was left out,
 // and has the same conditions: change both together.
 func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]TaskRequeueRow, error) {
 	rows, err := q.db.Query(ctx, taskRequeue,

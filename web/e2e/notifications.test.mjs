@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { admin, openPage, startBrowser, startServer } from './harness.mjs'
+import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
 
 let server, browser
 before(async () => {
@@ -226,4 +226,24 @@ test('an admin ends the notifications of the company that the page shows, and a 
   await dialog.getByText('No notification was changed').waitFor()
   assert.equal(await status(own), 0)
   await viewer.finish()
+})
+
+test('the notification templates fit a window of 1280 pixels, whatever their ids at WeChat', async () => {
+  const id = 'wechat-template-id-of-43-characters-1234567'
+  assert.equal(id.length, 43)
+  await server.api('POST', '/api/v1/admin/companies', { company_no: 'wide', name: 'Wide' })
+  await server.api('PUT', '/api/v1/admin/notification-templates/3/wechat?company_no=wide', { title: '${taskName}', content: '${creatorName} 发起了 ${taskName}', external_id: id })
+  for (const language of languages) {
+    for (const address of ['notification-templates', 'notification-templates?company_no=wide']) {
+      const viewer = await openPage(browser, server, { language })
+      const { page } = viewer
+      await page.setViewportSize({ width: 1280, height: 900 })
+      await viewer.signIn(admin, address)
+      if (address.includes('wide')) await page.getByText(id).waitFor()
+      await viewer.checkAccess(address)
+      const wide = await page.evaluate(() => [...document.querySelectorAll('.scroll-x')].filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.getAttribute('aria-label')))
+      assert.deepEqual(wide, [], `tables of ${address} that scroll sideways (${language})`)
+      await viewer.finish()
+    }
+  }
 })

@@ -2,10 +2,12 @@ package batch_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	api "lksms/gen/client"
 	"lksms/internal/app"
+	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -114,4 +116,51 @@ func TestTwoServersWorkOnABatchTogether(t *testing.T) {
 	for _, at := range all {
 		expect(b, get(b, at), "running", "2100 rows, 2100 valid, 2100 waiting")
 	}
+}
+
+// A batch that cannot be fed follows its status all the same, while the run goes on with others.
+func TestABatchThatCannotBeFedFollowsItsStatus(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCompany("acme", 1)
+	stuck := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
+	feed(b)
+	b.Exec("UPDATE batches SET fed_row = 0") // its rows are fed again, and refused
+	other := create(b, numbers(2500), "content", "hello", "auto_confirm", "true", "company_no", "acme")
+	check(b)
+	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF NEW.name = 'stuck' THEN RAISE EXCEPTION 'refused by the test'; END IF;
+			UPDATE batches SET status = 'paused', is_held = true WHERE name = 'stuck' AND status = 'running';
+			RETURN NEW;
+		END $$;
+		UPDATE batches SET name = 'stuck' WHERE submitted_by <> '' AND company_id = 1;
+		CREATE TRIGGER refuse BEFORE UPDATE OF fed_row ON batches FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if _, err := b.App.Batches.Feed(t.Context()); err == nil {
+		t.Error("the run had no failure")
+	}
+	if n := b.Count("SELECT count(*) FROM queue t JOIN batches b ON b.id = t.batch_id WHERE b.name = 'stuck' AND t.due_at = held_due_at()"); n != 3 {
+		t.Errorf("%d of 3 tasks of the paused batch are held", n)
+	}
+	if n := b.Count("SELECT count(*) FROM queue t JOIN batches b ON b.id = t.batch_id WHERE b.name <> 'stuck' AND t.due_at < held_due_at()"); n != 2500 {
+		t.Errorf("%d of 2500 tasks of the other batch wait", n)
+	}
+	if got := get(b, stuck); got.Status != "paused" {
+		t.Errorf("the batch is %s", got.Status)
+	}
+	if got := get(b, other); got.Status != "running" {
+		t.Errorf("the other batch is %s", got.Status)
+	}
+}
+
+// A batch that is being checked and has neither a list nor a tag, as after a repair by hand, ends and says why. It holds up no other.
+func TestABatchWithoutAListIsCancelled(t *testing.T) {
+	b := apptest.New(t)
+	at, other := create(b, numbers(2), "content", "hello"), create(b, numbers(2), "content", "hello")
+	b.Exec("UPDATE batches SET upload_id = NULL WHERE id = (SELECT min(id) FROM batches)")
+	check(b)
+	got := get(b, at)
+	if got.Status != "cancelled" || got.Remark == nil || !strings.Contains(*got.Remark, "file") {
+		t.Errorf("%s: %v", got.Status, optional.Value(got.Remark))
+	}
+	expect(b, get(b, other), "ready", "2 rows, 2 valid, 2 waiting")
 }

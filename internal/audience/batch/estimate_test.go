@@ -331,3 +331,126 @@ func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"status": "off"})
 	expectNoEnd(others)
 }
+
+// What the limits of the senders with the largest sort leave goes to those with the next one: the end is earlier, and each has its costs. A sender that
+// waits for its interval leaves nothing, and a silent one takes nothing.
+func TestTheEndOfABatchCountsSendersThatTakeWhatOthersLeave(t *testing.T) {
+	b := apptest.New(t)
+	limits := func(most int) map[string]any { return map[string]any{"limits": map[string]any{"per_day": most}} }
+	for _, c := range []struct {
+		name    string
+		senders []map[string]any // in the order of their sort
+		takes   time.Duration    // negative: no end
+		costs   string
+	}{
+		{"limit", []map[string]any{limits(5), {}}, 0, "5 6"},
+		{"money", []map[string]any{{"balance": 5}, {"interval_ms": 10_000}}, 50 * time.Second, "5 6"},
+		{"interval", []map[string]any{{"interval_ms": 10_000}, {}}, 100 * time.Second, "11"},
+		{"both", []map[string]any{{"interval_ms": 1000, "limits": map[string]any{"per_day": 5}}, {}}, 5 * time.Second, "5 6"},
+		{"three", []map[string]any{limits(5), limits(4), {"interval_ms": 10_000}}, 10 * time.Second, "5 4 2"},
+		{"later", []map[string]any{limits(5), limits(4)}, 24 * time.Hour, "10 1"},
+		{"enough", []map[string]any{limits(11), {}}, 0, "11"},
+		{"poor", []map[string]any{{"balance": 5}, {"balance": 5}}, -1, "5 6"},
+		{"silent", []map[string]any{limits(5), {"sender_no": "silent"}}, 48 * time.Hour, "11"},
+	} {
+		b.AddCompany(c.name, 1)
+		for i, body := range c.senders {
+			no := fmt.Sprintf("%s-%d", c.name, i)
+			if body["sender_no"] == nil {
+				body["sender_no"] = no
+			}
+			body["is_shared"] = false
+			b.AddSender(body)
+			b.AddRouteWith(map[string]any{"company_no": c.name, "sender_no": body["sender_no"], "sort": 10 - i})
+		}
+		b.Exec("UPDATE sender_states st SET seen_at = CASE WHEN s.sender_no = 'silent' THEN NULL ELSE now() END FROM senders s WHERE s.id = st.sender_id")
+		at := checked(b, numbers(11), "content", "hello", "company_no", c.name)
+		began := time.Now()
+		e := get(b, at).Estimate
+		var costs []string
+		for _, cost := range e.Costs {
+			costs = append(costs, fmt.Sprint(cost.Segments))
+		}
+		if text := strings.Join(costs, " "); text != c.costs {
+			t.Errorf("%s: costs %s, want %s", c.name, text, c.costs)
+		}
+		switch {
+		case (e.EarliestEnd == nil) != (c.takes < 0):
+			t.Errorf("%s: ends at %v, want %s", c.name, e.EarliestEnd, c.takes)
+		case e.EarliestEnd != nil:
+			if off := e.EarliestEnd.Sub(began.Add(c.takes)); off < -time.Second || off > 2*time.Second+time.Since(began) {
+				t.Errorf("%s: ends in %s, want %s", c.name, e.EarliestEnd.Sub(began), c.takes)
+			}
+		}
+	}
+}
+
+// A country of which no row is among the first ones is counted once, when the check ends, as those are.
+func TestCountriesBehindTheFirstRowsAreCountedAtTheCheck(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	b.AddSender(map[string]any{"sender_no": "signs", "sign": "六个字的签名"})
+	b.AddSender(map[string]any{"sender_no": "small", "segment_size": 25})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	list := strings.Builder{}
+	list.WriteString("phone,text\n")
+	for i := range 1000 {
+		fmt.Fprintf(&list, "138%08d,%s\n", i, strings.Repeat("长", 68))
+	}
+	list.WriteString("+6591234567," + strings.Repeat("长", 68) + "\n")
+	for no, want := range map[string]int64{"signs": 2002, "small": 3003} {
+		at := checked(b, list.String(), "content", "{text}", "sender_no", no)
+		b.Exec("UPDATE batch_rows SET content = 'x'") // else the figures could be those of another look at the rows
+		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != want {
+			t.Errorf("%s: %+v, want %d segments", no, costs, want)
+		}
+	}
+}
+
+// Rows that count no segments, as a damaged list could have, have an estimate all the same.
+func TestAnEstimateOfRowsWithoutSegments(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "plain"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	at := checked(b, numbers(2), "content", "hello", "sender_no", "plain")
+	b.Exec("UPDATE batch_rows SET segments = 0")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // so the rows are counted again
+	if e := get(b, at).Estimate; len(e.Costs) != 1 || e.Costs[0].Segments != 2 || e.EarliestEnd == nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The order of senders may differ by country: each country has costs for all of its rows, and the end counts every sender.
+func TestTheEstimateOfCountriesWithOtherOrdersOfSenders(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	for company, sorts := range map[string]map[string]int{ // of the senders to SG; to CN the first one is a, then b, then c
+		"reversed": {"c": 2, "b": 1},
+		"equal":    {"c": 2, "b": 2},
+		"one":      {"c": 1},
+	} {
+		b.AddCompany(company, 1)
+		for i, name := range []string{"a", "b", "c"} {
+			no := company + "-" + name
+			b.AddSender(map[string]any{"sender_no": no, "is_shared": false, "limits": map[string]any{"per_day": 4}})
+			b.AddRouteWith(map[string]any{"company_no": company, "sender_no": no, "country_no": "CN", "sort": 10 - i})
+			if sort := sorts[name]; sort > 0 {
+				b.AddRouteWith(map[string]any{"company_no": company, "sender_no": no, "country_no": "SG", "sort": sort})
+			}
+		}
+		b.Exec("UPDATE sender_states SET seen_at = now()")
+		e := get(b, checked(b, numbers(8)+"+6591234567\n+6591234568\n", "content", "hello", "company_no", company)).Estimate
+		sum := int64(0)
+		for _, cost := range e.Costs {
+			sum += cost.Segments
+		}
+		if sum < 9 || sum > 11 || len(e.Costs) < 2 { // each cost is rounded
+			t.Errorf("%s: costs %+v of 10 messages", company, e.Costs)
+		}
+		if e.EarliestEnd == nil || time.Until(*e.EarliestEnd) > time.Minute {
+			t.Errorf("%s: ends at %v", company, e.EarliestEnd)
+		}
+	}
+}

@@ -30,7 +30,7 @@ const (
 // Feed makes tasks of the rows of running batches, lets the tasks of batches follow their status, and ends batches of which nothing is left. It returns
 // how many rows it fed. Several servers may run it.
 func (s *Service) Feed(ctx context.Context) (int, error) {
-	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is left to the next run
+	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is fed again in the next run
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
 		batches, err := s.q.BatchesUnsettled(ctx) // again after each turn, so that one that feeds for long does not hold up a change of another
 		if err != nil {
@@ -38,11 +38,9 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 		}
 		isIdle = true
 		for _, b := range batches {
-			if failures[b.ID] != nil {
-				continue
-			}
-			n, err := s.turn(ctx, b)
-			if fed += n; err != nil {
+			hasFailed := failures[b.ID] != nil
+			n, err := s.turn(ctx, b, !hasFailed)
+			if fed += n; err != nil && !hasFailed {
 				failures[b.ID] = fmt.Errorf("batch %d: %w", b.ID, err)
 			}
 			isIdle = isIdle && n < sliceRows
@@ -51,9 +49,9 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// turn does what is to be done for a batch, and returns how many of its rows it fed.
-func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow) (fed int, err error) {
-	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running {
+// turn does what is to be done for a batch, and returns how many of its rows it fed; none unless feeds.
+func (s *Service) turn(ctx context.Context, b dbq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
+	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
 	}
 	return s.feedSlice(ctx, b.ID)
@@ -67,7 +65,7 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
 	case b.Status == progress.Cancelled:
-		if _, err := s.Tasks.CancelBatch(ctx, b.ID, cancelledBy); err != nil {
+		if _, err := s.Tasks.CancelBatch(ctx, b.ID, queue.ByBatches); err != nil {
 			return fmt.Errorf("cancel tasks: %w", err)
 		}
 	case b.IsHeld:
@@ -81,9 +79,6 @@ func (s *Service) follow(ctx context.Context, b dbq.BatchesUnsettledRow) error {
 	})
 	return postgres.Wrap("finish batch", err, nil)
 }
-
-// cancelledBy is the user who cancels tasks of a cancelled batch that come back from their senders.
-const cancelledBy = "system:batches"
 
 // release lets the held tasks of a batch go on, unless it is not running any more.
 func (s *Service) release(ctx context.Context, id int64) error {

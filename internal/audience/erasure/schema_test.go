@@ -33,7 +33,7 @@ var kept = map[string][]string{
 		notification_templates.html notification_templates.title company_notification_templates.content company_notification_templates.html company_notification_templates.title senders.name sender_tokens.token settings.name settings.value template_versions.template_content
 		templates.template_content templates.template_name user_addresses.username users.username sessions.username
 		sessions.user_agent sessions.password_proof messages.user_agent fruitless_submissions.user_agent batches.user_agent sender_ledger.username
-		sender_ledger.remark alerts.remark task_jobs.remark callbacks.refused callbacks.source_ip
+		sender_ledger.remark alerts.remark task_jobs.remark task_jobs.skipped_by callbacks.refused callbacks.source_ip
 		users.app_id events.detail webhook_deliveries.error feed.data feed_staged.data notifications.remark alert_receivers.user_ids senders.config sql_inbox.role_name
 		sql_roles.role_name`),
 	"texts about columns, keys that callers choose, and what is deleted in a moment": words(`

@@ -275,23 +275,28 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 	return part, changed, nil
 }
 
-// change performs the action of a job on tasks, and counts them. If the database refuses the change of a task, only this task fails. An error means that no
-// task was changed, and that the caller must try again.
+// change performs the action of a job on tasks, and counts them. It counts skipped tasks by reason. If the database refuses the change of a task, only this task
+// fails. An error means that no task was changed, and that the caller must try again.
 func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p dbq.JobAdvanceParams, err error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
-	done := 0
+	done, skipped := 0, map[fault.Reason]int{}
 	results := merge.Apart(ids, func(ids []string) ([]struct{}, error) {
-		n := 0
+		n, refused := 0, map[fault.Reason]int(nil)
 		err := s.db.Briefly(ctx, func(ctx context.Context) (err error) {
-			if job.Action == Cancel {
-				n, err = s.tasks.CancelAll(ctx, ids, job.CreatedBy)
-			} else {
-				n, err = s.tasks.RequeueAll(ctx, ids, job.CreatedBy, optional.Value(job.Remark))
+			if job.Action == Requeue {
+				n, refused, err = s.tasks.RequeueEach(ctx, ids, job.CreatedBy, optional.Value(job.Remark))
+				return err
+			}
+			if n, err = s.tasks.CancelAll(ctx, ids, job.CreatedBy); n < len(ids) {
+				refused = map[fault.Reason]int{fault.TaskNotPending: len(ids) - n}
 			}
 			return err
 		})
 		if err == nil {
 			done += n
+			for reason, tasks := range refused {
+				skipped[reason] += tasks
+			}
 		}
 		return make([]struct{}, len(ids)), err
 	}, isHopeless)
@@ -307,6 +312,9 @@ func (s *Service) change(ctx context.Context, job dbq.TaskJob, ids []string) (p 
 	}
 	p.Done = int32(done)
 	p.Skipped = int32(len(ids)) - p.Done - p.Failed
+	if p.SkippedBy, err = json.Marshal(skipped); err != nil {
+		return p, fmt.Errorf("write reasons: %w", err)
+	}
 	return p, nil
 }
 

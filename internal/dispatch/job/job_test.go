@@ -193,6 +193,43 @@ func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
 	run(b, back.JobID, "finished, 4 of 4 done, 0 skipped, 0 failed")
 }
 
+// A job reports the reasons of skipped tasks with the texts of the request for one task, in the language of the reader. The counts of all parts are added.
+func TestAJobReportsTheReasonsOfSkippedTasks(t *testing.T) {
+	b := apptest.New(t)
+	expect := func(id int64, want ...string) {
+		t.Helper()
+		var got []string
+		for _, one := range get(b, id).SkippedBy {
+			got = append(got, fmt.Sprint(one.Count, " ", one.Reason, ": ", one.Message))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("job %d skipped %q, want %q", id, got, want)
+		}
+	}
+	insert(b, "a", 3, 0)
+	cancels := start(b, "cancel", filter{})
+	expect(cancels.JobID)
+	b.ClaimIDs(2)
+	run(b, cancels.JobID, "finished, 1 of 3 done, 2 skipped, 0 failed")
+	expect(cancels.JobID, "2 task.not_pending: The task is no longer PENDING, so it cannot be cancelled.")
+
+	insert(b, "b", 600, 3)
+	requeues := start(b, "requeue", filter{})
+	b.Exec("UPDATE messages SET expires_at = now() WHERE task_id LIKE '%_b%' AND right(task_id, 3) NOT IN ('001', '002', '600')")
+	id := "task_" + time.Now().UTC().Format("20060102") + "_b0000001"
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", nil)
+	run(b, requeues.JobID, "finished, 2 of 600 done, 598 skipped, 0 failed")
+	expect(requeues.JobID, "597 task.expired: The expires_at of the task has passed: submit the message again.",
+		"1 task.not_ended: The task has not ended: it is still PENDING or PROCESSING.")
+	page := apptest.Decode[api.TaskJobPage](t, b.Expect(200, "", "GET", path, nil, "Accept-Language", "zh-CN"))
+	if by := page.Items[0].SkippedBy; len(by) != 2 || by[0].Message != "任务已过 expires_at 期限，请重新提交消息。" {
+		t.Errorf("in Chinese: %+v", by)
+	}
+	// A server of an earlier version stores no reasons.
+	b.Exec("UPDATE task_jobs SET skipped_by = DEFAULT")
+	expect(requeues.JobID)
+}
+
 func TestAnInvalidFilterOfAJobIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	for body, field := range map[string]string{

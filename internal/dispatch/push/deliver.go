@@ -77,11 +77,9 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	}
 	left := w.send(ctx, &setup{current.row, current.driver, b.circuit}, b)
 	w.release(b, left)
-	switch {
-	case slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnlooked }):
+	w.followBatches(b, left)
+	if slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnlooked }) {
 		w.p.sleep(time.Second)
-	case slices.ContainsFunc(left, isOfHeldBatch):
-		w.p.sleep(heldPause)
 	}
 }
 

@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 const (
 	lookEvery = 100 * time.Millisecond // a call begins at most this long after the last look
 	lookLimit = 2 * time.Second        // time for one look
-	heldPause = 250 * time.Millisecond // after leases of a held batch were returned, so that its tasks are held before the next claim
+	heldPause = 250 * time.Millisecond // after tasks of a held batch could not be held: a claim takes them until the sweep has held them
 )
 
 // Reasons for returning leases that a look found.
@@ -33,9 +34,38 @@ var heldReasons = map[string]string{
 	"switched_off":    "a switch was turned off before this message was sent",
 }
 
-// isOfHeldBatch reports whether a lease was returned because of its batch. A claim can take the task until the sweep has held or cancelled it.
-func isOfHeldBatch(u queue.Unused) bool {
-	return u.Reason == heldReasons["batch_paused"] || u.Reason == heldReasons["batch_cancelled"]
+// followBatches holds or cancels the tasks of leases that were returned because their batch is paused or cancelled: the next claim would take them again.
+// The sweep feed-batches does so too, but later.
+func (w *worker) followBatches(b batch, left []queue.Unused) {
+	paused, cancelled := map[int64]bool{}, []string(nil)
+	for _, row := range b.rows {
+		i := slices.IndexFunc(left, func(u queue.Unused) bool { return u.TaskID == row.TaskID })
+		switch {
+		case i < 0 || row.BatchID == nil:
+		case left[i].Reason == heldReasons["batch_paused"]:
+			paused[*row.BatchID] = true
+		case left[i].Reason == heldReasons["batch_cancelled"]:
+			cancelled = append(cancelled, row.TaskID)
+		}
+	}
+	if len(paused)+len(cancelled) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
+	defer cancel()
+	var failures error
+	for id := range paused {
+		_, err := w.p.tasks.HoldBatch(ctx, id)
+		failures = errors.Join(failures, err)
+	}
+	if len(cancelled) > 0 {
+		_, err := w.p.tasks.CancelAll(ctx, cancelled, queue.ByBatches)
+		failures = errors.Join(failures, err)
+	}
+	if failures != nil {
+		w.p.log.Warn("tasks of batches could not be held or cancelled", "sender_no", w.senderNo, "error", failures)
+		w.p.sleep(heldPause)
+	}
 }
 
 // look says which messages of a batch may still be sent. What was claimed may be held since: its sender, batch, company, channel or country was
@@ -93,7 +123,7 @@ func (l *look) renew(ctx context.Context) {
 	l.at = began
 	otherwise := becauseEnded
 	if err != nil {
-		otherwise = becauseUnlooked
+		l.at, otherwise = time.Now(), becauseUnlooked // a look that failed may have taken longer than lookEvery
 	}
 	for _, row := range l.b.rows {
 		l.held[row.TaskID] = otherwise

@@ -37,6 +37,9 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 	return released, err
 }
 
+// ByBatches is the user who cancels tasks of a cancelled batch that come back from their senders.
+const ByBatches = "system:batches"
+
 // CancelBatch ends the PENDING tasks of a batch, in portions of their own transactions, logs that by did it, and returns how many.
 func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
 	for after := ""; ; {

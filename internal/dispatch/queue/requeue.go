@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/platform/fault"
@@ -38,13 +39,51 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark str
 
 // RequeueAll requeues those of ids that allow it, and returns how many. In a transaction of ctx it is a part of that.
 func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark string) (int, error) {
+	rows, err := s.requeue(ctx, ids, by, remark)
+	return len(rows), err
+}
+
+// RequeueEach is RequeueAll that also counts the others by the reason why each was not requeued. ids are distinct.
+func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark string) (requeued int, refused map[fault.Reason]int, err error) {
+	rows, err := s.requeue(ctx, ids, by, remark)
+	if err != nil || len(rows) == len(ids) {
+		return len(rows), nil, err
+	}
+	isRequeued := make(map[string]bool, len(rows))
+	for _, row := range rows {
+		isRequeued[row.TaskID] = true
+	}
+	left := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return isRequeued[id] })
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return 0, nil, fmt.Errorf("judge tasks: %w", err)
+	}
+	verdicts, err := s.inParts.RequeueVerdicts(ctx, dbq.RequeueVerdictsParams{TaskIds: left, SendTests: values.SMS.SendTests})
+	if err != nil {
+		return 0, nil, fmt.Errorf("judge tasks: %w", err)
+	}
+	refused = map[fault.Reason]int{}
+	for _, v := range verdicts {
+		reason, isRefused := refusedVerdicts[v.Verdict]
+		if !isRefused { // it became fit since then
+			reason = fault.TaskNotEnded
+		}
+		refused[reason]++
+	}
+	if gone := len(left) - len(verdicts); gone > 0 {
+		refused[fault.TaskDropped] = gone
+	}
+	return len(rows), refused, nil
+}
+
+func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) ([]dbq.TaskRequeueRow, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
-		return 0, fmt.Errorf("requeue tasks: %w", err)
+		return nil, fmt.Errorf("requeue tasks: %w", err)
 	}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("requeue tasks: %w", err)
+		return nil, fmt.Errorf("requeue tasks: %w", err)
 	}
 	rows, err := postgres.Again(ctx, s.db, func() (rows []dbq.TaskRequeueRow, err error) {
 		err = s.db.Briefly(ctx, func(ctx context.Context) (err error) {
@@ -62,7 +101,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 		return rows, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("requeue tasks: %w", err)
+		return nil, fmt.Errorf("requeue tasks: %w", err)
 	}
 	s.db.AfterCommit(ctx, func() {
 		s.requeued.Add(float64(len(rows)))
@@ -74,7 +113,7 @@ func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark strin
 			s.line.Wake(pool, n)
 		}
 	})
-	return len(rows), nil
+	return rows, nil
 }
 
 // requeuePools makes the pools of one sender that tasks need to wait again, and holds them until the end of the transaction of ctx. A sender that does
@@ -100,13 +139,13 @@ func (s *Service) requeuePools(ctx context.Context, ids []string) error {
 	return err
 }
 
-// RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdict.
+// RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdicts.
 func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 	reason, isRefused = refusedVerdicts[verdict]
 	return reason, isRefused
 }
 
-// refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdict.
+// refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdicts.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
 	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
@@ -122,11 +161,12 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if err != nil {
 		return fmt.Errorf("judge task: %w", err)
 	}
-	verdict, err := s.inParts.RequeueVerdict(ctx, dbq.RequeueVerdictParams{TaskID: id, SendTests: values.SMS.SendTests})
+	rows, err := s.inParts.RequeueVerdicts(ctx, dbq.RequeueVerdictsParams{TaskIds: []string{id}, SendTests: values.SMS.SendTests})
+	verdict, err := postgres.One(rows, err, "judge task", fault.New(fault.NotFound, fault.TaskNotFound))
 	if err != nil {
-		return postgres.Wrap("judge task", err, fault.New(fault.NotFound, fault.TaskNotFound))
+		return err
 	}
-	if reason, isRefused := refusedVerdicts[verdict]; isRefused {
+	if reason, isRefused := refusedVerdicts[verdict.Verdict]; isRefused {
 		return fault.New(fault.Conflict, reason)
 	}
 	return nil

@@ -440,6 +440,11 @@ func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM queue"); n != 2 || b.Task(fit).Status != api.TaskPending {
 		t.Errorf("%d tasks wait", n)
 	}
+	n, refused, err := b.App.Tasks.RequeueEach(t.Context(), ids[:8], "admin", "")
+	want := "map[task.delivered:1 task.dropped:1 task.expired:1 task.not_ended:2 task.succeeded:1 task.unreachable:1 task.withdrawn:1]"
+	if n != 0 || err != nil || fmt.Sprint(refused) != want {
+		t.Errorf("requeued %d, %v; refused %v, want %s", n, err, refused, want)
+	}
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'requeued'"); n != 1 {
 		t.Errorf("%d requeues in the log", n)
 	}

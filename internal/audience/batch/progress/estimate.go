@@ -32,8 +32,9 @@ type Cost struct {
 // horizon is how far ahead an end is looked for.
 const horizon = 400 * 24 * time.Hour
 
-// Estimate reads what is left of a batch, and the limits of the senders that its routes name today. The shares of senders are those of their weights; what
-// a claim then does depends on who is available. Each sender counts segments as its claims do.
+// Estimate reads what is left of a batch, and the limits of the senders that its routes name today. What the limits of a group of senders leave goes to
+// the group of the next smaller sort. Within a group the shares of senders are those of their weights; what a claim then does depends on who is
+// available. Each sender counts segments as its claims do.
 func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := leftOf(st)
 	if err != nil {
@@ -41,7 +42,7 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	}
 	counted := counts{reader: r, batchID: st.ID, left: left, known: map[counting][]float64{}}
 	shares := map[string]*share{}
-	var order []string
+	var all []*share
 	rows := 0.0
 	for i, country := range left {
 		rows += country.Rows
@@ -49,9 +50,10 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 		if err != nil {
 			return Estimate{}, err
 		}
-		weights := 0.0
+		weights, last := map[int32]float64{}, int32(0)
 		for _, one := range senders {
-			weights += one.Weight
+			weights[one.GroupNo] += one.Weight
+			last = max(last, one.GroupNo)
 		}
 		for _, one := range senders {
 			segments, err := counted.by(ctx, one)
@@ -59,22 +61,16 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 				return Estimate{}, err
 			}
 			if shares[one.SenderNo] == nil {
-				order, shares[one.SenderNo] = append(order, one.SenderNo), &share{}
+				shares[one.SenderNo] = &share{group: one.GroupNo}
+				all = append(all, shares[one.SenderNo])
 			}
-			shares[one.SenderNo].add(one, country.Rows, segments[i], one.Weight/weights)
+			shares[one.SenderNo].add(one, country.Rows, segments[i], part{one.GroupNo, one.GroupNo == last, one.Weight / weights[one.GroupNo]})
 		}
 	}
-	var e Estimate
-	all := make([]share, 0, len(order))
-	for _, no := range order {
-		e.Costs = append(e.Costs, Cost{no, int64(math.Round(shares[no].takes))})
-		all = append(all, *shares[no])
-	}
-	if math.Round(rows) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
-		return e, nil
-	}
-	took, isKnown := timeFor(math.Round(rows), all)
-	if !isKnown {
+	groups := grouped(all)
+	took, isKnown := timeFor(math.Round(rows), groups)
+	e := Estimate{Costs: costs(groups, math.Round(rows), took)}
+	if !isKnown || math.Round(rows) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
 	begin := r.beginOf(st, all)
@@ -93,17 +89,78 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 // share is what a sender may take of what is left of a batch.
 type share struct {
 	limits dbq.SenderLimitsRow
-	takes  float64 // segments, by its weight
+	group  int32 // the first one of those in which it is, which differ by country
+	parts  []partOf
 
 	rows, segments float64 // of all that it may send
 }
 
+// part is which part of the rows to a country a sender takes.
+type part struct {
+	group  int32
+	isLast bool    // no group takes what this one leaves
+	weight float64 // within the group
+}
+
+// partOf is a part of segments.
+type partOf struct {
+	part
+
+	segments float64
+}
+
 // add adds the rows to a country and their segments as the sender counts them, of which it takes a part.
-func (s *share) add(limits dbq.SenderLimitsRow, rows, segments, part float64) {
+func (s *share) add(limits dbq.SenderLimitsRow, rows, segments float64, p part) {
 	s.limits = limits
-	s.takes += segments * part
+	s.group = min(s.group, p.group)
+	s.parts = append(s.parts, partOf{p, segments})
 	s.rows += rows
 	s.segments += segments
+}
+
+// grouped returns shares by their group. A group can be empty.
+func grouped(all []*share) (groups [][]*share) {
+	for _, one := range all {
+		for len(groups) <= int(one.group) {
+			groups = append(groups, nil)
+		}
+		groups[one.group] = append(groups[one.group], one)
+	}
+	return groups
+}
+
+// costs returns what senders take of a number of messages within a time: each group what those before it leave. A sender of a later group that takes
+// nothing is left out.
+func costs(groups [][]*share, messages float64, within time.Duration) (all []Cost) {
+	var took, before []float64 // parts of the messages, and the sums of those before
+	sum := 0.0
+	for _, n := range capacities(groups, within) {
+		part := 0.0
+		if messages > 0 {
+			part = min(1-sum, n/messages)
+		}
+		took, before = append(took, part), append(before, sum)
+		sum += part
+	}
+	for i, group := range groups {
+		for _, one := range group {
+			segments := 0.0
+			for _, p := range one.parts {
+				n, left := 0.0, 1-sum // of a country with more groups than all have
+				if int(p.group) < len(groups) {
+					n, left = took[p.group], 1-before[p.group]
+				}
+				if p.isLast {
+					n = left
+				}
+				segments += p.segments * p.weight * n
+			}
+			if n := int64(math.Round(segments)); i == 0 || n > 0 {
+				all = append(all, Cost{one.limits.SenderNo, n})
+			}
+		}
+	}
+	return all
 }
 
 // perMessage is how many segments a message of its takes on average.
@@ -127,7 +184,7 @@ type countryPart struct {
 	Rows      float64 `json:"rows"`
 	Segments  float64 `json:"segments"` // as submitted
 	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended, by the first
-	// MaxSampled rows. nil: an earlier version made the sums.
+	// MaxSampled rows: those to the country, or all if none is. nil: an earlier version made the sums.
 	BySender []struct {
 		counting
 
@@ -184,20 +241,24 @@ func (c *counts) sample(ctx context.Context, one dbq.SenderLimitsRow, all []floa
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)
 	}
-	submitted, counted := 0.0, 0.0
-	ratios := map[string]float64{}
+	ofAll, ratios := 1.0, map[string]float64{} // by country; 1: no row is left
 	for _, row := range rows {
-		submitted, counted = submitted+float64(row.Submitted), counted+float64(row.Counted)
-		ratios[row.CountryNo] = float64(row.Counted) / float64(row.Submitted)
+		if row.Submitted <= 0 {
+			continue
+		}
+		ratio := float64(row.Counted) / float64(row.Submitted)
+		if row.IsOfAll {
+			ofAll = ratio
+		} else {
+			ratios[row.CountryNo] = ratio
+		}
 	}
 	for i, country := range c.left {
 		ratio, isSampled := ratios[country.CountryNo]
-		if !isSampled && submitted > 0 {
-			ratio, isSampled = counted/submitted, true
+		if !isSampled {
+			ratio = ofAll
 		}
-		if isSampled {
-			all[i] = country.Segments * ratio
-		}
+		all[i] = country.Segments * ratio
 	}
 	return nil
 }
@@ -285,7 +346,7 @@ func (r *Reader) sendersOf(ctx context.Context, b dbq.Batch, countryNo string) (
 const knownRows = 100
 
 // beginOf returns when what is left can begin to be sent, by the clock of the database.
-func (r *Reader) beginOf(st Progress, all []share) time.Time {
+func (r *Reader) beginOf(st Progress, all []*share) time.Time {
 	begin := time.Now()
 	if len(all) > 0 {
 		begin = all[0].limits.At
@@ -296,17 +357,18 @@ func (r *Reader) beginOf(st Progress, all []share) time.Time {
 	return begin
 }
 
-// timeFor returns how long senders need for a number of messages. It is not known if they have too little money, or no sender is there.
-func timeFor(messages float64, senders []share) (time.Duration, bool) {
+// timeFor returns how long groups of senders need for a number of messages. It is not known if they have too little money, or no sender is there: then it
+// returns the horizon.
+func timeFor(messages float64, groups [][]*share) (time.Duration, bool) {
 	within := func(d time.Duration) bool {
 		total := 0.0
-		for _, one := range senders {
-			total += capacity(one.limits, one.perMessage(), d)
+		for _, n := range capacities(groups, d) {
+			total += n
 		}
 		return total >= messages-rounding
 	}
 	if !within(horizon) {
-		return 0, false
+		return horizon, false
 	}
 	short, long := time.Duration(0), horizon
 	for long-short > time.Second {
@@ -325,9 +387,30 @@ func timeFor(messages float64, senders []share) (time.Duration, bool) {
 // rounding is by how much sums of parts of messages may be too small.
 const rounding = 1e-6
 
-// capacity returns how many messages of perMessage segments a sender can take within a time: what its limits have left in the windows of now, and all of
-// the later ones.
-func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float64 {
+// capacities returns how many messages each group can take within a time. A group takes some only while the limits of all senders of the groups before it
+// are used up. A sender that waits for its interval has not used up its limits.
+func capacities(groups [][]*share, d time.Duration) []float64 {
+	all := make([]float64, len(groups))
+	free := d // in which no sender of the groups before has anything left
+	for i, group := range groups {
+		busy, isUsedUp := time.Duration(0), true
+		for _, one := range group {
+			n, limit := capacity(one.limits, one.perMessage(), d, free)
+			all[i] += n
+			isUsedUp = isUsedUp && n >= limit
+			busy = max(busy, time.Duration(n*float64(one.limits.IntervalMs)*float64(time.Millisecond)))
+		}
+		if math.IsInf(all[i], 1) || !isUsedUp {
+			break
+		}
+		free = max(0, free-busy)
+	}
+	return all
+}
+
+// capacity returns how many messages of perMessage segments a sender can take within a time, in a part of which (free) it may: what its limits have left in
+// the windows of now, and all of the later ones. limit is how many that would be without its interval.
+func capacity(s dbq.SenderLimitsRow, perMessage float64, d, free time.Duration) (messages, limit float64) {
 	most := math.Inf(1) // segments
 	for _, w := range []struct {
 		limit  *int64
@@ -344,9 +427,10 @@ func capacity(s dbq.SenderLimitsRow, perMessage float64, d time.Duration) float6
 	if s.HasBalance {
 		most = min(most, float64(max(0, s.Funds)))
 	}
-	messages := most / perMessage
+	limit = most / perMessage
+	messages = limit
 	if s.IntervalMs > 0 {
-		messages = min(messages, 1+float64(d/time.Millisecond)/float64(s.IntervalMs))
+		messages = min(messages, 1+float64(free/time.Millisecond)/float64(s.IntervalMs))
 	}
-	return messages
+	return messages, limit
 }

@@ -42,10 +42,14 @@ type Row struct {
 	Extra   int // as sheet.Row.Extra
 }
 
-// Open begins to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag.
+// Open begins to read the rows of a batch. Faults: request.invalid for the list, also if the batch has neither a list nor a tag, the column with
+// addresses, and the tag.
 func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b dbq.Batch) (Source, error) {
 	if b.Tag != nil {
 		return openTag(ctx, contacts, b)
+	}
+	if b.UploadID == nil {
+		return nil, fault.InvalidField("file", fault.NotThere, nil)
 	}
 	file, err := uploads.Open(ctx, *b.UploadID)
 	if err != nil {

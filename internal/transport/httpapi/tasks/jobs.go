@@ -1,15 +1,18 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/job"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/platform/fault"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
@@ -37,7 +40,7 @@ func (h *Handlers) CreateTaskJob(ctx context.Context, req api.CreateTaskJobReque
 	data := api.TaskJobPlan{Count: plan.Count, Capped: plan.Capped}
 	if plan.Job != nil {
 		gate.Of(ctx).Note("job_id", plan.Job.ID)
-		made, err := jobOf(*plan.Job)
+		made, err := jobOf(ctx, *plan.Job)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +81,7 @@ func (h *Handlers) ListTaskJobs(ctx context.Context, req api.ListTaskJobsRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, jobOf, func(j dbq.TaskJob) string { return paging.IDText(j.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(j dbq.TaskJob) (api.TaskJob, error) { return jobOf(ctx, j) }, func(j dbq.TaskJob) string { return paging.IDText(j.ID) })
 	return api.ListTaskJobs200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskJobPage{Items: items, NextCursor: next}}, err
 }
 
@@ -88,7 +91,7 @@ func (h *Handlers) GetTaskJob(ctx context.Context, req api.GetTaskJobRequestObje
 	if err != nil {
 		return nil, err
 	}
-	data, err := jobOf(row)
+	data, err := jobOf(ctx, row)
 	return api.GetTaskJob200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
@@ -98,18 +101,31 @@ func (h *Handlers) StopTaskJob(ctx context.Context, req api.StopTaskJobRequestOb
 	if err != nil {
 		return nil, err
 	}
-	data, err := jobOf(row)
+	data, err := jobOf(ctx, row)
 	return api.StopTaskJob200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-func jobOf(j dbq.TaskJob) (api.TaskJob, error) {
+func jobOf(ctx context.Context, j dbq.TaskJob) (api.TaskJob, error) {
 	var filter api.TaskJobFilter
 	if err := json.Unmarshal(j.Filter, &filter); err != nil {
 		return api.TaskJob{}, fmt.Errorf("read filter of job %d: %w", j.ID, err)
 	}
+	var skipped map[fault.Reason]int64
+	if err := json.Unmarshal(j.SkippedBy, &skipped); err != nil {
+		return api.TaskJob{}, fmt.Errorf("read reasons of job %d: %w", j.ID, err)
+	}
+	skippedBy := make([]api.BatchSkipped, 0, len(skipped))
+	for reason, count := range skipped {
+		skippedBy = append(skippedBy, api.BatchSkipped{
+			Reason: string(reason), Count: count, Message: gate.Of(ctx).Text.Reason(fault.New(fault.Conflict, reason)),
+		})
+	}
+	slices.SortFunc(skippedBy, func(a, b api.BatchSkipped) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	})
 	return api.TaskJob{
 		JobID: j.ID, Action: api.TaskJobAction(j.Action), Filter: filter, Remark: j.Remark, Total: j.Total, Done: j.Done, Skipped: j.Skipped,
-		Failed: j.Failed, Status: api.TaskJobStatus(j.Status), CreatedBy: j.CreatedBy, StoppedBy: j.StoppedBy, CreatedAt: j.CreatedAt,
-		FinishedAt: j.FinishedAt,
+		SkippedBy: skippedBy, Failed: j.Failed, Status: api.TaskJobStatus(j.Status), CreatedBy: j.CreatedBy, StoppedBy: j.StoppedBy,
+		CreatedAt: j.CreatedAt, FinishedAt: j.FinishedAt,
 	}, nil
 }

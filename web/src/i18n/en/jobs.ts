@@ -10,6 +10,7 @@ const texts: Texts<typeof zh> = {
   progressOf: 'Progress of job {id}',
   ofTotal: '{done} of {total}',
   counts: '{done} done, {skipped} skipped, {failed} failed',
+  skipped: '{n} skipped: {why}',
   status: 'State',
   created: 'Created',
   finished: 'Ended',

@@ -7,6 +7,7 @@ export default {
   progressOf: '作业 {id} 的进度',
   ofTotal: '{done} / {total}',
   counts: '完成 {done}，跳过 {skipped}，出错 {failed}',
+  skipped: '跳过 {n} 条：{why}',
   status: '状态',
   created: '创建',
   finished: '结束',
