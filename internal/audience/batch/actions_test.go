@@ -29,7 +29,7 @@ func queueDue(b *apptest.Bundle) {
 	}
 }
 
-func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
+func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	expect(b, get(b, at), "running", "3 rows, 3 valid, 3 waiting")
@@ -44,7 +44,7 @@ func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
 	if b.Recover() != 1 {
 		t.Error("no lease ran out")
 	}
-	feed(b) // holds the retry
+	feed(b) // holds the task that waits for its retry
 	b.Exec("UPDATE queue SET due_at = now() WHERE due_at < '9999-01-01'")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 0 {
@@ -58,9 +58,9 @@ func TestAPausedBatchWaitsAndGoesOn(t *testing.T) {
 	}
 }
 
-// A server that dies after it paused, resumed or cancelled a batch leaves its tasks as they were, until a sweep. The answer of the repeated request says
-// that they have followed.
-func TestTheTasksOfABatchFollowARepeatedRequest(t *testing.T) {
+// If a server dies after it paused, resumed or cancelled a batch, the tasks of the batch are unchanged until a sweep runs. When a repeat of the request is
+// answered, the tasks have been changed.
+func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
@@ -81,13 +81,13 @@ func TestTheTasksOfABatchFollowARepeatedRequest(t *testing.T) {
 	}
 }
 
-// The tasks of a batch that was paused wait to be cancelled where they are held: a switch that goes on meanwhile does not release them.
-func TestASwitchReleasesNoTaskOfABatchThatIsBeingCancelled(t *testing.T) {
+// The held tasks of a cancelled batch stay held until they are cancelled: a switch that is turned on meanwhile does not release them.
+func TestASwitchReleasesNoTaskOfACancelledBatch(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
 	get(b, at, "pause")
-	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // by a server that has not cancelled the tasks yet
+	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // like a server that has not cancelled the tasks yet
 	for _, status := range []string{"off", "on"} {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": status})
 	}
@@ -99,7 +99,7 @@ func TestASwitchReleasesNoTaskOfABatchThatIsBeingCancelled(t *testing.T) {
 	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 3 cancelled")
 }
 
-// A paused batch that expires ends, with its tasks.
+// A paused batch that expires ends, together with its tasks.
 func TestAPausedBatchExpires(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
@@ -118,8 +118,8 @@ func TestAPausedBatchExpires(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// A confirmation that is sent again, because its answer was lost, succeeds in every later status of the batch, unless it was cancelled.
-func TestABatchIsConfirmedTwice(t *testing.T) {
+// A confirmation that is repeated, because its answer was lost, succeeds in every later status of the batch, except after a cancellation.
+func TestARepeatedConfirmationSucceeds(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(1), "content", "hello")
 	get(b, at, "confirm")
@@ -129,7 +129,7 @@ func TestABatchIsConfirmedTwice(t *testing.T) {
 	b.Expect(409, "batch.wrong_status", "POST", at+"/confirm", nil)
 }
 
-func TestACancelledBatchTakesBackWhatNoSenderHolds(t *testing.T) {
+func TestCancellingABatchCancelsItsUnleasedTasks(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
@@ -163,7 +163,7 @@ func TestACancelledBatchTakesBackWhatNoSenderHolds(t *testing.T) {
 	}
 }
 
-func TestABatchIsSentBetweenItsTimes(t *testing.T) {
+func TestABatchIsSentOnlyBetweenItsStartAndItsExpiry(t *testing.T) {
 	b := apptest.New(t)
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339) }
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true", "expect_send_time", in(time.Hour), "expires_at", in(2*time.Hour))
@@ -200,7 +200,7 @@ func TestABatchIsSentBetweenItsTimes(t *testing.T) {
 	}
 }
 
-func TestABatchOfATagReadsItAtItsTimeAlsoIfNobodyWasInIt(t *testing.T) {
+func TestABatchReadsItsTagAtItsStartEvenIfTheTagWasEmpty(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
 	at := fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](t, form(b, 200, apptest.Form("", "", "", "name", "n", "content", "hello",
@@ -226,7 +226,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	feed(b)
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 failed")
-	// The jobs of a company leave slots for those of others.
+	// The jobs of a company leave slots for other companies.
 	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by)
 		SELECT 'requeue', jsonb_build_object('batch_id', id, 'source', n::text), 1, 'x' FROM batches, generate_series(1, 10) n`)
 	if a := b.Expect(409, "limit.reached", "POST", at+"/requeue", nil); a.Body.Error.Limit != 10 {
@@ -237,7 +237,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	if again.Count != 2 || again.JobID == nil {
 		t.Fatalf("%+v", again)
 	}
-	feed(b) // before the job
+	feed(b) // before the job runs
 	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
 	if n, err := b.App.Jobs.Run(t.Context()); n != 2 || err != nil {
 		t.Fatalf("requeued %d, %v", n, err)
@@ -279,7 +279,7 @@ func TestARequeueOfAPausedBatchWaits(t *testing.T) {
 }
 
 // A batch does not end while its failed messages are about to be sent again.
-func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
+func TestABatchDoesNotEndDuringARequeue(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
 	feed(b)
@@ -319,7 +319,7 @@ func TestABatchDoesNotEndBesideARequeue(t *testing.T) {
 	expect(b, get(b, at), "running", "2 rows, 2 valid, 2 failed")
 }
 
-func TestRowsAreDuplicatesAsTheBatchSays(t *testing.T) {
+func TestDuplicatesAreFoundByTheRuleOfTheBatch(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone,n\n13800138000,a\n13800138000,a\n+8613800138000,b\n138,a\n138,a\n"
 	for dedup, want := range map[string]string{
@@ -330,7 +330,7 @@ func TestRowsAreDuplicatesAsTheBatchSays(t *testing.T) {
 	}
 }
 
-func TestAListIsAFileRowsOrATag(t *testing.T) {
+func TestABatchNeedsExactlyOneSourceOfRows(t *testing.T) {
 	b := apptest.New(t)
 	workbook, err := os.ReadFile("../sheet/testdata/workbooks/openpyxl.xlsx")
 	if err != nil {
@@ -362,7 +362,7 @@ func TestAListIsAFileRowsOrATag(t *testing.T) {
 		t.Error(got)
 	}
 	get(b, at, "confirm")
-	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{ // before it starts
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{ // before the batch starts
 		map[string]any{"user_id": "b", "attributes": map[string]any{"城市": "上海"}},
 	}})
 	feed(b)
@@ -398,7 +398,7 @@ func TestAListIsAFileRowsOrATag(t *testing.T) {
 	}
 }
 
-func TestAListThatEndsInTheMiddleCancelsItsBatch(t *testing.T) {
+func TestATruncatedListCancelsItsBatch(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3000)+"\"13800138000", "content", "hello", "auto_confirm", "true")
 	got := get(b, at)
@@ -412,7 +412,7 @@ func TestAListThatEndsInTheMiddleCancelsItsBatch(t *testing.T) {
 	}
 }
 
-func TestABatchHasOneSenderOrATemplate(t *testing.T) {
+func TestABatchCanNameASenderOrATemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one", "balance": 1000})
 	b.AddSender(map[string]any{"sender_no": "other"})
@@ -449,9 +449,9 @@ func TestABatchHasOneSenderOrATemplate(t *testing.T) {
 	}
 }
 
-// S3.10: a batch is sent as its template says: in the language, at the next full interval, with the version in its timeline. Until it is confirmed it needs
-// an active template, from then on it keeps its text.
-func TestABatchFollowsItsTemplate(t *testing.T) {
+// S3.10: a batch uses the language and the interval of its template, and its timeline contains the version of the template. Until the batch is confirmed, its
+// template must be active. From then on, the batch keeps its text.
+func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	b := apptest.New(t)
 	const template = "/api/v1/admin/template"
 	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", template, map[string]any{
@@ -483,8 +483,8 @@ func TestABatchFollowsItsTemplate(t *testing.T) {
 	}
 }
 
-// S3.10: a batch with a time of its own is sent then, whatever its template says; one of a template that was replaced is not confirmed.
-func TestABatchOfAScheduledTemplateHasItsOwnTime(t *testing.T) {
+// S3.10: a batch with its own time is sent at this time, whatever its template states. A batch whose template was replaced cannot be confirmed.
+func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	b := apptest.New(t)
 	scheduled := map[string]any{"template_no": "T1", "template_name": "n", "template_content": "您好", "send_type": "scheduled"}
 	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", "/api/v1/admin/template", scheduled)).ID
@@ -507,7 +507,7 @@ func TestABatchOfAScheduledTemplateHasItsOwnTime(t *testing.T) {
 	b.Expect(409, "template.not_active", "POST", replaced+"/confirm", nil)
 }
 
-func TestABatchIsSeenAndChangedByTheUsersOfItsCompany(t *testing.T) {
+func TestTheUsersOfACompanySeeAndChangeItsBatches(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
@@ -518,7 +518,7 @@ func TestABatchIsSeenAndChangedByTheUsersOfItsCompany(t *testing.T) {
 	for i, c := range []struct {
 		headers []string
 		sees    bool
-		may     int // change it
+		may     int // status of a request that changes the batch
 	}{{acme, true, 200}, {reader, true, 403}, {colleague, true, 200}, {beta, false, 404}, {nil, true, 200}} {
 		page := apptest.Decode[api.BatchPage](t, b.Expect(200, "", "GET", path, nil, c.headers...))
 		if (len(page.Items) == 1) != c.sees {
@@ -544,7 +544,7 @@ func TestABatchIsSeenAndChangedByTheUsersOfItsCompany(t *testing.T) {
 	}
 }
 
-func TestAnExpiredBatchIsNotConfirmedAndItsRowsSayWhy(t *testing.T) {
+func TestAnExpiredBatchCannotBeConfirmed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }

@@ -1,5 +1,5 @@
-// Package batch owns uploaded lists of messages: their check, the review of their rows, and how they are fed to the queue (S3.4, B14). Any server
-// works on any batch, and goes on after another one that was killed.
+// Package batch owns uploaded lists of messages: the check and review of their rows, and their submission to the queue (S3.4, B14). Any server can process any
+// batch, and continues the batch of a server that was killed.
 package batch
 
 import (
@@ -33,26 +33,26 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Which rows are duplicates: none, those with the address of a row before, or those with its text, too.
+// The rules for duplicates: no row, rows with the address of an earlier row, or rows with the address and the text of an earlier row.
 const (
 	DedupNone  = "none"
-	DedupPhone = "phone" // the address, whatever the channel
+	DedupPhone = "phone" // compares addresses on every channel
 	DedupRow   = "row"
 )
 
-// The codes of rows that are not sent. The first four are those of the document.
+// The codes of rows that are not sent. The first four codes are documented in S3.4.
 const (
 	WrongAddress int16 = iota + 1
 	WrongContent
 	WrongSegments
 	WrongSign
 	IsDuplicate
-	IsBlocked // the company may not send to the country
-	IsRefused // when it was to become a task
-	IsExpired // the batch expired before it became a task; not stored
+	IsBlocked // the company is not allowed to send to the country
+	IsRefused // rejected when the row was submitted
+	IsExpired // the batch expired before the row was submitted; this code is not stored
 )
 
-// Services are what a Service uses.
+// Services are the services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -67,13 +67,13 @@ type Services struct {
 	Notifications *notification.Service
 }
 
-// Service keeps batches. Every method is at most one transaction, except the sweeps and those that say so.
+// Service manages batches. Every method is at most one transaction, except the sweeps and methods that state otherwise.
 type Service struct {
 	Services
 
 	db       *postgres.DB
 	q        *batchq.Queries
-	inParts  *batchq.Queries // statements that read tasks by their ids
+	inParts  *batchq.Queries // for statements that read tasks by their ids
 	log      *slog.Logger
 	progress *progress.Reader
 }
@@ -86,7 +86,7 @@ func New(db *postgres.DB, services Services, log *slog.Logger) *Service {
 	}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "check-batches", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Check},
@@ -95,26 +95,26 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Request is a batch to create, with an upload or a tag.
+// Request is a batch to create, with an upload or with tags.
 type Request struct {
 	Name           string
 	Channel        string
 	Upload         *upload.Upload
 	Tag            string
 	Tags           Tags
-	AddressColumn  string // of the phone numbers, on another channel of the addresses; empty: the one with a usual name
-	DefaultRegion  string // of numbers without a country code; empty: the one of the company
-	SignColumn     string // with the signatures of rows; empty: the one of a list with a usual name, if it has one
+	AddressColumn  string // column of the addresses, which are phone numbers on sms; empty: the column with a usual name
+	DefaultRegion  string // region of numbers without a country code; empty: the region of the company
+	SignColumn     string // column of the signatures of rows; empty: a column of a list with a usual name, if it exists
 	MessageType    int16
 	Priority       *int16
-	TemplateNo     string // of short messages, or Content
-	Language       string // of the template
-	Subject        string // of another channel than sms, with the names of columns in braces
-	Content        string // with the names of columns in braces
-	HTML           string // of e-mail: Content as HTML, in which values are escaped; empty: none
-	BizType        *int16 // of the notification template, in place of Subject and Content; nil: none
+	TemplateNo     string // template of short messages, instead of Content
+	Language       string // language of the template
+	Subject        string // subject on a channel other than sms, with column names in braces
+	Content        string // text with column names in braces
+	HTML           string // for e-mail: Content as HTML, in which values are escaped; empty: none
+	BizType        *int16 // business type of the notification template, instead of Subject and Content; nil: none
 	Sign           string
-	SenderNo       string // the only sender that may send it; empty: any by the routes
+	SenderNo       string // the only sender that can send the batch; empty: any sender by the routes
 	Dedup          string
 	Test           bool
 	AutoConfirm    bool
@@ -123,7 +123,7 @@ type Request struct {
 	Origin         submit.Origin
 }
 
-// Create stores a batch, whose rows are then checked in the background. It opens the list, so that a wrong file, column or placeholder is refused at
+// Create stores a batch, whose rows are then checked in the background. Create opens the list, so that an invalid file, column or placeholder is refused at
 // once. Faults: request.invalid, template.not_active, limit.reached.
 func (s *Service) Create(ctx context.Context, r Request) (batchq.Batch, error) {
 	p, rendering, err := s.prepared(ctx, r)
@@ -150,7 +150,7 @@ func (s *Service) Create(ctx context.Context, r Request) (batchq.Batch, error) {
 	return s.get(ctx, Viewer{}, id)
 }
 
-// prepared checks a request, and returns the batch to store, and the text of another channel than sms.
+// prepared checks a request. It returns the batch to store and, on a channel other than sms, its text.
 func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreateParams, rendering *placeholder.Text, err error) {
 	p = batchq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
@@ -204,10 +204,10 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	return p, m.rendering, nil
 }
 
-// Tags select contacts: those that each of All holds, one of Any if there are any, and none of None.
+// Tags selects contacts with all tags of All, with at least one tag of Any unless Any is empty, and with no tag of None.
 type Tags struct{ All, Any, None []string }
 
-// checkTags returns a fault that names the field of a tag that does not exist.
+// checkTags returns a fault if a tag does not exist. The fault names the field of the tag.
 func (s *Service) checkTags(ctx context.Context, r Request) error {
 	var one []string
 	if r.Tag != "" {
@@ -226,7 +226,7 @@ func (s *Service) checkTags(ctx context.Context, r Request) error {
 	return nil
 }
 
-// tagField is the field of a request that selects contacts.
+// tagField returns the field of a request that selects contacts.
 func (r Request) tagField() string {
 	switch {
 	case r.Tag != "":
@@ -238,7 +238,7 @@ func (r Request) tagField() string {
 	}
 }
 
-// chooseTags stores which contacts are the rows: those of one tag, or those that several select. Fault: request.invalid.
+// chooseTags sets the parameters that select the contacts: one tag, or a combination of tags. Fault: request.invalid.
 func (r Request) chooseTags(p *batchq.BatchCreateParams) error {
 	p.TagsAll, p.TagsAny, p.TagsNone = []string{}, []string{}, []string{}
 	all := r.Tags.All
@@ -246,7 +246,7 @@ func (r Request) chooseTags(p *batchq.BatchCreateParams) error {
 		all = append([]string{r.Tag}, all...)
 	}
 	switch n := len(all) + len(r.Tags.Any); {
-	case n == 0 && len(r.Tags.None) > 0: // everybody else must be meant
+	case n == 0 && len(r.Tags.None) > 0: // an exclusion alone would select almost all contacts
 		return fault.InvalidField("tags_none", fault.OnlyTogether, "tag, tags_all or tags_any")
 	case n == 0:
 	case len(all) == 1 && n == 1 && len(r.Tags.None) == 0:
@@ -265,9 +265,9 @@ func uploadID(u *upload.Upload) *int64 {
 	return &u.ID
 }
 
-// Viewer narrows what a call may see to a company: its users share its batches.
+// Viewer restricts a call to the batches of a company: all users of a company share its batches.
 type Viewer struct {
-	CompanyID *int64 // nil: all
+	CompanyID *int64 // nil: all companies
 }
 
 var errNoBatch = fault.New(fault.NotFound, fault.BatchNotFound)
@@ -279,7 +279,7 @@ func (s *Service) get(ctx context.Context, viewer Viewer, id int64) (batchq.Batc
 	return postgres.One(rows, err, "get batch", errNoBatch)
 }
 
-// Get returns a batch with its figures, which are exact. Fault: batch.not_found.
+// Get returns a batch with its exact counts. Fault: batch.not_found.
 func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id int64) (progress.Pr
 	return all[0], nil
 }
 
-// List returns up to limit batches with smaller ids than before, newest first, of one status or of any.
+// List returns up to limit batches with smaller ids than before, newest first. A nil status matches all.
 func (s *Service) List(ctx context.Context, viewer Viewer, status *string, before int64, limit int) ([]progress.Progress, error) {
 	rows, err := s.q.BatchList(ctx, batchq.BatchListParams{
 		BeforeID: before, CompanyID: viewer.CompanyID, Status: status, PageLimit: int32(limit),
@@ -303,20 +303,20 @@ func (s *Service) List(ctx context.Context, viewer Viewer, status *string, befor
 	return s.progress.Of(ctx, rows)
 }
 
-// Estimate says who will send what is left of a batch, and when it can end.
+// Estimate returns which senders will send the remaining rows of a batch, and when the batch can end.
 func (s *Service) Estimate(ctx context.Context, st progress.Progress) (progress.Estimate, error) {
 	return s.progress.Estimate(ctx, st)
 }
 
-// Confirm lets a batch that was checked be sent. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template
-// is not, or not any more one of the company. From then on it keeps its text, even if the template is changed or deleted.
+// Confirm starts a checked batch. Faults: batch.not_found, batch.wrong_status, batch.nothing_to_send, batch.expired; template.not_active if its template is not
+// active, or if the company can no longer use it. A confirmed batch keeps its text, even if the template is changed or deleted.
 func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	row, err := s.get(ctx, viewer, id)
 	if err != nil {
 		return progress.Progress{}, err
 	}
 	n := int64(0)
-	if row.Status == progress.Ready { // one whose check ends at this moment has not been looked at
+	if row.Status == progress.Ready { // the status and the counts are from before the transaction: a batch whose check ends now is not confirmed
 		if row.Valid == 0 {
 			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
@@ -334,7 +334,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	if n == 0 {
 		st, err := s.Get(ctx, viewer, id)
 		switch {
-		case err != nil || st.ConfirmedAt != nil && st.Status != progress.Cancelled: // sent twice
+		case err != nil || st.ConfirmedAt != nil && st.Status != progress.Cancelled: // the request was sent twice
 			return st, err
 		case row.Status == progress.Ready && st.Status == progress.Ready:
 			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchExpired)
@@ -343,7 +343,8 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", progress.Running, nil)
 }
 
-// checkTemplate returns template.not_active unless the template of a batch, if it has one, is the same as when it was made, and the company may use it.
+// checkTemplate returns template.not_active unless the template of a batch is the one with which the batch was created, and the company can use it. A batch
+// without a template passes.
 func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	if b.TemplateNo == nil {
 		return nil
@@ -356,13 +357,13 @@ func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	return err
 }
 
-// every is the interval at whose multiples messages of scheduled templates are sent.
+// every returns the interval of scheduled templates, whose messages are sent at its multiples.
 func (s *Service) every(ctx context.Context) (time.Duration, error) {
 	values, err := s.Settings.Get(ctx)
 	return time.Duration(values.SMS.ScheduledEvery) * time.Second, err
 }
 
-// Pause lets the tasks of a batch that no sender holds wait until Resume. Faults: batch.not_found, batch.wrong_status.
+// Pause holds the tasks of a batch that no sender has leased, until Resume. Faults: batch.not_found, batch.wrong_status.
 func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
@@ -374,7 +375,7 @@ func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string)
 	})
 }
 
-// Resume lets a paused batch go on. Faults: batch.not_found, batch.wrong_status.
+// Resume continues a paused batch. Faults: batch.not_found, batch.wrong_status.
 func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
@@ -383,7 +384,7 @@ func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string
 	return s.changed(ctx, viewer, id, n, err, "resume batch", progress.Running, func() error { return s.release(ctx, id) })
 }
 
-// Cancel ends a batch and those of its tasks that no sender holds. Faults: batch.not_found, batch.wrong_status.
+// Cancel ends a batch, and cancels its tasks that no sender has leased. Faults: batch.not_found, batch.wrong_status.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
@@ -409,8 +410,9 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 	})
 }
 
-// changed returns a batch after a change of n rows that its tasks follow. A batch that has the wanted status already, as after a request that was sent
-// twice, is no conflict. Its tasks follow then too: the server that changed it may have died before they did, and a sweep comes later than the answer.
+// changed returns a batch after a change of n rows, and applies the change to the tasks of the batch. If the batch already has the wanted status, for example
+// after a repeated request, changed returns no conflict. It then applies the change to the tasks again: the server that changed the batch may have died before,
+// and the sweep runs later than the answer.
 func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (progress.Progress, error) {
 	if err == nil && n == 0 {
 		b, err := s.get(ctx, viewer, id)
@@ -430,38 +432,37 @@ func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err e
 	return s.Get(ctx, viewer, id)
 }
 
-// noteAct records what a user did with a batch, in the transaction of ctx.
+// noteAct records an action of a user on a batch, in the transaction of ctx.
 func (s *Service) noteAct(ctx context.Context, id int64, act, by string) error {
 	return postgres.Wrap("note act", s.q.BatchActAdd(ctx, batchq.BatchActAddParams{BatchID: id, Act: act, Username: by}), nil)
 }
 
-// maxActs is how many acts of a batch are shown.
+// maxActs is the maximum number of actions of a batch that are returned.
 const maxActs = 100
 
-// Act is what a user did with a batch.
+// Act is an action of a user on a batch.
 type Act = batchq.BatchActsRow
 
-// Acts returns what users did with a batch, newest first.
+// Acts returns the actions of users on a batch, newest first.
 func (s *Service) Acts(ctx context.Context, id int64) ([]Act, error) {
 	acts, err := s.q.BatchActs(ctx, batchq.BatchActsParams{BatchID: id, Most: maxActs})
 	return acts, postgres.Wrap("read acts of batch", err, nil)
 }
 
-// Requeued says what a requeue of a batch does.
+// Requeued is the result of requeueing a batch.
 type Requeued struct {
-	Count   int64     // FAILED tasks that are sent again
-	Skipped []Skipped // FAILED tasks that cannot be sent again
+	Count   int64     // number of FAILED tasks that are sent again
+	Skipped []Skipped // numbers of FAILED tasks that cannot be sent again
 	Job     *job.Row  // nil: no task can be sent again
 }
 
-// Skipped is a number of tasks that cannot be sent again, and why.
+// Skipped is a number of tasks that cannot be sent again, and the reason.
 type Skipped struct {
 	Reason fault.Reason
 	Count  int64
 }
 
-// Requeue sends the failed tasks of a batch again, as Requeue of a task does, in the background. Faults: batch.not_found, batch.wrong_status,
-// limit.reached.
+// Requeue sends the failed tasks of a batch again in the background, as Requeue of a task does. Faults: batch.not_found, batch.wrong_status, limit.reached.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (Requeued, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -484,13 +485,13 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, rema
 			r.Count = max(0, r.Count-one.Count)
 		}
 	}
-	if n := b.Valid - b.Fed; b.Status == progress.Finished && n > 0 { // rows that expired before they became tasks
+	if n := b.Valid - b.Fed; b.Status == progress.Finished && n > 0 { // rows that expired before they were submitted
 		r.skip(fault.TaskExpired, n)
 	}
 	return r, nil
 }
 
-// skip adds n that cannot be sent again.
+// skip adds n tasks that cannot be sent again.
 func (r *Requeued) skip(reason fault.Reason, n int64) {
 	for i := range r.Skipped {
 		if r.Skipped[i].Reason == reason {
@@ -531,7 +532,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	return r, nil
 }
 
-// requeue creates the job that sends the failed tasks of a batch again, and lets the batch run. It has no job if none has failed.
+// requeue creates the job that sends the failed tasks of a batch again, and sets the batch to running. The plan contains no job if no task has failed.
 func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job.Plan, error) {
 	shown, err := json.Marshal(map[string]int64{"batch_id": id})
 	if err != nil {
@@ -548,7 +549,7 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 		r.Count = &plan.Count
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
 			n, err := s.q.BatchRuns(ctx, id)
-			if err == nil && n == 0 { // cancelled meanwhile
+			if err == nil && n == 0 { // the batch was cancelled meanwhile
 				return fault.New(fault.Conflict, fault.BatchWrongStatus)
 			}
 			if err != nil {
@@ -569,14 +570,14 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
 }
 
-// planTries is how often the failed tasks of a batch are counted, of which more fail meanwhile.
+// planTries is the maximum number of counts of a batch's failed tasks. A count is repeated if more tasks fail meanwhile.
 const planTries = 5
 
-// maxHoldTime is how long batches stay after their time because others of their partition have not ended, beside the time in which the partition took batches.
+// maxHoldTime is how long a partition of expired batches is kept because other batches in it have not ended, in addition to the width of the partition.
 const maxHoldTime = 7 * 24 * time.Hour
 
-// DeleteExpired deletes batches that ended longer ago than the setting history.batch_days says, with their rows, and returns how many batches or partitions.
-// Those of a partition leave with it, if no other batch of it stays for long.
+// DeleteExpired deletes batches that ended longer ago than the setting history.batch_days, with their rows. It returns the number of batches and partitions.
+// The batches of a partition are dropped together, unless another batch of the partition runs for a long time.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.Settings.Get(ctx)
 	if err != nil {

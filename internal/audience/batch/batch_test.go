@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 
 const path = "/api/v1/batches"
 
-// form sends a form that makes a batch.
+// form sends a form that creates a batch.
 func form(b *apptest.Bundle, status int, body string, headers ...string) apptest.Answer {
 	b.T.Helper()
 	a := b.Call("POST", path, body, append([]string{"Content-Type", apptest.FormType}, headers...)...)
@@ -25,14 +25,14 @@ func form(b *apptest.Bundle, status int, body string, headers ...string) apptest
 	return a
 }
 
-// create makes a batch of a list, and returns its path. fields are further ones of the form: names and values in turn.
+// create creates a batch of a list, and returns its path. fields are further fields of the form: names and values alternately.
 func create(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	a := form(b, 200, apptest.Form("file", "list.csv", list, append([]string{"name", "n"}, fields...)...))
 	return fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](b.T, a).BatchID)
 }
 
-// checked is create for a list that is checked then.
+// checked is create followed by a check of the list.
 func checked(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	at := create(b, list, fields...)
@@ -47,7 +47,7 @@ func check(b *apptest.Bundle) {
 	}
 }
 
-// feed feeds batches, counts what happened, and lets batches follow what was counted.
+// feed submits rows of batches, counts the facts, and feeds again.
 func feed(b *apptest.Bundle) {
 	b.T.Helper()
 	for range 2 {
@@ -60,7 +60,7 @@ func feed(b *apptest.Bundle) {
 	}
 }
 
-// get reads a batch. After an action it is its answer.
+// get reads a batch. With an action, get performs the action and returns the batch in its answer.
 func get(b *apptest.Bundle, at string, action ...string) api.Batch {
 	b.T.Helper()
 	method := "GET"
@@ -70,7 +70,7 @@ func get(b *apptest.Bundle, at string, action ...string) api.Batch {
 	return apptest.Decode[api.Batch](b.T, b.Expect(200, "", method, at, nil))
 }
 
-// expect fails unless a batch has a status and counts: those that are not 0.
+// expect fails the test unless a batch has the given status and non-zero counts.
 func expect(b *apptest.Bundle, got api.Batch, status, counts string) {
 	b.T.Helper()
 	c := got.Counts
@@ -92,7 +92,7 @@ func expect(b *apptest.Bundle, got api.Batch, status, counts string) {
 	}
 }
 
-// rows reads the rows of a batch: number, phone number, text, status, code, and whether they have a task.
+// rows returns the rows of a batch: row number, phone number, text, status, code, and whether the row has a task.
 func rows(b *apptest.Bundle, at, query string) string {
 	b.T.Helper()
 	var all []string
@@ -115,7 +115,7 @@ func rows(b *apptest.Bundle, at, query string) string {
 	return strings.Join(all, "\n")
 }
 
-// S3.4: a list is checked row by row, reviewed, confirmed and sent, and its figures are exact all the time.
+// S3.4: a list is checked row by row, reviewed, confirmed and sent. Its counts are exact at any time.
 func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	b := apptest.New(t)
 	for no, prefix := range map[string]string{"CN": "86", "US": "1"} {
@@ -139,11 +139,11 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 		t.Errorf("%d messages before the batch is confirmed", n)
 	}
 	expect(b, get(b, at, "confirm"), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting")
-	get(b, at, "confirm") // a request that is sent twice
+	get(b, at, "confirm") // a repeated request
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // also of what was not counted yet
+	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // including facts that are not counted yet
 	feed(b)
 	tasks := b.Claim("app", 10)
 	if len(tasks) != 2 {
@@ -169,7 +169,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	}
 }
 
-// expectChecked fails the test unless the batch of the list is ready, and its estimate has no end, since no sender exists.
+// expectChecked fails the test unless the batch of the list is ready, and its estimate has no end because no sender exists.
 func expectChecked(b *apptest.Bundle, at string) {
 	b.T.Helper()
 	b1 := get(b, at)
@@ -182,7 +182,7 @@ func expectChecked(b *apptest.Bundle, at string) {
 	}
 }
 
-// expectRowsOfList fails the test unless each row of the list has its status, and the file of errors has each row with an error.
+// expectRowsOfList fails the test unless each row of the list has its status, and the file of errors contains each invalid row.
 func expectRowsOfList(b *apptest.Bundle, at string) {
 	b.T.Helper()
 	want := `2 +8613800138000 "张三，您好" waiting

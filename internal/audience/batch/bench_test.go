@@ -17,8 +17,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// BenchmarkCheck checks a list of a million rows, of which one in a thousand is wrong and one repeats another, until it is ready. MiB is the most
-// memory that the program took from the system meanwhile.
+// BenchmarkCheck checks a list of a million rows until it is ready. One row in a thousand is invalid, and one is a duplicate. MiB is the maximum memory that
+// the program used meanwhile.
 func BenchmarkCheck(b *testing.B) {
 	s := apptest.Open(b, apptest.DefaultRules, nil)
 	for range b.N {
@@ -65,7 +65,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// memoryOf returns the most memory in MiB that the program has from the system while do runs.
+// memoryOf returns the maximum memory in MiB that the program uses while do runs.
 func memoryOf(b *testing.B, do func()) (most float64) {
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})

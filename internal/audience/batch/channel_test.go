@@ -32,8 +32,8 @@ func await(b *apptest.Bundle, at, status string, success int64) {
 	}
 }
 
-// S4.8: a batch of e-mail is checked, previewed, confirmed, paused and sent as one of short messages. Subject and texts are those of each row; what a
-// value has is text: escaped in HTML, and no line break in a subject.
+// S4.8: a batch of e-mails is checked, previewed, confirmed, paused and sent like a batch of short messages. Each row has its own subject and texts. Values are
+// plain text: they are escaped in HTML, and add no line break to a subject.
 func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box := b.AddMailbox("mail")
@@ -104,8 +104,8 @@ func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	}
 }
 
-// The contacts of a tag are the rows on every channel: their field or user id is the address. A text of a notification template is filled by their fields
-// and attributes, and its parameters go to the provider for each contact.
+// The contacts of a tag can be the rows on every channel: their address is a field or the user id. The text of a notification template is filled with their
+// fields and attributes, and its parameters are sent to the provider for each contact.
 func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box, oa := b.AddMailbox("mail"), apptest.NewProvider(t)
@@ -136,7 +136,7 @@ func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	if got := get(b, mail); *got.BizType != 77 || *got.Subject != "${contact.name}, ${等级}" || got.Content != "Dear ${name}" || got.PhoneColumn != "email" {
 		t.Errorf("%+v", got)
 	}
-	feed(b) // the contacts are read once more
+	feed(b) // the contacts are read again
 	check(b)
 	await(b, mail, "finished", 1)
 	if got := box.Of("ann@example.com"); got != [3]string{"A<nn>, VIP", "Dear A<nn>", "<i>A&lt;nn&gt;</i>"} {
@@ -155,7 +155,7 @@ func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	}
 }
 
-// A batch without placeholders has one text for all of its rows.
+// A batch without placeholders stores one text for all of its rows.
 func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, "email\na@example.com\nb@example.com\n", "channel", "email", "subject", "s", "content", "${,} "+strings.Repeat("长", 3000), "auto_confirm", "true")
@@ -168,8 +168,8 @@ func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 	}
 }
 
-// Failed messages of a batch on another channel are sent again on it, also those of one sender.
-func TestARequeueStaysOnTheChannel(t *testing.T) {
+// Failed messages of a batch on another channel are sent again on this channel, even if the batch has only one sender.
+func TestARequeueUsesTheSameChannel(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one", "channel": "email"})
 	b.AddSender(map[string]any{"sender_no": "two", "channel": "email"})
@@ -205,13 +205,13 @@ func TestARequeueStaysOnTheChannel(t *testing.T) {
 	}
 }
 
-func TestADuplicateOfARowHasItsValuesToo(t *testing.T) {
+func TestADuplicateHasTheSameValues(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, "email,n,m\na@example.com,1,1\na@example.com,1,2\nA@example.com,1,1\n", "channel", "email", "subject", "{m}", "content", "{n}", "dedup", "row")
 	expect(b, get(b, at), "ready", "3 rows, 2 valid, 1 duplicate, 2 waiting")
 }
 
-func TestABatchOnAChannelThatIsWrongNamesTheField(t *testing.T) {
+func TestTheFaultOfABatchOnAChannelNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/5/email", map[string]any{"title": "t", "content": "c", "enabled": false})
 	for name, c := range map[string]struct {
@@ -249,8 +249,8 @@ func TestABatchOnAChannelThatIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
-// Companies do not see the batches of others on any channel, nor their contacts and templates.
-func TestBatchesOnAChannelAreOfTheirCompany(t *testing.T) {
+// Companies do not see the batches of other companies on any channel, nor their contacts and templates.
+func TestCompaniesDoNotSeeBatchesOfOthersOnAnyChannel(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", map[string]any{}, acme...)
@@ -262,7 +262,7 @@ func TestBatchesOnAChannelAreOfTheirCompany(t *testing.T) {
 	b.Expect(404, "batch.not_found", "GET", at+"/preview", nil, beta...)
 }
 
-// The signature of a notification template is that of the batch, unless the batch or a row has its own.
+// A batch has the signature of its notification template, unless the batch or a row has its own signature.
 func TestABatchHasTheSignatureOfItsNotificationTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/oa", map[string]any{"title": "t", "content": "${name}", "sign": "公司"})

@@ -25,14 +25,15 @@ import (
 )
 
 const (
-	checkedAtOnce = 3    // batches that one run reads in turn, so that a short list does not wait for a long one
-	checkedRows   = 2000 // rows that one transaction adds
+	checkedAtOnce = 3    // batches that one run checks alternately, so that a short list does not wait for a long one
+	checkedRows   = 2000 // maximum rows that one transaction adds
 )
 
-// Check reads the lists of batches, checks their rows and stores them, until nothing is left, and returns how many rows it checked. A list whose
-// check was broken off goes on after the last row that is stored; contacts of a tag are read again. If two servers run it, one of them finds that the other stored rows, and stops.
+// Check reads the lists of batches, checks their rows and stores them, until no rows are left. It returns how many rows it checked. The check of a list that
+// was interrupted continues after the last stored row; contacts of a tag are read again. If two servers check the same batch, one of them stops when it notices
+// that the other has stored rows.
 func (s *Service) Check(ctx context.Context) (int, error) {
-	checked, failures := 0, map[int64]error{} // batches that are left to the next run
+	checked, failures := 0, map[int64]error{} // batches that are left for the next run
 	open := map[int64]*check{}
 	defer func() {
 		for _, c := range open {
@@ -86,13 +87,13 @@ func (s *Service) Check(ctx context.Context) (int, error) {
 
 var errElsewhere = errors.New("the check of this batch has ended, or another server goes on with it")
 
-// check is a batch that is being checked.
+// check is a batch whose check is in progress.
 type check struct {
 	batch batchq.Batch
 	text  message
 	rows  source.Source
 
-	reading context.Context // until the check is closed; rows keep it from one portion to the next
+	reading context.Context // context of rows, which ends when the check is closed
 	stop    context.CancelFunc
 }
 
@@ -103,7 +104,7 @@ func (c *check) close() {
 	c.stop()
 }
 
-// beginCheck begins the check of a batch, or goes on behind the rows that are stored.
+// beginCheck starts the check of a batch, or continues it after the stored rows.
 func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	var err error
 	c := &check{}
@@ -111,7 +112,7 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	if c.batch, err = s.get(ctx, Viewer{}, id); err == nil {
 		c.text, err = s.message(ctx, c.batch)
 	}
-	if err == nil && c.batch.Status != progress.Checking { // ended since it was found
+	if err == nil && c.batch.Status != progress.Checking { // the check has ended since the batch was found
 		err = errElsewhere
 	}
 	if err == nil && c.batch.Tag != nil && c.batch.LastRow > 0 {
@@ -124,22 +125,22 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	return c, nil
 }
 
-// restart begins a check of contacts from the first one. Their rows have no numbers of their own: of contacts that joined or left the tag since the check
-// was broken off, all later rows would be moved.
+// restart restarts a check of contacts from the first contact. Contacts have no row numbers: if a contact joined or left the tag after the interruption of the
+// check, all later rows would have other numbers.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
 	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
 		isChecking = true
 		return s.q.BatchRowsDeleteExpired(ctx, c.batch.ID)
 	})
-	if err == nil && !isChecking { // cancelled meanwhile
+	if err == nil && !isChecking { // the batch was cancelled meanwhile
 		err = errElsewhere
 	}
 	c.batch.LastRow = 0
 	return postgres.Wrap("begin check again", err, nil)
 }
 
-// checkPortion checks the next rows of a batch, and ends the check behind the last one.
+// checkPortion checks the next rows of a batch, and ends the check after the last row.
 func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone bool, err error) {
 	rows, isLast, err := s.read(ctx, c)
 	var unreadable *fault.Error
@@ -147,7 +148,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 		return 0, true, s.refuse(ctx, c.batch, unreadable.Fields[0])
 	}
 	if err != nil {
-		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != progress.Checking { // cancelled, and its list was deleted
+		if b, again := s.get(ctx, Viewer{}, c.batch.ID); again == nil && b.Status != progress.Checking { // the batch was cancelled, and its list was deleted
 			return 0, true, nil
 		}
 		return 0, false, err
@@ -156,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	if sums.err != nil {
 		return 0, false, sums.err
 	}
-	isDone = true // unless it is still being checked
+	isDone = true // set to false if the check is still in progress
 	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
@@ -182,7 +183,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	return len(rows), isDone, nil
 }
 
-// endCheck marks duplicates, and lets the batch go on. The caller has locked it, and it has all its rows.
+// endCheck marks duplicates, and sets the next status of the batch. The caller has locked the batch, which contains all its rows.
 func (s *Service) endCheck(ctx context.Context, b batchq.Batch) (err error) {
 	var repeated batchq.BatchRowsDuplicateRow
 	if b.Dedup != DedupNone {
@@ -223,18 +224,18 @@ func (s *Service) refuse(ctx context.Context, b batchq.Batch, wrong fault.Field)
 	})
 }
 
-// checkRow is what is kept of a row until its portion is stored. A list can have columns that the text does not name, and cells that are longer than any
-// message, so a portion of whole rows could need more memory than the server has.
+// checkRow is the part of a row that is kept in memory until its portion is stored. A list can have columns that the text does not use, and cells that are
+// longer than any message. A portion of complete rows could need more memory than the server has.
 type checkRow struct {
 	no      int64
-	address sheet.Cell // up to maxShown characters
-	sign    string     // of the row; empty: that of the batch
+	address sheet.Cell // cut to maxShown characters
+	sign    string     // signature of the row; empty: the signature of the batch
 	text    string
-	values  []byte       // that fill the rendering; nil: none
-	wrong   *fault.Error // why the row has no text, or no valid signature
+	values  []byte       // values that fill the rendering; nil: none
+	wrong   *fault.Error // why the row has no text, or no valid signature; nil: the row has both
 }
 
-// read reads the next rows of a list that are not stored.
+// read reads the next rows of a list that are not stored yet.
 func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast bool, err error) {
 	if c.rows == nil {
 		if c.rows, err = source.Open(ctx, s.Uploads, s.Contacts, c.batch); err != nil {
@@ -257,10 +258,10 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 	return rows, false, nil
 }
 
-// maxKept is after how many bytes of values a portion ends.
+// maxKept is the number of bytes of values after which a portion ends.
 const maxKept = 8 << 20
 
-// maxShown is how many characters of an address that is not valid are kept: one more than a valid one has.
+// maxShown returns how many characters of an invalid address are kept: one more than the maximum length of a valid address.
 func maxShown(channel string) int {
 	if channel == directory.SMS {
 		return phone.Longest + 1
@@ -268,7 +269,7 @@ func maxShown(channel string) int {
 	return address.Longest + 1
 }
 
-// keep returns what is needed of a row, as copies.
+// keep returns copies of the needed parts of a row.
 func (c *check) keep(row source.Row) checkRow {
 	k := checkRow{no: row.No, address: addressCell(row, maxShown(c.batch.Channel))}
 	k.text, k.values, k.wrong = c.text.of(row)
@@ -278,10 +279,10 @@ func (c *check) keep(row source.Row) checkRow {
 	return k
 }
 
-// maxSign is how many characters a signature has at most.
+// maxSign is the maximum length of a signature in characters.
 const maxSign = 20
 
-// signOf returns the signature of a row, which may be written in 【】, or what is wrong with it.
+// signOf returns the signature of a row, which can be written in 【】, or what is wrong with the signature.
 func signOf(cell sheet.Cell) (string, *fault.Error) {
 	sign := strings.TrimSpace(cell.Text)
 	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
@@ -299,11 +300,11 @@ func signOf(cell sheet.Cell) (string, *fault.Error) {
 	return strings.Clone(sign), nil
 }
 
-// sums counts the rows of a portion.
+// sums contains the counts of a portion.
 type sums struct {
 	batchq.BatchCheckedParams
 
-	err error // of the database: the rows could not be judged
+	err error // an error of the database, because of which the rows could not be checked
 }
 
 // judge checks rows.
@@ -337,7 +338,7 @@ func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p batch
 	return p, n
 }
 
-// judged is a row after its check.
+// judged is the result of the check of a row.
 type judged struct {
 	recipient, content, country string
 	segments                    int16
@@ -358,10 +359,10 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 		sub := submission(c.batch, batchq.BatchRowsNextRow{
 			RowNo: row.no, Recipient: row.address.Text, Content: row.text, Sign: &row.sign, ContactValues: row.values,
 		})
-		sub.ExpiresAt = nil // it says nothing about a row: an expired batch is not fed, and ends
+		sub.ExpiresAt = nil // the expiry is not checked here, because an expired batch ends and is not submitted
 		checked, err := s.Submissions.Check(ctx, asOf, sub, originOf(c.batch))
 		var known *fault.Error
-		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // no fault of the row
+		if err != nil && (!errors.As(err, &known) || len(known.Fields) == 0) { // the error is no fault of the row
 			return j, fmt.Errorf("check row %d: %w", row.no, err)
 		}
 		if checked.Recipient != "" {
@@ -379,7 +380,7 @@ func (s *Service) judgeRow(ctx context.Context, asOf time.Time, c *check, row ch
 	return j, err //nolint:wrapcheck // says what it is
 }
 
-// maxSegments is the largest number of segments that a row shows: one with more is not valid.
+// maxSegments is the maximum number of segments that is stored for a row. A row with more segments is invalid.
 const maxSegments = 100
 
 // codeOf returns the code of a row with a fault.
@@ -401,7 +402,7 @@ func codeOf(wrong *fault.Error) int16 {
 	}
 }
 
-// submission returns the message of a row. Without a signature of its own it has that of the batch.
+// submission returns the message of a row. A row without its own signature has the signature of the batch.
 func submission(b batchq.Batch, row batchq.BatchRowsNextRow) submit.Submission {
 	var from *template.Source
 	if b.TemplateNo != nil {
@@ -415,7 +416,7 @@ func submission(b batchq.Batch, row batchq.BatchRowsNextRow) submit.Submission {
 	}
 }
 
-// originOf returns the request that made a batch. It was checked that its user may ask for its priority.
+// originOf returns the origin of the request that created a batch. The priority of its user was checked at that time.
 func originOf(b batchq.Batch) submit.Origin {
 	return submit.Origin{User: b.SubmittedBy, CompanyID: b.CompanyID, RequestID: b.RequestID, SourceIP: b.SourceIp, UserAgent: b.UserAgent}
 }

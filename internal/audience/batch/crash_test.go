@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// refuse makes the database refuse a change of batch_rows when a row with a number takes part in it, until allow is called.
+// refuse makes the database refuse a change of batch_rows that includes the row with a number, until allow is called.
 func refuse(b *apptest.Bundle, change string, row int) (allow func()) {
 	b.T.Helper()
 	b.Exec(fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -23,7 +23,7 @@ func refuse(b *apptest.Bundle, change string, row int) (allow func()) {
 	}
 }
 
-// expectOnce fails unless each of n rows has a task of its own, and there is no other.
+// expectOnce fails the test unless each of n rows has its own task, and no other task exists.
 func expectOnce(b *apptest.Bundle, n int) {
 	b.T.Helper()
 	tasks, rows := b.Count("SELECT count(*) FROM messages WHERE batch_id IS NOT NULL"),
@@ -33,8 +33,8 @@ func expectOnce(b *apptest.Bundle, n int) {
 	}
 }
 
-// B14: whatever is broken off goes on where it stopped, on another server, too.
-func TestABatchThatIsBrokenOffGoesOn(t *testing.T) {
+// B14: an interrupted step continues where it stopped, on another server, too.
+func TestAnInterruptedBatchContinues(t *testing.T) {
 	b := apptest.New(t)
 	at := create(b, numbers(4500), "content", "hello", "auto_confirm", "true")
 	allow := refuse(b, "INSERT", 4100) // in the third portion
@@ -62,8 +62,8 @@ func TestABatchThatIsBrokenOffGoesOn(t *testing.T) {
 	expect(b, get(b, at), "running", "4500 rows, 4500 valid, 4500 waiting")
 }
 
-// Contacts have no numbers: of a check that is broken off, no row can be trusted once one has left or joined.
-func TestACheckOfATagThatIsBrokenOffBeginsAgain(t *testing.T) {
+// Contacts have no row numbers. After a contact has left or joined a tag, the rows of an interrupted check cannot be used.
+func TestAnInterruptedCheckOfATagStartsAgain(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
 	for first := 0; first < 2500; first += 500 {
@@ -94,7 +94,7 @@ func TestACheckOfATagThatIsBrokenOffBeginsAgain(t *testing.T) {
 	}
 }
 
-func TestTwoServersWorkOnABatchTogether(t *testing.T) {
+func TestTwoServersProcessABatchConcurrently(t *testing.T) {
 	b := apptest.New(t)
 	servers := []*app.App{b.App, apptest.Another(b)}
 	var all []string
@@ -118,13 +118,13 @@ func TestTwoServersWorkOnABatchTogether(t *testing.T) {
 	}
 }
 
-// A batch that cannot be fed follows its status all the same, while the run goes on with others.
-func TestABatchThatCannotBeFedFollowsItsStatus(t *testing.T) {
+// The tasks of a batch that cannot be submitted still get its status, and the run continues with other batches.
+func TestTheTasksOfABatchThatCannotBeSubmittedGetItsStatus(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	stuck := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
-	b.Exec("UPDATE batches SET fed_row = 0") // its rows are fed again, and refused
+	b.Exec("UPDATE batches SET fed_row = 0") // its rows are submitted again, and rejected
 	other := create(b, numbers(2500), "content", "hello", "auto_confirm", "true", "company_no", "acme")
 	check(b)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -152,7 +152,7 @@ func TestABatchThatCannotBeFedFollowsItsStatus(t *testing.T) {
 	}
 }
 
-// A batch that is being checked and has neither a list nor a tag, as after a repair by hand, ends and says why. It holds up no other.
+// A batch in its check without a list and a tag, for example after a manual repair, ends with a reason. It does not delay other batches.
 func TestABatchWithoutAListIsCancelled(t *testing.T) {
 	b := apptest.New(t)
 	at, other := create(b, numbers(2), "content", "hello"), create(b, numbers(2), "content", "hello")

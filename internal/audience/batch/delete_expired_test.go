@@ -7,7 +7,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestABatchIsDeletedWithItsRowsAfterTheTimeOfBatches(t *testing.T) {
+func TestABatchIsDeletedWithItsRowsAfterBatchDays(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "tenant", "name": "tenant"})
 	checked(b, numbers(1), "content", "x")
@@ -44,8 +44,8 @@ func TestABatchIsDeletedWithItsRowsAfterTheTimeOfBatches(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/tenant", nil)
 }
 
-// Batches of a partition leave with it when all of them are over. One that runs for long holds the others for a while.
-func TestBatchesLeaveByPartitions(t *testing.T) {
+// The batches of a partition are dropped together when all of them have ended. A batch that runs for a long time delays this for a limited time.
+func TestBatchesAreDroppedByPartition(t *testing.T) {
 	b := apptest.New(t)
 	left := func(when, want string) {
 		t.Helper()
@@ -99,7 +99,7 @@ func TestBatchesLeaveByPartitions(t *testing.T) {
 	}
 }
 
-// A batch that runs again while its partition is about to be dropped stays, with all of the partition.
+// A batch that runs again while its partition is about to be dropped is kept, together with the whole partition.
 func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"batch_days": 30}})
@@ -114,7 +114,7 @@ func TestABatchThatRunsAgainKeepsItsPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Rollback(context.WithoutCancel(t.Context())) // it is over
+	defer other.Rollback(context.WithoutCancel(t.Context())) // the transaction has ended
 	if _, err := other.Exec(t.Context(), "UPDATE batches SET checked_at = now() WHERE id = 20000"); err != nil {
 		t.Fatal(err)
 	}

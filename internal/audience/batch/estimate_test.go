@@ -11,8 +11,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// The end of a batch follows from the intervals, limits and balances of the senders that serve it.
-func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
+// The end of a batch is computed from the intervals, limits and balances of its senders.
+func TestTheEndOfABatchIsComputedFromTheLimitsOfItsSenders(t *testing.T) {
 	b := apptest.New(t)
 	apart := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	for no, c := range map[string]struct {
@@ -57,8 +57,8 @@ func TestTheEndOfABatchFollowsFromTheLimitsOfItsSenders(t *testing.T) {
 	}
 }
 
-// A batch can be read even if its sender was changed or deleted, and reading it changes nothing.
-func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
+// A batch can be read even if its sender was changed or deleted. Reading the batch changes nothing.
+func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	at := checked(b, numbers(2), "content", "hello", "sender_no", "one")
@@ -71,7 +71,7 @@ func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
 		t.Errorf("%d pools", n)
 	}
 	b.AddCompany("acme", 1)
-	b.AddRoute("acme", "one", 1) // so it serves nobody else
+	b.AddRoute("acme", "one", 1) // so that the sender serves no other company
 	if e := get(b, at).Estimate; e.EarliestEnd != nil || len(e.Costs) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -83,8 +83,8 @@ func TestABatchWhoseSenderServesItNoLongerHasNoEnd(t *testing.T) {
 	}
 }
 
-// The estimate counts no signature for a sender that forbids it, as its claims do.
-func TestAnEstimateCountsAsTheSenderDoes(t *testing.T) {
+// The estimate counts no signature for a sender that forbids signatures, like its claims.
+func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "front"})
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 3})
@@ -121,9 +121,9 @@ func TestAnEstimateCountsAsTheSenderDoes(t *testing.T) {
 	}
 }
 
-// The estimate is what the claims then take, whatever the signature, the mode and the segment size of the sender, with limits and without. A sender that
-// was changed since the check counts as it does now.
-func TestAnEstimateIsWhatIsCharged(t *testing.T) {
+// The estimate equals the later charges of claims for any signature, signature mode and segment size of the sender, with and without limits. If a sender was
+// changed after the check, its current configuration counts.
+func TestAnEstimateEqualsTheCharges(t *testing.T) {
 	b := apptest.New(t)
 	long := strings.Repeat("长", 68)
 	list := "phone,text,sign\n13800138000," + long + ",\n13800138001,x,\n13800138002," + long + ",甲\n13800138003,【门店】" + long + ",\n"
@@ -169,7 +169,7 @@ func TestAnEstimateIsWhatIsCharged(t *testing.T) {
 	}
 }
 
-// Limits are those of the sender's own segments: two senders that count differently get through different numbers of messages.
+// Limits count the sender's own segments: two senders with different segment sizes can send different numbers of messages.
 func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	b := apptest.New(t)
 	for no, c := range map[string]struct {
@@ -199,8 +199,8 @@ func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	}
 }
 
-// Shared senders of a smaller sort are a reserve: the estimate leaves them out, unless all before them are silent.
-func TestAnEstimateCountsTheSharedSendersThatGoFirst(t *testing.T) {
+// Shared senders with a smaller sort are a reserve: the estimate omits them, unless all senders before them are silent.
+func TestAnEstimateCountsOnlyTheFirstSharedSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "sort": 10})
 	b.AddSender(map[string]any{"sender_no": "reserve"})
@@ -221,8 +221,8 @@ func TestAnEstimateCountsTheSharedSendersThatGoFirst(t *testing.T) {
 	expect("first")
 }
 
-// A text that begins with its signature several times is handed out without any of them, and counted so.
-func TestAnEstimateKnowsTextsThatRepeatTheirSignature(t *testing.T) {
+// A text that starts with its signature several times is sent without any of them, and counted without them.
+func TestAnEstimateIgnoresRepeatedSignatures(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "segment_size": 20, "balance": 100})
 	b.Exec("UPDATE sender_states SET seen_at = now()")
@@ -235,13 +235,13 @@ func TestAnEstimateKnowsTextsThatRepeatTheirSignature(t *testing.T) {
 	}
 }
 
-// A row's own signature goes to the provider that adds it.
+// A provider that adds the signature itself gets the row's own signature.
 func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "adds", "sign": "平台", "sign_mode": "by_provider"})
 	list := "phone,text,sign\n13800138000,a,甲\n13800138001,b,\n13800138002,【乙】c,乙\n13800138003,【平台】d,\n"
 	for sign, want := range map[string]string{
-		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so the other one is text
+		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so that the other signature is text
 		"":  "map[a:甲 b:平台 c:乙 d:平台]",
 	} {
 		checked(b, list, "content", "{text}", "sign", sign, "sender_no", "adds", "auto_confirm", "true")
@@ -259,8 +259,8 @@ func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 // long takes two segments.
 const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
 
-// Rows that became tasks are left until a sender takes them.
-func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
+// Rows whose tasks no sender has leased yet count as remaining.
+func TestTheEndOfABatchIncludesWaitingTasks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
 	b.AddSender(map[string]any{"sender_no": "other"})
@@ -279,8 +279,8 @@ func TestTheEndOfABatchCountsTasksThatWait(t *testing.T) {
 	}
 }
 
-// An end is promised by a measured pace only, and by nothing while the batch does not go on. The batch of another company has its own.
-func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
+// An end is predicted only from a measured rate, and only while the batch continues. The batch of another company has its own rate.
+func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for no, company := range map[string]string{"app": "default", "acmes": "acme"} {
@@ -312,7 +312,7 @@ func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
 			t.Errorf("a batch that is held ends at %v, %v", e.EarliestEnd, e.LikelyEnd)
 		}
 	}
-	expect(at, "", 0) // nothing was sent
+	expect(at, "", 0) // nothing was sent yet
 	for _, no := range []string{"app", "acmes"} {
 		for _, task := range b.Claim(no, 2) {
 			b.Report(task.TaskID, no, 2, nil)
@@ -332,9 +332,9 @@ func TestNoEndIsPromisedOfABatchThatDoesNotGoOn(t *testing.T) {
 	expectNoEnd(others)
 }
 
-// What the limits of the senders with the largest sort leave goes to those with the next one: the end is earlier, and each has its costs. A sender that
-// waits for its interval leaves nothing, and a silent one takes nothing.
-func TestTheEndOfABatchCountsSendersThatTakeWhatOthersLeave(t *testing.T) {
+// When the limits of the senders with the largest sort are used up, the senders with the next sort get the remaining rows. The end is earlier, and each sender
+// has its costs. A sender that waits for its interval leaves no rows, and a silent sender gets none.
+func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	b := apptest.New(t)
 	limits := func(most int) map[string]any { return map[string]any{"limits": map[string]any{"per_day": most}} }
 	for _, c := range []struct {
@@ -385,8 +385,8 @@ func TestTheEndOfABatchCountsSendersThatTakeWhatOthersLeave(t *testing.T) {
 	}
 }
 
-// A country of which no row is among the first ones is counted once, when the check ends, as those are.
-func TestCountriesBehindTheFirstRowsAreCountedAtTheCheck(t *testing.T) {
+// A country without a row among the first ones is counted once, at the end of the check, like the countries of the first rows.
+func TestCountriesOfLaterRowsAreCountedAtTheCheck(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
@@ -401,32 +401,32 @@ func TestCountriesBehindTheFirstRowsAreCountedAtTheCheck(t *testing.T) {
 	list.WriteString("+6591234567," + strings.Repeat("长", 68) + "\n")
 	for no, want := range map[string]int64{"signs": 2002, "small": 3003} {
 		at := checked(b, list.String(), "content", "{text}", "sender_no", no)
-		b.Exec("UPDATE batch_rows SET content = 'x'") // else the figures could be those of another look at the rows
+		b.Exec("UPDATE batch_rows SET content = 'x'") // otherwise the counts could come from a second read of the rows
 		if costs := get(b, at).Estimate.Costs; len(costs) != 1 || costs[0].Segments != want {
 			t.Errorf("%s: %+v, want %d segments", no, costs, want)
 		}
 	}
 }
 
-// Rows that count no segments, as a damaged list could have, have an estimate all the same.
-func TestAnEstimateOfRowsWithoutSegments(t *testing.T) {
+// Rows without segments, as in a damaged list, still have an estimate.
+func TestRowsWithoutSegmentsHaveAnEstimate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "plain"})
 	b.Exec("UPDATE sender_states SET seen_at = now()")
 	at := checked(b, numbers(2), "content", "hello", "sender_no", "plain")
 	b.Exec("UPDATE batch_rows SET segments = 0")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // so the rows are counted again
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // so that the rows are counted again
 	if e := get(b, at).Estimate; len(e.Costs) != 1 || e.Costs[0].Segments != 2 || e.EarliestEnd == nil {
 		t.Errorf("%+v", e)
 	}
 }
 
-// The order of senders may differ by country: each country has costs for all of its rows, and the end counts every sender.
-func TestTheEstimateOfCountriesWithOtherOrdersOfSenders(t *testing.T) {
+// The order of senders may differ between countries: each country has costs for all of its rows, and the end considers every sender.
+func TestAnEstimateSupportsDifferentOrdersOfSendersPerCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
-	for company, sorts := range map[string]map[string]int{ // of the senders to SG; to CN the first one is a, then b, then c
+	for company, sorts := range map[string]map[string]int{ // sort of the senders to SG; to CN the order is a, b, c
 		"reversed": {"c": 2, "b": 1},
 		"equal":    {"c": 2, "b": 2},
 		"one":      {"c": 1},

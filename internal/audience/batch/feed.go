@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// fedRows is how many rows one transaction makes tasks of. It locks the ranks of the company, for which other submissions of the company wait,
-	// and keeps PostgreSQL busy, for which all wait.
+	// fedRows is the maximum number of rows that one transaction submits. The transaction locks the ranks of the company, for which other submissions of the
+	// company wait, and it loads PostgreSQL, which delays all callers.
 	fedRows = 100
 
-	// maxWaiting is how many tasks of a batch wait in the queue at most. Pausing and cancelling change so many rows; senders that take more in a
-	// second than this find the queue empty for a moment.
+	// maxWaiting is the maximum number of waiting tasks of a batch. Pausing and cancelling change this many rows. Senders that claim more tasks per second find
+	// the queue empty for a moment.
 	maxWaiting = 10_000
 
-	// sliceRows is how many rows of a batch are fed before it is the turn of the next one.
+	// sliceRows is the number of rows of a batch that are submitted before the next batch continues.
 	sliceRows = 10 * fedRows
 )
 
-// Feed makes tasks of the rows of running batches, lets the tasks of batches follow their status, and ends batches of which nothing is left. It returns
-// how many rows it fed. Several servers may run it.
+// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns how many rows it submitted.
+// Several servers may call Feed.
 func (s *Service) Feed(ctx context.Context) (int, error) {
-	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is fed again in the next run
+	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is processed again in the next run
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
-		batches, err := s.q.BatchesUnsettled(ctx) // again after each turn, so that one that feeds for long does not hold up a change of another
+		batches, err := s.q.BatchesUnsettled(ctx) // read again after each batch, so that a long batch does not delay changes of other batches
 		if err != nil {
 			return fed, fmt.Errorf("find batches: %w", err)
 		}
@@ -50,7 +50,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// turn does what is to be done for a batch, and returns how many of its rows it fed; none unless feeds.
+// turn processes a batch, and returns how many of its rows it submitted. It submits rows only if feeds is set.
 func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
@@ -58,10 +58,10 @@ func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds 
 	return s.feedSlice(ctx, b.ID)
 }
 
-// follow lets the tasks of a batch follow its status, and ends it if nothing is left of it.
+// follow applies the status of a batch to its tasks, and ends a completed batch.
 func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) error {
 	switch {
-	case b.Status == progress.Paused: // again: a task that a sender held may be to be retried
+	case b.Status == progress.Paused: // hold again, because a leased task may have been queued for a retry
 		if _, err := s.Queue.HoldBatch(ctx, b.ID); err != nil {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
@@ -81,7 +81,7 @@ func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) erro
 	return postgres.Wrap("finish batch", err, nil)
 }
 
-// release lets the held tasks of a batch go on, unless it is not running any more.
+// release releases the held tasks of a batch, unless the batch is no longer running.
 func (s *Service) release(ctx context.Context, id int64) error {
 	if _, err := s.Queue.ReleaseBatch(ctx, id); err != nil {
 		return fmt.Errorf("release tasks: %w", err)
@@ -90,7 +90,7 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	return postgres.Wrap("note release", err, nil)
 }
 
-// while runs do in a transaction that has locked a batch in a status. It does nothing if the batch has another status by now.
+// while calls do in a transaction that has locked a batch with a status. It does nothing if the batch now has another status.
 func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.q.BatchHold(ctx, batchq.BatchHoldParams{ID: id, Status: status})
@@ -104,7 +104,7 @@ func (s *Service) while(ctx context.Context, id int64, status string, do func(co
 	})
 }
 
-// feedSlice feeds the next rows of a batch, up to sliceRows, and returns how many.
+// feedSlice submits the next rows of a batch, up to sliceRows, and returns how many it submitted.
 func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) {
 	room, err := s.Queue.RoomOfBatch(ctx, id, maxWaiting)
 	if err != nil {
@@ -120,8 +120,7 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 	return fed, nil
 }
 
-// feedPortion makes tasks of the next rows of a batch, in one transaction with the note that they became tasks: whatever is killed, each row becomes
-// one task at most.
+// feedPortion submits the next rows of a batch, and records this in the same transaction: each row becomes at most one task, even after a crash.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
 	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		b := held.Batch
@@ -153,10 +152,11 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 	return n, nil
 }
 
-// errMustWait says that a batch cannot be fed now, for a reason other than its rows.
+// errMustWait is the error of a batch that cannot be submitted now, for a reason that does not depend on its rows.
 var errMustWait = errors.New("the batch must wait")
 
-// isServed reports whether the only sender of a batch, if it has one, serves the company. While routes are replaced it may not for a moment.
+// isServed reports whether the only sender of a batch serves the company. It is true for a batch without such a sender. While routes are being replaced, the
+// sender may not serve the company for a moment.
 func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
@@ -169,8 +169,8 @@ func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	return err == nil, postgres.Wrap("find pool of sender", err, nil)
 }
 
-// submit makes tasks of rows, in the transaction of ctx. A failure that is not one of the rows is an error, so that nothing is stored and the same rows
-// are tried again.
+// submit creates the tasks of rows, in the transaction of ctx. A failure that does not depend on a row is returned as an error, so that nothing is stored and
+// the same rows are tried again.
 func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.BatchRowsNextRow) error {
 	subs := make([]submit.Submission, len(rows))
 	for i, row := range rows {
@@ -206,10 +206,10 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }
 
-// sharedFailure returns an error if the outcomes of a portion say nothing about its rows: the database refused all of them, as while its schema is
-// changed, or the fault is one of a field that the whole batch shares.
+// sharedFailure returns an error if the outcomes of a portion do not depend on its rows: the database refused all rows, for example during a change of its
+// schema, or the fault concerns a field that the whole batch shares.
 func sharedFailure(outcomes []submit.Outcome) error {
-	isRefused := true // all, by the database
+	isRefused := true // the database refused all rows
 	for _, o := range outcomes {
 		var wrong *fault.Error
 		if isFault := errors.As(o.Err, &wrong); o.Err == nil || isFault {
@@ -225,7 +225,7 @@ func sharedFailure(outcomes []submit.Outcome) error {
 	return nil
 }
 
-// reasonOf returns why a row was refused, as it is stored. A row that the database refuses alone must not hold up the rows after it.
+// reasonOf returns the stored form of the reason why a row was rejected. A row that only the database refuses must not block later rows.
 func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) ([]byte, error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/dispatch/template"
 )
 
-// wide is a source whose rows have values that no message has room for.
+// wide is a source whose rows contain values that are longer than any message.
 type wide struct{ rows int }
 
 func (w *wide) AddressColumn() string     { return "phone" }
@@ -31,8 +31,8 @@ func (w *wide) Next(context.Context) (source.Row, error) {
 	return source.Row{No: int64(w.rows), Address: cell, Value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
-// A portion needs little memory, whatever its rows have. The test is not parallel, so that the memory is its own.
-func TestAPortionKeepsOnlyWhatItStores(t *testing.T) { //nolint:paralleltest // see above
+// A portion needs little memory, whatever its rows contain. The test is not parallel, so that it measures only its own memory.
+func TestAPortionKeepsOnlyTheStoredPartsOfRows(t *testing.T) { //nolint:paralleltest // see above
 	text, err := template.Parse("content", "{name}")
 	if err != nil {
 		t.Fatal(err)

@@ -18,12 +18,13 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// message makes the messages of rows: short messages of a text, and those of another channel of a rendering, which the values of each row fill.
+// message creates the messages of rows: short messages from a text, or messages on another channel from a rendering, which is filled with the values of each
+// row.
 type message struct {
 	channel   string
 	text      template.Text
 	rendering *placeholder.Text // nil: short messages
-	keys      []string          // placeholders of the rendering; none: it is filled
+	keys      []string          // placeholders of the rendering; empty: the rendering has none
 }
 
 // message reads the text of a batch.
@@ -40,7 +41,8 @@ func (s *Service) message(ctx context.Context, b batchq.Batch) (message, error) 
 	return m, err
 }
 
-// contactPrefix may begin a placeholder of a notification template, which names the same field or attribute without it.
+// contactPrefix is an optional prefix of a placeholder of a notification template. With or without the prefix, the placeholder names the same field or
+// attribute.
 const contactPrefix = "contact."
 
 // names returns the columns that the text needs.
@@ -55,7 +57,7 @@ func (m message) names() []string {
 	return names
 }
 
-// of returns the text of a row and the values that fill the rendering, or what is wrong with the row. Without a rendering there are no values.
+// of returns the text of a row and the values that fill the rendering, or what is wrong with the row. Without a rendering, values is nil.
 func (m message) of(row source.Row) (content string, values []byte, wrong *fault.Error) {
 	if row.Extra > 0 {
 		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)
@@ -86,7 +88,7 @@ func (m message) of(row source.Row) (content string, values []byte, wrong *fault
 	return content, values, nil
 }
 
-// fill returns the beginning of the text and the values of a row.
+// fill returns the beginning of the text of a row, and the values of the row.
 func (m message) fill(value func(name string) (string, bool)) (content string, values []byte, err error) {
 	own, missing := map[string]string{}, []string{}
 	for i, name := range m.names() {
@@ -114,7 +116,7 @@ func (m message) fill(value func(name string) (string, bool)) (content string, v
 	return strings.Clone(submit.Beginning(m.channel, filled.Content)), values, nil
 }
 
-// filled returns the rendering with the values of a row.
+// filled returns the rendering filled with the values of a row.
 func (m message) filled(values []byte) (placeholder.Text, error) {
 	if len(m.keys) == 0 {
 		return *m.rendering, nil
@@ -122,7 +124,7 @@ func (m message) filled(values []byte) (placeholder.Text, error) {
 	return m.rendering.ForContact(values) //nolint:wrapcheck // says what it is
 }
 
-// compose reads the text that a request asks for into the batch to store. Faults: request.invalid, template.not_active.
+// compose stores the text that a request chooses in the batch to create. Faults: request.invalid, template.not_active.
 func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	if r.Channel == directory.SMS {
 		return s.composeText(ctx, r, p)
@@ -135,7 +137,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")
 	case r.BizType != nil && (r.Content != "" || r.Subject != "" || r.HTML != ""):
 		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "content")
-	case r.BizType == nil && r.Channel == directory.WeChat: // its provider sends nothing but its own templates
+	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only templates of its own
 		return message{}, fault.InvalidField("biz_type", fault.Required, nil)
 	case r.BizType == nil && r.Content == "":
 		return message{}, fault.InvalidField("content", fault.Required, nil)
@@ -160,7 +162,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, notThere(err, "biz_type")
 }
 
-// notThere names the field that names what is not there.
+// notThere converts a fault about a missing row into a fault of the field that names the row.
 func notThere(err error, field string) error {
 	var missing *fault.Error
 	if errors.As(err, &missing) && missing.Kind == fault.NotFound {
@@ -169,7 +171,7 @@ func notThere(err error, field string) error {
 	return err
 }
 
-// renderingOf returns the rendering of the texts of a request, in which names of columns stand in braces.
+// renderingOf returns the rendering of the texts of a request, which contain column names in braces.
 func renderingOf(r Request) (placeholder.Text, error) {
 	var texts [3]string
 	for i, one := range []struct{ field, text string }{{"subject", r.Subject}, {"content", r.Content}, {"html", r.HTML}} {
@@ -216,10 +218,10 @@ func (s *Service) composeText(ctx context.Context, r Request, p *batchq.BatchCre
 	return message{channel: r.Channel, text: text}, err //nolint:wrapcheck // a fault
 }
 
-// maxContent is how many characters the text of short messages has at most, with its placeholders.
+// maxContent is the maximum length of the text of short messages in characters, including its placeholders.
 const maxContent = 1024
 
-// filledText returns what a row of a batch on another channel than sms becomes.
+// filledText returns the text of a row of a batch on a channel other than sms.
 func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte) (placeholder.Text, error) {
 	m, err := s.message(ctx, b)
 	if err != nil {
@@ -232,7 +234,7 @@ func (s *Service) filledText(ctx context.Context, b batchq.Batch, values []byte)
 	return text, nil
 }
 
-// addressCell returns the cell with the address of a row.
+// addressCell returns the cell with the address of a row, cut to most characters.
 func addressCell(row source.Row, most int) sheet.Cell {
 	text := strings.TrimSpace(row.Address.Text)
 	if runes := []rune(text); len(runes) > most {

@@ -10,7 +10,7 @@ import (
 )
 
 // The explanation of a task and the preview of a row name the batch that holds them, before and after the tasks are held.
-func TestAPausedBatchIsNamedAsWhatHoldsItsMessages(t *testing.T) {
+func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	at := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")
@@ -50,12 +50,13 @@ func TestAPausedBatchIsNamedAsWhatHoldsItsMessages(t *testing.T) {
 	expect("resumed", "[]")
 }
 
-// With dedup row, rows are compared as they are sent: whether a text begins with its signature, or a row names that of the batch, makes no difference.
-func TestRowsAreComparedAsTheyAreSent(t *testing.T) {
+// With dedup row, rows are compared in their sent form. It makes no difference whether a text starts with its signature, or whether a row names the signature
+// of the batch.
+func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	list := "phone,text,sign\n" +
-		"13800138000,x,\n" + // the first
+		"13800138000,x,\n" + // the first row
 		"13800138000,【公司】x,\n" +
 		"13800138000,【公司】【公司】x,\n" +
 		"13800138000,x,公司\n" +
@@ -82,8 +83,8 @@ func TestRowsAreComparedAsTheyAreSent(t *testing.T) {
 	}
 }
 
-// A batch that its request confirms says who did: in confirmed_by, among its acts, and in the audit, once.
-func TestABatchThatItsRequestConfirmsSaysWho(t *testing.T) {
+// A batch that is confirmed by its request records the user in confirmed_by, in its actions, and once in the audit.
+func TestABatchConfirmedByItsRequestRecordsTheUser(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	at := create(b, numbers(2), "content", "hello", "auto_confirm", "true")
@@ -104,8 +105,8 @@ func TestABatchThatItsRequestConfirmsSaysWho(t *testing.T) {
 	}
 }
 
-// An error about a tag names the field in which the request has it.
-func TestAnErrorNamesTheFieldOfATag(t *testing.T) {
+// The fault of a tag names the field of the request that contains the tag.
+func TestTheFaultOfATagNamesItsField(t *testing.T) {
 	b := apptest.New(t)
 	tag(b, "a")
 	for field, tags := range map[string]map[string]any{

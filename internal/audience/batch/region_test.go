@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A list of national numbers goes to nobody in China: its request, or its company, says of which region they are.
-func TestANationalNumberOfAListIsOneOfTheDefaultRegion(t *testing.T) {
+// The national numbers of a list must not reach strangers in China: the request or the company defines their region.
+func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone\n081234567890\n\u202a138.0013.8000\u202c\n+376312345\n6281234567891.0\n0812-3456\u2603\n"
 	rowsOf := func(at string) []api.BatchRow {
@@ -37,7 +37,7 @@ func TestANationalNumberOfAListIsOneOfTheDefaultRegion(t *testing.T) {
 		t.Errorf("the batch has the region %q", one.DefaultRegion)
 	}
 	form(b, 422, apptest.Form("file", "list.csv", list, "name", "n", "content", "hello", "default_region", "XX"))
-	// A batch says before its confirmation how its list was read, and that this is doubtful.
+	// Before its confirmation, a batch contains the encoding of its list, and whether this encoding is doubtful.
 	for encoding, want := range map[string]string{"": "GB18030 true", "Windows-1252": "Windows-1252 false"} {
 		one := apptest.Decode[struct {
 			Encoding        string

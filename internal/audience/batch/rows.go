@@ -18,17 +18,17 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// The states of rows in a filter, beside those of tasks.
+// The states of rows in a filter, in addition to the states of tasks.
 const (
-	RowInvalid    = "invalid" // also those that were refused later
+	RowInvalid    = "invalid" // including rows that were rejected later
 	RowDuplicate  = "duplicate"
 	RowBlocked    = "blocked"
-	RowWaiting    = "waiting" // it has not become a task yet, or its task is PENDING
+	RowWaiting    = "waiting" // the row has no task yet, or its task is PENDING
 	RowProcessing = "processing"
 	RowSuccess    = "success"
 	RowFailed     = "failed"
-	RowCancelled  = "cancelled" // its task is, or it will never become one
-	RowDelivered  = "delivered" // a success whose receipt says that it arrived
+	RowCancelled  = "cancelled" // its task was cancelled, or the row will never get a task
+	RowDelivered  = "delivered" // a SUCCESS whose receipt reports the delivery
 )
 
 // Row is a row of a batch and the state of its task.
@@ -36,11 +36,12 @@ type Row struct {
 	batchq.BatchRow
 
 	Status   string
-	Delivery int16   // 1 delivered, 2 undelivered, 0 no receipt
-	Result   *string // of the task
+	Delivery int16   // 1: delivered; 2: undelivered; 0: no receipt
+	Result   *string // result of the task
 }
 
-// DuplicateOf returns the first row that a row repeats; nil: it is no duplicate, or a server that does not keep this marked it.
+// DuplicateOf returns the number of the first row that a row repeats. It returns nil if the row is no duplicate, or if an earlier version marked it without
+// this number.
 func (r Row) DuplicateOf() (*int64, error) {
 	if optional.Value(r.Code) != IsDuplicate || r.Fault == nil {
 		return nil, nil //nolint:nilnil // nothing is known
@@ -56,11 +57,11 @@ func (r Row) DuplicateOf() (*int64, error) {
 	return &first, nil
 }
 
-// rowsScanned bounds the rows that one page reads.
+// rowsScanned is the maximum number of rows that one page reads.
 const rowsScanned = 2000
 
-// Rows returns up to limit rows behind the row after, in their order, of one status or of any. It reads at most rowsScanned rows: if the page is not full
-// by then, end is the row behind which to continue. Otherwise end is 0. Fault: batch.not_found.
+// Rows returns up to limit rows after the row after, in their order. An empty status matches all. Rows reads at most rowsScanned rows. If the page is not full
+// by then, end is the row after which to continue. Otherwise end is 0. Fault: batch.not_found.
 func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int64, limit int) (page []Row, end int64, err error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status stri
 	return page, end, nil
 }
 
-// codesOf has the codes of the states of rows that are not sent.
+// codesOf contains the codes of each state of rows that are not sent.
 var codesOf = map[string][]int16{
 	RowInvalid: {WrongAddress, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
 }
@@ -131,7 +132,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 			if b.Status == progress.Cancelled || b.Status == progress.Finished {
 				all[i].Status = RowCancelled
 			}
-			if b.Status == progress.Finished && row.TaskID == nil { // it ended before it was fed
+			if b.Status == progress.Finished && row.TaskID == nil { // the batch ended before the row was submitted
 				all[i].Code, all[i].Result = new(IsExpired), new(result.Expired)
 			}
 		case IsDuplicate:
@@ -145,7 +146,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 			continue
 		}
 		t, isKept := states[*row.TaskID]
-		if !isKept { // dropped with its partition
+		if !isKept { // the task was dropped with its partition
 			all[i].Status = ""
 			continue
 		}
@@ -157,8 +158,7 @@ func (s *Service) withTasks(ctx context.Context, b batchq.Batch, rows []batchq.B
 	return all, nil
 }
 
-// EachWrong calls do with portions of the rows that are not sent, in their order. No transaction is open while do works. Fault:
-// batch.not_found.
+// EachWrong calls do with portions of the rows that are not sent, in their order. No transaction is open while do runs. Fault: batch.not_found.
 func (s *Service) EachWrong(ctx context.Context, viewer Viewer, id int64, do func([]Row) error) error {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -194,21 +194,21 @@ func canOnlyExpire(b batchq.Batch) bool {
 	return submit.CheckExpiry(b.ExpiresAt, optional.Or(b.ExpectSendTime, time.Now())) != nil
 }
 
-// Preview is what a row becomes.
+// Preview is the message that a row would become.
 type Preview struct {
 	RowNo     int64
 	Recipient string
 	Code      int16
 	Fault     []byte
-	Message   *submit.Preview // nil: the row is not valid
-	Subject   string          // of another channel than sms; empty: none
-	HTML      string          // of e-mail; empty: none
+	Message   *submit.Preview // nil: the row is invalid
+	Subject   string          // subject on a channel other than sms; empty: none
+	HTML      string          // HTML of an e-mail; empty: none
 }
 
 var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
 
-// Preview shows what a row becomes: its text, segments, and who would send it. A row of 0 is the first valid one. While the list is being checked, only
-// rows that were checked can be shown. Faults: batch.not_found, batch.row_not_found.
+// Preview returns the message that a row would become: its text, its segments, and its possible senders. Row 0 means the first valid row. While the list is
+// being checked, only checked rows can be previewed. Faults: batch.not_found, batch.row_not_found.
 func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo int64) (Preview, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -235,10 +235,10 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	sub := submission(b, batchq.BatchRowsNextRow{
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
-	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // its task may have expired by now
+	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the message may have expired by now
 	message, err := s.Submissions.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
-	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // what was valid is not any more, as after a change of countries
+	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is no longer valid, for example after a change of countries
 		p.Code = codeOf(wrong)
 		p.Fault, err = fault.Encode(wrong.Fields[0])
 		return p, err //nolint:wrapcheck // says what it is

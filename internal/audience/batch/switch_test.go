@@ -7,7 +7,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A row that was checked is held, and not refused, when its country is taken away before it becomes a task: it can be undone.
+// If a country is removed after a row was checked and before it becomes a task, the row is held and not rejected, because the removal can be undone.
 func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
 	for _, path := range []string{"companies/default", "channels/sms"} {
 		for _, senderNo := range []string{"", "app"} {
@@ -15,7 +15,7 @@ func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
 				b := apptest.New(t)
 				b.AddCountry("CN", "86", nil)
 				b.AddCountry("SG", "65", nil)
-				b.Claim("app", 1) // registers
+				b.Claim("app", 1) // registers the app
 				fields := []string{"content", "hello"}
 				if senderNo != "" {
 					fields = append(fields, "sender_no", senderNo)
@@ -37,8 +37,9 @@ func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
 	}
 }
 
-// A company without shared senders whose routes serve one country only: its batches may be sent there, so no switch holds all of their messages.
-func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
+// If the routes of a company without shared senders serve only one country, its batches can be sent to this country. No switch then holds all of their
+// messages.
+func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
@@ -71,7 +72,7 @@ func TestRoutesToOneCountryHoldNoBatch(t *testing.T) {
 	}
 }
 
-// A batch whose rows all go to countries that are off is held by them, and promises no end. One that may be sent in part is not.
+// A batch is held if all of its rows go to countries that are off, and has no predicted end. A batch that can be sent in part is not held.
 func TestABatchIsHeldByItsCountries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// tag puts contacts into a tag.
+// tag creates a tag and adds contacts to it.
 func tag(b *apptest.Bundle, name string, userIDs ...string) {
 	b.T.Helper()
 	b.Expect(200, "", "PUT", "/api/v1/tags/"+name, map[string]any{})
@@ -73,21 +73,21 @@ func TestTagsSelectTheContactsOfABatch(t *testing.T) {
 	}
 	at := createForm(b, "name", "n", "content", "x", "tags_all", "a", "tags_all", "b", "auto_confirm", "true")
 	check(b)
-	feed(b) // the contacts are read once more
+	feed(b) // the contacts are read again
 	tag(b, "a", "u4")
 	check(b)
 	feed(b)
 	expect(b, get(b, at), "running", "3 rows, 3 valid, 3 waiting")
 }
 
-// createForm makes a batch of a form without a list, and returns its path.
+// createForm creates a batch from a form without a list, and returns its path.
 func createForm(b *apptest.Bundle, fields ...string) string {
 	b.T.Helper()
 	a := form(b, 200, apptest.Form("", "", "", fields...))
 	return fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](b.T, a).BatchID)
 }
 
-func TestTagsOfABatchThatAreWrongNameTheField(t *testing.T) {
+func TestTheFaultOfAnInvalidTagNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	tag(b, "a")
@@ -110,7 +110,7 @@ func TestTagsOfABatchThatAreWrongNameTheField(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all" {
 		t.Errorf("%s", a.Raw)
 	}
-	// A tag that is deleted before the batch starts ends it.
+	// Deleting a tag before the batch starts ends the batch.
 	tag(b, "b")
 	at := createJSON(b, map[string]any{"name": "n", "content": "x", "tags_any": []string{"a", "b"}})
 	b.Expect(200, "", "DELETE", "/api/v1/tags/b", nil)

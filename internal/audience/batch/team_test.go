@@ -10,14 +10,14 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// createJSON makes a batch of a JSON body, and returns its path.
+// createJSON creates a batch from a JSON body, and returns its path.
 func createJSON(b *apptest.Bundle, body map[string]any, headers ...string) string {
 	b.T.Helper()
 	a := b.Expect(200, "", "POST", path, body, headers...)
 	return fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](b.T, a).BatchID)
 }
 
-func TestABatchIsMadeOfJSON(t *testing.T) {
+func TestABatchCanBeCreatedFromJSON(t *testing.T) {
 	b := apptest.New(t)
 	at := createJSON(b, map[string]any{
 		"name": "n", "content": "{name}: {price}", "sign": "甲",
@@ -45,7 +45,7 @@ func TestABatchIsMadeOfJSON(t *testing.T) {
 	}
 }
 
-func TestTheJSONOfABatchThatIsWrongNamesTheField(t *testing.T) {
+func TestTheFaultOfInvalidJSONNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}
 	for name, c := range map[string]struct {
@@ -75,8 +75,8 @@ func TestTheJSONOfABatchThatIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
-// The error of a list with too many sources does not say that one is missing.
-func TestAListAndATagAreNotTakenTogether(t *testing.T) {
+// The error for a request with several sources does not claim that a source is missing.
+func TestAListTogetherWithATagIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}
 	for tags, value := range map[string]any{"tag": "t", "tags_all": []string{"t", "u"}, "tags_any": []string{"t", "u"}} {
@@ -87,7 +87,7 @@ func TestAListAndATagAreNotTakenTogether(t *testing.T) {
 	}
 }
 
-func TestJSONThatIsSentTwiceWithAKeyMakesOneBatch(t *testing.T) {
+func TestARepeatedKeyCreatesOneBatch(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"name": "n", "content": "x", "rows": []any{map[string]any{"phone_number": "13800138000"}}}
 	first := createJSON(b, body, "Idempotency-Key", "k")
@@ -98,7 +98,7 @@ func TestJSONThatIsSentTwiceWithAKeyMakesOneBatch(t *testing.T) {
 	expect(b, get(b, first), "ready", "1 rows, 1 valid, 1 waiting")
 }
 
-func TestAnAdminMakesABatchForACompany(t *testing.T) {
+func TestAnAdminCreatesABatchForACompany(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	body := map[string]any{"name": "n", "content": "x", "company_no": "acme", "rows": []any{map[string]any{"phone_number": "13800138000"}}}
@@ -118,8 +118,8 @@ func TestAnAdminMakesABatchForACompany(t *testing.T) {
 	form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x", "company_no", "acme"))
 }
 
-// Several users of a company work on one batch, and the batch says who did what. An act that changes nothing is not recorded.
-func TestTheActsOfUsersOnABatchAreKept(t *testing.T) {
+// Several users of a company work on one batch, and the batch records the action of each user. An action that changes nothing is not recorded.
+func TestTheActionsOfUsersOnABatchAreRecorded(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	colleague := b.AddUser("colleague", "submit", map[string]any{"company_no": "acme"})
@@ -184,8 +184,9 @@ func TestARowHasItsOwnSignature(t *testing.T) {
 	}
 }
 
-// A column that the text names is a value, and a column with another name is taken if the request names it. Contacts have no usual column.
-func TestTheColumnOfSignaturesIsChosen(t *testing.T) {
+// A usual column name that the text uses is a value and no signature. A column with another name is used if the request names it. Contacts have no usual
+// column.
+func TestTheColumnOfSignaturesCanBeNamed(t *testing.T) {
 	b := apptest.New(t)
 	for want, fields := range map[string][]string{"": {"content", "{sign}"}, "who": {"content", "x", "sign_column", "Who"}, "sign": {"content", "{who}"}} {
 		got := get(b, checked(b, "phone,sign,who\n13800138000,甲,乙\n", fields...)).SignColumn
@@ -195,7 +196,7 @@ func TestTheColumnOfSignaturesIsChosen(t *testing.T) {
 	}
 }
 
-func TestACountryThatRequiresASignatureIsSatisfiedByThatOfTheRow(t *testing.T) {
+func TestTheSignatureOfARowSatisfiesTheRequirementOfACountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
 	at := checked(b, "phone,签名\n13800138000,甲\n13800138001,\n", "content", "x")
@@ -216,8 +217,8 @@ func TestADuplicateNamesTheFirstRow(t *testing.T) {
 	}
 }
 
-// What expired cannot be sent again. The answer says so, and the batch stays as it is.
-func TestARequeueSaysWhatItSkips(t *testing.T) {
+// Expired messages cannot be sent again. The answer reports this, and the batch is not changed.
+func TestARequeueReportsSkippedTasks(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "x", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	feed(b)
@@ -256,7 +257,7 @@ func TestARequeueSaysWhatItSkips(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-func TestABatchSaysForWhatItWaits(t *testing.T) {
+func TestABatchReportsWhyItWaits(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	b.Exec("UPDATE sender_states SET seen_at = now()")
@@ -284,7 +285,7 @@ func TestABatchSaysForWhatItWaits(t *testing.T) {
 	}
 }
 
-// Reading a batch costs the same for any number of rows: it reads none of them.
+// The cost of reading a batch does not depend on the number of its rows, because no row is read.
 func TestReadingABatchReadsNoRows(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

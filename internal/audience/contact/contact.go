@@ -1,4 +1,4 @@
-// Package contact owns the contacts of companies, users with their addresses on each channel, and the tags that hold contacts.
+// Package contact owns the contacts of companies and their tags. A contact is a user with an address on each channel. A tag is a named set of contacts.
 package contact
 
 import (
@@ -36,7 +36,7 @@ func New(db *postgres.DB, uploads *upload.Service, settings *setting.Service, di
 	return &Service{db: db, q: contactq.New(db), uploads: uploads, settings: settings, directory: dir}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "empty-deleted-tags", Interval: 10 * time.Second, Run: s.EmptyTags},
@@ -45,18 +45,18 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Contact is what is known of one user. On a change of an existing contact, a nil field is left unchanged, and an empty
-// one is cleared. Attributes that are given replace all others.
+// Contact is the stored data of one user. In a change of an existing contact, a nil field is not changed, and an empty field is cleared. Attributes, if not
+// nil, replace all existing attributes.
 type Contact struct {
 	UserID                                         string
 	Name, Phone, DingTalkName, WeChatOpenID, Email *string
-	Attributes                                     *map[string]string // an empty text is no attribute
+	Attributes                                     *map[string]string // an empty value removes the attribute
 }
 
-// Row is a contact as it is stored.
+// Row is a stored contact.
 type Row = contactq.Contact
 
-// regionOr returns the region of phone numbers without a country code: that of a request, else that of the company. Fault: request.invalid.
+// regionOr returns region, or the default region of the company if region is empty. It applies to phone numbers without a country code. Fault: request.invalid.
 func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
 	if region == "" {
 		return s.directory.DefaultRegion(ctx, &companyID)
@@ -64,8 +64,8 @@ func (s *Service) regionOr(ctx context.Context, companyID int64, region string) 
 	return region, phone.CheckRegion("default_region", region)
 }
 
-// Put inserts or changes contacts, all or none in one transaction, and returns how many. Phone numbers without a country code are of the region; empty:
-// that of the company. Faults: request.invalid, limit.reached.
+// Put inserts or changes contacts, all or none in one transaction, and returns how many. region applies to phone numbers without a country code. If region is
+// empty, the default region of the company applies. Faults: request.invalid, limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
 	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {
@@ -117,7 +117,7 @@ func Lock(ctx context.Context, db *postgres.DB, companyID int64) error {
 	return postgres.Wrap("lock contacts", err, nil)
 }
 
-// change runs do in a transaction in which nobody else changes the contacts and tags of the company.
+// change calls do in a transaction that locks the contacts and tags of the company against other changes.
 func (s *Service) change(ctx context.Context, companyID int64, do func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := Lock(ctx, s.db, companyID); err != nil {
@@ -127,14 +127,14 @@ func (s *Service) change(ctx context.Context, companyID int64, do func(ctx conte
 	})
 }
 
-// Bounds of attributes. A constraint of contacts bounds all of them together.
+// The limits of one attribute. A constraint of the table contacts limits the total size of all attributes.
 const (
 	maxAttributes     = 50
 	maxAttributeName  = 50  // characters
 	maxAttributeValue = 500 // characters
 )
 
-// encodeAttributes returns attributes as JSON, without those that are empty. Fault: request.invalid.
+// encodeAttributes returns attributes as JSON, without empty values. Fault: request.invalid.
 func encodeAttributes(field string, attributes map[string]string) ([]byte, error) {
 	kept := make(map[string]string, len(attributes))
 	for name, value := range attributes {
@@ -155,7 +155,7 @@ func encodeAttributes(field string, attributes map[string]string) ([]byte, error
 	return text, nil
 }
 
-// checkAttribute returns what is wrong with an attribute, or nil. A name with a brace could not be the name of a placeholder.
+// checkAttribute returns what is wrong with an attribute, or nil. A name must not contain a brace, because placeholders have braces.
 func checkAttribute(field, name, value string) *fault.Error {
 	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
 	switch {
@@ -179,16 +179,16 @@ func Attributes(c Row) (attributes map[string]string, err error) {
 	return attributes, nil
 }
 
-// List returns up to limit contacts in the order of user ids, starting behind the user id after.
+// List returns up to limit contacts with user ids greater than after, in the order of user ids.
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]Row, error) {
 	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)
 }
 
-// Place is a position in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+// Place is a position in the order of a search, between two entries. Term is a matching field in lower case, and UserID its contact.
 type Place struct{ Term, UserID string }
 
-// from returns the position behind which terms that begin with prefix are.
+// from returns the position from which terms with the prefix can follow.
 func (p Place) from(prefix string) Place {
 	if p.Term < prefix {
 		return Place{Term: prefix}
@@ -196,12 +196,12 @@ func (p Place) from(prefix string) Place {
 	return p
 }
 
-// fieldsFound is the number of fields that Search looks at.
+// fieldsFound is the number of fields that Search reads.
 const fieldsFound = 4
 
-// Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
-// does not matter. The next page starts behind next; nil: no page follows. It reads a bounded number of entries, so that there may be fewer contacts,
-// or none, and still a next page.
+// Search returns up to limit contacts with a field that starts with a text, in the order of these fields, without duplicates. The case of the letters A to Z is
+// ignored. The next page starts after next. If next is nil, no page follows. Search reads a bounded number of entries: a page can contain fewer contacts, or no
+// contacts, although a page follows.
 func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []Row, next *Place, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 	return found, nil, nil
 }
 
-// lower does what PostgreSQL's lower does with the collation C.
+// lower is the function lower of PostgreSQL with the collation C.
 func lower(r rune) rune {
 	if 'A' <= r && r <= 'Z' {
 		return r + ('a' - 'A')
@@ -260,13 +260,14 @@ func (s *Service) Delete(ctx context.Context, companyID int64, userID string) er
 	})
 }
 
-// Named returns those contacts of a company that are there, in the order of user ids.
+// Named returns the existing contacts with the given user ids, in the order of user ids.
 func (s *Service) Named(ctx context.Context, companyID int64, userIDs []string) ([]Row, error) {
 	rows, err := s.q.ContactList(ctx, contactq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
 	return rows, postgres.Wrap("find contacts", err, nil)
 }
 
-// Address returns the address of a contact on a channel; empty: it has none. On a channel for which contacts have no field, the user id is the address.
+// Address returns the address of a contact on a channel. It is empty if the contact has no address. On a channel without a field in contacts, the user id is
+// the address.
 func Address(c Row, channel string) string {
 	switch channel {
 	case directory.SMS:
@@ -281,7 +282,7 @@ func Address(c Row, channel string) string {
 	return c.UserID
 }
 
-// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none.
+// Addresses returns the addresses of users on a channel, in the order of userIDs. The address of a user without an address is empty.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
 	rows, err := s.Named(ctx, companyID, userIDs)
 	if err != nil {

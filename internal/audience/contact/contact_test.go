@@ -57,8 +57,8 @@ func TestContacts(t *testing.T) {
 	b.Expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
 }
 
-// Fields that a change leaves out stay. Attributes that it gives replace all others.
-func TestAContactHasANameAndAttributes(t *testing.T) {
+// A change keeps missing fields. Attributes replace all existing attributes.
+func TestAContactStoresANameAndAttributes(t *testing.T) {
 	b := apptest.New(t)
 	put := func(contact string) api.Contact {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestAContactHasANameAndAttributes(t *testing.T) {
 			t.Errorf("%s: %s %v", step.contact, name, *got.Attributes)
 		}
 	}
-	// SQL by hand cannot go past the bounds either.
+	// Direct SQL statements cannot exceed the limits either.
 	for _, attributes := range []string{`[]`, `"a"`, `{"a":1}`, `{"a":"b","c":null}`, `{"a":"` + strings.Repeat("x", 200_000) + `"}`} {
 		if _, err := b.DB.Exec(t.Context(), "UPDATE contacts SET attributes = $1", attributes); err == nil {
 			t.Errorf("%.20s was stored", attributes)
@@ -101,7 +101,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	}
 	put(w.Acme, `{"contacts":[{"user_id":"u","phone":"13800138000","email":"u@example.com","dingtalk_name":"ding","wechat_openid":"open"}]}`)
 	put(w.Beta, `{"contacts":[{"user_id":"u","email":"beta@example.com"}]}`)
-	// A missing field stays; null or an empty text clears it.
+	// A missing field keeps its value; null or an empty text clears it.
 	put(w.Acme, `{"company_no":"acme","contacts":[{"user_id":"u","email":"new@example.com"},{"user_id":"v"}]}`)
 	if c := get("u", w.Acme); *c.Email != "new@example.com" || *c.Phone != "+8613800138000" || *c.DingtalkName != "ding" || *c.WechatOpenid != "open" {
 		t.Errorf("%+v", c)
@@ -113,7 +113,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	if c := get("u", w.Beta); *c.Email != "beta@example.com" || c.Phone != nil {
 		t.Errorf("contact of beta: %+v", c)
 	}
-	// A user cannot reach the contacts of another company, and cannot find out whether a company exists.
+	// A user cannot access the contacts of another company, and cannot find out whether a company exists.
 	for _, no := range []string{"beta", "default", "nobody"} {
 		w.Expect(403, "auth.other_company", "PUT", path, map[string]any{"company_no": no, "contacts": []any{map[string]any{"user_id": "u"}}}, w.Acme...)
 		w.Expect(403, "auth.other_company", "GET", path+"?company_no="+no, nil, w.Acme...)
@@ -130,7 +130,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	w.Expect(404, "contact.not_found", "GET", path+"/new", nil, w.Acme...)
 }
 
-// Concurrent requests that change different fields of new contacts lose nothing.
+// Concurrent requests that change different fields of new contacts lose no change.
 func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	bodies := []string{`"phone":"13800138000","name":"n"`, `"email":"u@example.com"`, `"dingtalk_name":"ding","attributes":{"a":"b"}`, `"wechat_openid":"open"`}
@@ -138,7 +138,7 @@ func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 		contacts := make([]string, 50)
 		for n := range contacts {
 			id := n
-			if i%2 == 1 { // in another order
+			if i%2 == 1 { // in the reverse order
 				id = len(contacts) - 1 - n
 			}
 			contacts[n] = fmt.Sprintf(`{"user_id":"u%d",%s}`, id, bodies[i])

@@ -12,13 +12,13 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// field is a field of a contact that is a text.
+// field is a text field of a contact.
 type field struct {
 	name    string
-	columns []string // other names of a column of a list that has it
+	columns []string // other column names of this field in a list
 	of      func(c *Contact) **string
-	most    int            // characters
-	form    *regexp.Regexp // nil: anything but control characters
+	most    int            // maximum length in characters
+	form    *regexp.Regexp // nil: anything except control characters
 }
 
 var (
@@ -26,7 +26,7 @@ var (
 	openIDForm = regexp.MustCompile(`^[0-9A-Za-z_-]*$`)
 )
 
-// fields are the fields of a contact but its user id and its attributes. The contract has the same bounds.
+// fields are the text fields of a contact, except the user id. The contract has the same limits.
 var fields = []field{
 	{name: "name", columns: []string{"姓名", "名字", "名称", "客户姓名"}, of: func(c *Contact) **string { return &c.Name }, most: 100},
 	{
@@ -50,7 +50,7 @@ var fields = []field{
 // userIDColumns are other names of the column with the user ids.
 var userIDColumns = []string{"userid", "用户ID", "用户编号", "用户标识", "工号", "编号", "账号"}
 
-// AddressField returns the field of a contact with its address on a channel, and the names that a column of a list with such addresses usually has.
+// AddressField returns the field of a contact that contains its address on a channel, and the usual column names of this field in a list.
 func AddressField(channel string) (name string, columns []string) {
 	name = map[string]string{
 		directory.SMS: "phone", directory.DingTalk: "dingtalk_name", directory.WeChat: "wechat_openid", directory.Email: "email",
@@ -63,7 +63,7 @@ func AddressField(channel string) (name string, columns []string) {
 	return "user_id", append([]string{"user_id"}, userIDColumns...)
 }
 
-// isUserID reports whether text can be a user id. A path cannot contain the others.
+// isUserID reports whether text can be a user id. Other texts cannot be part of a URL path.
 func isUserID(text string) bool { return userIDForm.MatchString(text) && text != "." && text != ".." }
 
 // checkText returns what is wrong with the text of a field, or nil.
@@ -77,8 +77,8 @@ func (f field) checkText(text string) *fault.Error {
 	return nil
 }
 
-// normalise checks the addresses of a contact, and writes its phone number, without a country code one of region, in E.164. nameOf returns the name of a field in the request. Fault:
-// request.invalid.
+// normalise checks the addresses of a contact, and converts its phone number to E.164. region applies to a number without a country code. nameOf returns the
+// name of a field in the request. Fault: request.invalid.
 func (c *Contact) normalise(region string, nameOf func(field string) string) error {
 	if optional.Value(c.Phone) != "" {
 		number, err := phone.Normalise(nameOf("phone"), *c.Phone, region)

@@ -14,13 +14,13 @@ import (
 
 const importPath = "/api/v1/contacts/import"
 
-// upload sends a list, and returns the import.
+// uploadList uploads a list of contacts, and returns the import.
 func uploadList(b *apptest.Bundle, name, content string, fields ...string) api.ContactImport {
 	b.T.Helper()
 	return apptest.Decode[api.ContactImport](b.T, b.Expect(200, "", "POST", importPath, apptest.Form("file", name, content, fields...), "Content-Type", apptest.FormType))
 }
 
-// readCSV reads a file that begins with a byte order mark.
+// readCSV parses a CSV file that starts with a byte order mark.
 func readCSV(t *testing.T, a apptest.Answer) [][]string {
 	t.Helper()
 	text, hasMark := strings.CutPrefix(a.Raw, "\uFEFF")
@@ -31,8 +31,8 @@ func readCSV(t *testing.T, a apptest.Answer) [][]string {
 	return rows
 }
 
-// A list says of which region its numbers are, and how its text is encoded, whatever comes first in the form.
-func TestAnImportNamesARegionAndAnEncoding(t *testing.T) {
+// A form can name the region of the numbers and the encoding of a list, in any order.
+func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 	b := apptest.New(t)
 	uploadList(b, "list.csv", "user_id,name,phone\nm,M\xFCller,0812 3456 7890\n", "default_region", "ID", "encoding", "Windows-1252")
 	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
@@ -57,10 +57,10 @@ func TestAnImportNamesARegionAndAnEncoding(t *testing.T) {
 	}
 }
 
-// Nobody looks at the rows of an import before they are stored: an encoding that is a doubtful guess must be named.
+// Nobody checks the rows of an import before they are stored. If the encoding is uncertain, the request must name it.
 func TestAnImportWhoseEncodingIsDoubtfulMustNameIt(t *testing.T) {
 	b := apptest.New(t)
-	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also legal GB18030
+	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also valid GB18030
 	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {
 		a := b.Expect(422, "request.invalid", "POST", importPath, apptest.Form("file", "x.csv", latin), "Content-Type", apptest.FormType, "Accept-Language", language)
 		if a.Fields() != "encoding" || !strings.Contains(a.Raw, strings.TrimPrefix(want, "encoding ")) {
@@ -75,7 +75,7 @@ func TestAnImportWhoseEncodingIsDoubtfulMustNameIt(t *testing.T) {
 	}
 }
 
-// S4.10: an import goes on after its request, says how far it is, and names the rows that are wrong in the language of the caller.
+// S4.10: an import continues after its request, reports its progress, and lists the invalid rows in the language of the caller.
 func TestAnImportOverHTTP(t *testing.T) {
 	b := apptest.New(t)
 	const content = "工号;姓名;手机号;城市\r\na;张三;13800138000;杭州\r\n\r\nb;;12;\r\nc;;1.38E+10;\r\n"
@@ -113,7 +113,7 @@ func TestAnImportOverHTTP(t *testing.T) {
 	b.Expect(404, "import.not_found", "GET", "/api/v1/contacts/imports/99/errors.csv", nil)
 	b.Expect(404, "company.not_found", "GET", "/api/v1/contacts/imports?company_no=nobody", nil)
 	b.Expect(404, "company.not_found", "POST", importPath, apptest.Form("file", "x.csv", "user_id\na\n", "company_no", "nobody"), "Content-Type", apptest.FormType)
-	// A list that breaks off.
+	// A truncated list.
 	failed := uploadList(b, "x.csv", "user_id\na\n\"b")
 	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestAnImportOverHTTP(t *testing.T) {
 	}
 }
 
-// Contacts are exported for spreadsheet programs, and imported again as they were.
+// Contacts are exported for spreadsheet programs, and a later import restores the same contacts.
 func TestAnExportIsImportedAgain(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -163,8 +163,8 @@ func TestAnExportIsImportedAgain(t *testing.T) {
 	}
 }
 
-// A large export is read page by page. When it breaks off, the reader notices.
-func TestAnExportThatBreaksOffIsIncomplete(t *testing.T) {
+// A large export is read page by page. The reader notices an interruption.
+func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`SELECT set_config('lksms.contact_import', 'a test', true); -- whose contacts are not recorded one by one
 		INSERT INTO contacts (company_id, user_id, name, attributes) SELECT 1, 'u' || to_char(n, 'FM00000'), repeat('x', 100), jsonb_build_object('a', repeat('y', 500))
@@ -172,7 +172,7 @@ func TestAnExportThatBreaksOffIsIncomplete(t *testing.T) {
 	if rows := readCSV(t, b.Expect(200, "", "GET", "/api/v1/contacts/export.csv", nil)); len(rows) != 60001 {
 		t.Errorf("%d rows", len(rows))
 	}
-	// The reader waits after the first page, and its user is disabled meanwhile.
+	// The reader pauses after the first page, and its user is disabled meanwhile.
 	headers := b.AddUser("slow", "read", map[string]any{"company_no": "default"})
 	server, err := net.Dial("tcp", strings.TrimPrefix(b.URL, "http://"))
 	if err != nil {
@@ -188,7 +188,7 @@ func TestAnExportThatBreaksOffIsIncomplete(t *testing.T) {
 	if err == nil && strings.HasSuffix(string(rest), "0\r\n\r\n") {
 		t.Error("the file ends as if it were complete")
 	}
-	if len(rest) > 30<<20 { // of 42 MB
+	if len(rest) > 30<<20 { // the whole export has 42 MB
 		t.Errorf("the reader got %d bytes", len(rest))
 	}
 }

@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	portionRows    = 5000      // of a list that one transaction stores
-	maxImports     = 10        // imports of a company that run
-	maxErrors      = 10_000    // rows of an import whose errors are kept
-	maxColumns     = 200       // of a list; those that are no fields are attributes, of which a row may fill maxAttributes
-	maxImportRows  = 2_000_000 // of a list: as many as a company may have contacts
-	importsDeleted = 100       // imports that one statement deletes
+	portionRows    = 5000      // maximum rows that one transaction stores
+	maxImports     = 10        // maximum running imports of a company
+	maxErrors      = 10_000    // maximum invalid rows of an import that are stored
+	maxColumns     = 200       // maximum columns of a list; columns that are no fields are attributes, of which a row can have maxAttributes
+	maxImportRows  = 2_000_000 // maximum rows of a list, which is also the maximum number of contacts of a company
+	importsDeleted = 100       // maximum imports that one statement deletes
 )
 
-// ImportRequest asks for the import of an upload.
+// ImportRequest asks to import an upload.
 type ImportRequest struct {
 	CompanyID int64
 	Upload    upload.Upload
-	Sheet     string  // of a workbook; empty: the first
-	Region    string  // of phone numbers without a country code; empty: that of the company
-	Tag       *string // gets the contacts, and is made if it does not exist; nil: none
-	By        string  // username
+	Sheet     string  // sheet of a workbook; empty: the first sheet
+	Region    string  // region of phone numbers without a country code; empty: the region of the company
+	Tag       *string // tag to which the contacts are added, created if it does not exist; nil: no tag
+	By        string  // user name
 }
 
-// StartImport begins an import, of which Import stores the rows, and keeps the upload. Faults: request.invalid for a list that cannot be read or has no
-// user ids, limit.reached.
+// StartImport creates an import and keeps the upload. Import stores the rows later. Faults: request.invalid for a list that cannot be read or has no user ids,
+// limit.reached.
 func (s *Service) StartImport(ctx context.Context, r ImportRequest) (ImportRow, error) {
 	list, err := s.openList(ctx, r.CompanyID, r.Upload.ID, r.Sheet, r.Region)
 	if err != nil {
 		return ImportRow{}, err
 	}
-	_ = list.rows.Close()                                  // its columns are known
-	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody looks at the rows before they are stored
+	_ = list.rows.Close()                                  // only its columns were needed
+	if _, isDoubtful := list.rows.Encoding(); isDoubtful { // nobody checks the rows before they are stored
 		return ImportRow{}, fault.InvalidField("encoding", fault.NotCertain, nil)
 	}
 	var id int64
@@ -84,13 +84,13 @@ func (s *Service) GetImport(ctx context.Context, companyID, id int64) (ImportRow
 	return postgres.One(rows, err, "get import", errNoImport)
 }
 
-// ImportError is a row of which nothing was stored, and why.
+// ImportError is an invalid row, which was not stored, and its fault.
 type ImportError struct {
-	Row   int64 // as a spreadsheet program shows it
+	Row   int64 // row number as a spreadsheet program shows it
 	Fault *fault.Error
 }
 
-// ImportErrors returns up to limit rows behind the row after of which nothing was stored.
+// ImportErrors returns up to limit invalid rows with row numbers greater than after.
 func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit int) ([]ImportError, error) {
 	rows, err := s.q.ImportErrorList(ctx, contactq.ImportErrorListParams{ImportID: importID, AfterRow: after, PageLimit: int32(limit)})
 	if err != nil {
@@ -108,18 +108,18 @@ func (s *Service) ImportErrors(ctx context.Context, importID, after int64, limit
 	return all, nil
 }
 
-// encodeFailure returns the first field of a fault as it is stored.
+// encodeFailure returns the stored form of the first field of a fault.
 func encodeFailure(f *fault.Error) []byte {
 	text, err := fault.Encode(f.Fields[0])
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // impossible: the limit contains only texts and numbers
 	}
 	return text
 }
 
-// list is a list that is being read.
+// list is an open list of contacts.
 type list struct {
-	region     string // of phone numbers without a country code
+	region     string // region of phone numbers without a country code
 	rows       *sheet.Reader
 	userID     int
 	fields     map[int]field
@@ -142,13 +142,14 @@ func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheet
 	}
 	l := list{rows: rows, region: region, fields: map[int]field{}, attributes: map[int]string{}}
 	if err := l.readColumns(); err != nil {
-		_ = rows.Close() // the error of the columns says more
+		_ = rows.Close() // the error of the columns is more useful than this one
 		return list{}, err
 	}
 	return l, nil
 }
 
-// find returns the column of a field: the one with its name, else the only one with another of its names; -1: none. Fault: request.invalid.
+// find returns the column of a field. A column with the name of the field takes precedence. Otherwise exactly one column must have one of the other names. find
+// returns -1 if no column matches. Fault: request.invalid if several columns have one of the other names.
 func (l *list) find(name string, others []string) (int, error) {
 	if at, is := l.rows.Column(name); is {
 		return at, nil
@@ -167,7 +168,7 @@ func (l *list) find(name string, others []string) (int, error) {
 	return found, nil
 }
 
-// readColumns finds out what the columns hold. Fault: request.invalid.
+// readColumns determines the field or attribute of each column. Fault: request.invalid.
 func (l *list) readColumns() (err error) {
 	if l.userID, err = l.find("user_id", userIDColumns); err != nil {
 		return err
@@ -196,23 +197,23 @@ func (l *list) readColumns() (err error) {
 	return nil
 }
 
-// portion is some rows of a list, ready to be stored.
+// portion contains some rows of a list, ready to be stored.
 type portion struct {
-	contacts []dbContact // of different users
+	contacts []dbContact // at most one contact per user
 	byUser   map[string]int
 	rows     int64
 	lastRow  int64
 	errors   []rowError
 	isLast   bool
-	wrong    *fault.Error // the list cannot be read behind these rows; nil: it can
+	wrong    *fault.Error // the reason why the list cannot be read after these rows; nil: it can be read
 }
 
-// dbContact is a contact as it is stored; an empty text leaves a field.
+// dbContact is a contact to store. An empty text does not change its field.
 type dbContact struct {
 	userID     string
-	texts      []string // by fields
+	texts      []string // texts in the order of fields
 	attributes map[string]string
-	row        int64 // the last one of the list that has it
+	row        int64 // the last row of the user in the list
 }
 
 type rowError struct {
@@ -220,7 +221,7 @@ type rowError struct {
 	fault *fault.Error
 }
 
-// next reads the next portion. Errors are those of the storage.
+// next reads the next portion. It returns only errors of the storage.
 func (l *list) next() (portion, error) {
 	p := portion{byUser: map[string]int{}}
 	for p.rows < portionRows {
@@ -242,7 +243,7 @@ func (l *list) next() (portion, error) {
 	return p, nil
 }
 
-// add adds the contact of a row, or its error. A later row of the same user overrides an earlier one.
+// add adds the contact of a row, or the error of the row. A later row of the same user overrides an earlier one.
 func (p *portion) add(l *list, row sheet.Row) {
 	c, wrong := l.read(row)
 	if wrong != nil {
@@ -267,7 +268,7 @@ func (p *portion) add(l *list, row sheet.Row) {
 	earlier.row = row.No
 }
 
-// read reads the contact of a row, or returns what is wrong with it.
+// read returns the contact of a row, or what is wrong with the row.
 func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	c := dbContact{texts: make([]string, len(fields)), attributes: map[string]string{}, row: row.No}
 	if row.Extra > 0 {
@@ -316,7 +317,7 @@ func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	return c, nil
 }
 
-// withoutApostrophe returns a text without the apostrophe that an export put before it, lest spreadsheet programs take it for a formula.
+// withoutApostrophe removes the apostrophe that an export puts before a text so that spreadsheet programs do not treat the text as a formula.
 func withoutApostrophe(text string) string {
 	if len(text) > 1 && text[0] == '\'' && strings.IndexByte("=+-@\t", text[1]) >= 0 {
 		return text[1:]
@@ -328,11 +329,11 @@ func tooManyAttributes() *fault.Error {
 	return fault.InvalidField("attributes", fault.TooManyItems, maxAttributes)
 }
 
-// errMoved says that another server works on an import, or that it has ended.
+// errMoved is the error of an import that another server processes, or that has ended.
 var errMoved = errors.New("the import was moved on by another server")
 
-// Import stores the rows of imports that run, a portion of each in turn, until nothing is left, and returns how many rows it worked up. It goes on
-// where another server stopped.
+// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns how many rows it processed. It continues imports
+// at the row where another server stopped.
 func (s *Service) Import(ctx context.Context) (int, error) {
 	ids, err := s.q.ImportIDsRunning(ctx)
 	if err != nil {
@@ -367,27 +368,26 @@ func (s *Service) Import(ctx context.Context) (int, error) {
 	return total, errors.Join(failures...)
 }
 
-// running is an import that this server works on.
+// running is an import that this server processes.
 type running struct {
 	id   int64
-	row  ImportRow // RowNo: the last row that is stored
+	row  ImportRow // RowNo: the last stored row
 	list *list     // nil: not open yet
 }
 
 func (r *running) close() {
 	if r.list != nil {
-		_ = r.list.rows.Close() // its rows are stored
+		_ = r.list.rows.Close() // the rows of the list are stored
 	}
 }
 
-// importPortion stores the next portion of an import, and returns how many rows it has. After an error, the portion can be repeated by another
-// call of Import.
+// importPortion stores the next portion of an import, and returns the number of its rows. After an error, another call of Import can repeat the portion.
 func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOver bool, err error) {
 	if r.list == nil {
 		if err := s.resume(ctx, r); err != nil {
 			return 0, true, err
 		}
-		if r.list == nil { // its list cannot be read any more
+		if r.list == nil { // the list cannot be read any more
 			return 0, true, nil
 		}
 	}
@@ -398,9 +398,9 @@ func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOv
 	err = s.storePortion(ctx, r, p)
 	var known *fault.Error
 	switch {
-	case errors.As(err, &known): // the company has as many contacts as it may, or the tag was deleted
+	case errors.As(err, &known): // the company has the maximum number of contacts, or the tag was deleted
 		return 0, true, s.endImport(ctx, r, known)
-	case err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil && !postgres.IsUnavailable(err): // it would fail again
+	case err != nil && !errors.Is(err, errMoved) && ctx.Err() == nil && !postgres.IsUnavailable(err): // a repeat would fail again
 		return 0, true, errors.Join(err, s.endImport(ctx, r, fault.InvalidField("file", fault.NothingElseIsKnown, nil)))
 	case err != nil:
 		return 0, true, err
@@ -409,7 +409,7 @@ func (s *Service) importPortion(ctx context.Context, r *running) (rows int, isOv
 	return int(p.rows), p.isLast, nil
 }
 
-// resume opens the list of an import behind the rows that are stored.
+// resume opens the list of an import after the stored rows.
 func (s *Service) resume(ctx context.Context, r *running) error {
 	row, err := s.q.ImportGet(ctx, r.id)
 	if err != nil {
@@ -436,7 +436,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 	return nil
 }
 
-// endImport ends an import, with the fault because of which its list cannot be read, or nil.
+// endImport ends an import. wrong is the fault because of which its list cannot be read, or nil.
 func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.ImportHold(ctx, contactq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
@@ -446,7 +446,7 @@ func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error)
 	})
 }
 
-// end ends an import that is locked, and deletes its list.
+// end ends a locked import, and deletes its list.
 func (s *Service) end(ctx context.Context, r *running, wrong *fault.Error) error {
 	p := contactq.ImportEndParams{ID: r.id}
 	if wrong != nil {
@@ -468,7 +468,7 @@ func heldOr(err error) error {
 	return fmt.Errorf("lock import: %w", err)
 }
 
-// storePortion stores a portion and counts it, and ends the import with the last one, in one transaction. Faults: limit.reached, request.invalid if
+// storePortion stores a portion and counts it, and ends the import after the last portion, all in one transaction. Faults: limit.reached, request.invalid if
 // the tag was deleted.
 func (s *Service) storePortion(ctx context.Context, r *running, p portion) error {
 	company := r.row.CompanyID
@@ -514,7 +514,7 @@ func (s *Service) storePortion(ctx context.Context, r *running, p portion) error
 	})
 }
 
-// refuseOverfull makes errors of the contacts that would have too many attributes, together with those that they have.
+// refuseOverfull converts contacts to errors if their new and existing attributes together exceed the limit.
 func (s *Service) refuseOverfull(ctx context.Context, companyID int64, l *list, p *portion) error {
 	if len(l.attributes) == 0 || len(p.contacts) == 0 {
 		return nil
@@ -544,14 +544,14 @@ func storeParams(companyID int64, contacts []dbContact) (contactq.ImportStorePar
 			return p, fmt.Errorf("write attributes: %w", err)
 		}
 		p.UserIds, p.Attributes = append(p.UserIds, c.userID), append(p.Attributes, attributes)
-		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // in the order of fields
+		for i, to := range []*[]string{&p.Names, &p.Phones, &p.DingtalkNames, &p.WechatOpenids, &p.Emails} { // the lists in the order of fields
 			*to = append(*to, c.texts[i])
 		}
 	}
 	return p, nil
 }
 
-// DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days says, and returns how many.
+// DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days, and returns how many it deleted.
 func (s *Service) DeleteExpiredImports(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, importsDeleted, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ImportsDeleteExpired(ctx, contactq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// startImport uploads a list, and begins its import for the company 1.
+// startImport uploads a list, and starts its import for company 1.
 func startImport(b *apptest.Bundle, tag *string, content string) (contact.ImportRow, error) {
 	b.T.Helper()
 	u, err := b.App.Uploads.Receive(b.T.Context(), strings.NewReader(content), upload.Meta{CompanyID: 1, SubmittedBy: "admin", Name: "名单.csv"})
@@ -24,7 +24,7 @@ func startImport(b *apptest.Bundle, tag *string, content string) (contact.Import
 	return b.App.Contacts.StartImport(b.T.Context(), contact.ImportRequest{CompanyID: 1, Upload: u, Tag: tag, By: "admin"})
 }
 
-// imported imports a list, and returns the import when it has ended.
+// imported imports a list, and returns the import after its end.
 func imported(b *apptest.Bundle, tag *string, content string) contact.ImportRow {
 	b.T.Helper()
 	i, err := startImport(b, tag, content)
@@ -44,8 +44,8 @@ func counts(i contact.ImportRow) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 
-// S4.10: lists of contacts are imported. Columns are found by the names of fields, in two languages; others are attributes. Empty cells and missing
-// columns change nothing.
+// S4.10: lists of contacts are imported. Columns match the names of fields, in two languages; all other columns are attributes. Empty cells and missing columns
+// change nothing.
 func TestAListOfContactsIsImported(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GB18030.NewEncoder().String("工号,姓名,手机号,邮箱,城市\na,张三,138 0013 8000,a@example.com,杭州\nb,李四,,,\n")
@@ -83,14 +83,14 @@ func TestAListOfContactsIsImported(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'contact'"); n != 0 {
 		t.Errorf("%d contacts are in the audit: an import is one change", n)
 	}
-	// A contact that is changed by hand is recorded as before.
+	// A change by the API is still recorded in the audit.
 	b.PutContacts(map[string]any{"user_id": "d", "name": "d"})
 	if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'contact'"); n != 1 {
 		t.Errorf("%d contacts are in the audit, want 1", n)
 	}
 }
 
-func TestRowsThatAreWrongAreNamedAndOthersAreImported(t *testing.T) {
+func TestInvalidRowsAreReportedAndOtherRowsAreImported(t *testing.T) {
 	b := apptest.New(t)
 	full := map[string]string{}
 	for i := range 50 {
@@ -149,14 +149,14 @@ func TestAListWithoutUserIDsIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %s", list, err, want)
 		}
 	}
-	// The name of the field goes before the other names: a column is then an attribute.
+	// The name of the field takes precedence over its other names. A column with one of the other names is then an attribute.
 	imported(b, nil, "user_id,编号,phone,电话\na,17,,\n")
 	if got := apptest.Scan[string](b, "SELECT attributes::text FROM contacts"); got != `{"编号": "17"}` {
 		t.Error(got)
 	}
 }
 
-func TestAnImportPutsItsContactsIntoATag(t *testing.T) {
+func TestAnImportAddsItsContactsToATag(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "other")...)
 	imported(b, new("新客户"), "user_id\na\nb\n")
@@ -187,8 +187,8 @@ func long(n int, tail string) string {
 	return list.String() + tail
 }
 
-// A list that breaks off in the middle is imported up to there, and its import says where.
-func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
+// A truncated list is imported up to the truncation, and its import contains the row.
+func TestATruncatedListIsImportedUpToItsEnd(t *testing.T) {
 	b := apptest.New(t)
 	i := imported(b, nil, long(6000, `x,"`))
 	if counts(i) != "failed: 6000 rows, 6000 added, 0 changed, 0 invalid" {
@@ -205,8 +205,8 @@ func TestAListThatBreaksOffIsImportedUpToThere(t *testing.T) {
 	}
 }
 
-// A server that is killed while it imports leaves whole portions, and another server goes on behind them.
-func TestAnotherServerGoesOnWithAnImport(t *testing.T) {
+// A server that is killed during an import has stored whole portions, and another server continues after them.
+func TestAnotherServerContinuesAnImport(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)
 	if err != nil {
@@ -217,7 +217,7 @@ func TestAnotherServerGoesOnWithAnImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The connection dies in the middle of the second portion.
+	// The connection is terminated during the second portion.
 	b.Exec(`CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 			IF NEW.rows = 10000 THEN PERFORM pg_sleep(60); END IF;
 			RETURN NEW;
@@ -252,7 +252,7 @@ func TestAnotherServerGoesOnWithAnImport(t *testing.T) {
 	}
 }
 
-// Two servers that work on one import at once, as after a lost lock, store each row once.
+// Two servers that process one import concurrently, as after a lost lock, store each row once.
 func TestTwoServersStoreEachRowOfAnImportOnce(t *testing.T) {
 	b := apptest.New(t)
 	other, err := app.New(t.Context(), b.Options)

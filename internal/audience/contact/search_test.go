@@ -16,7 +16,7 @@ import (
 
 const contactsPath = "/api/v1/admin/contacts"
 
-// search returns the user ids that a search finds, in pages of a size.
+// search returns the user ids that match a search, read in pages of a size.
 func search(b *apptest.Bundle, q string, size int, headers ...string) []string {
 	b.T.Helper()
 	ids := []string{}
@@ -35,7 +35,7 @@ func search(b *apptest.Bundle, q string, size int, headers ...string) []string {
 	}
 }
 
-func TestContactsAreFoundByTheBeginningOfAField(t *testing.T) {
+func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.PutContacts(
@@ -87,8 +87,8 @@ func TestContactsAreFoundByTheBeginningOfAField(t *testing.T) {
 	}
 }
 
-// The pages of a search have each contact that matches once, in one order, whatever is in the fields.
-func TestThePagesOfASearchHaveEachContactOnce(t *testing.T) {
+// The pages of a search contain each matching contact once, in one order, whatever the fields contain.
+func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
 		SELECT 1, CASE i % 3 WHEN 0 THEN 'a' WHEN 1 THEN 'A' ELSE 'b' END || i, CASE WHEN i % 2 = 0 THEN '+86138' || lpad(i::text, 8, '0') END,
@@ -111,14 +111,14 @@ func TestThePagesOfASearchHaveEachContactOnce(t *testing.T) {
 	}
 }
 
-// A page of a search reads a bounded number of rows, however many contacts match and wherever it begins.
+// A page of a search reads a bounded number of rows, however many contacts match and wherever the page starts.
 func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`ALTER TABLE contacts DISABLE TRIGGER audited;
 		INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
 		SELECT 1, 'user' || lpad(i::text, 6, '0'), '+86138' || lpad(i::text, 8, '0'), 'user' || lpad(i::text, 6, '0') || '@example.com', 'user' || i FROM generate_series(1, 50000) i;
 		ANALYZE contacts`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last reported its statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of the table that this connection has read since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'contacts'").Scan(&n)
 		return n, err
 	}
@@ -127,7 +127,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
 		after contact.Place
-		most  int // rows
+		most  int // maximum number of rows
 	}{
 		"all":                       {"u", contact.Place{}, 2000},
 		"all, near the end":         {"u", contact.Place{Term: "user049000", UserID: "user049000"}, 2000},
@@ -138,7 +138,7 @@ func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 		"all by phone, near an end": {"138", contact.Place{Term: "+8613800049000", UserID: "user049000"}, 500},
 	} {
 		best := time.Hour
-		for range 7 { // a generic plan would come after five
+		for range 7 { // PostgreSQL considers a generic plan after five executions
 			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 				before, err := read(ctx)
 				if err != nil {

@@ -15,7 +15,7 @@ import (
 // ErrNoTag is the fault of a tag that does not exist.
 var ErrNoTag = fault.New(fault.NotFound, fault.TagNotFound)
 
-// PutTag makes sure that a tag exists, and returns it. Fault: limit.reached.
+// PutTag creates a tag unless it exists, and returns it. Fault: limit.reached.
 func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row TagRow, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
 		if err := s.q.TagPut(ctx, contactq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
@@ -27,7 +27,7 @@ func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row 
 	return row, err
 }
 
-// DeleteTag removes a tag. The contacts that it held stay. Fault: tag.not_found.
+// DeleteTag removes a tag. Its contacts are kept. Fault: tag.not_found.
 func (s *Service) DeleteTag(ctx context.Context, companyID int64, tag string) error {
 	return s.change(ctx, companyID, func(ctx context.Context) error {
 		n, err := s.q.TagDelete(ctx, contactq.TagDeleteParams{CompanyID: companyID, Tag: tag})
@@ -41,7 +41,8 @@ func (s *Service) GetTag(ctx context.Context, companyID int64, tag string) (TagR
 	return postgres.One(rows, err, "get tag", ErrNoTag)
 }
 
-// Tags returns up to limit tags with smaller ids than before, newest first; with a userID those that hold this contact. Fault: contact.not_found.
+// Tags returns up to limit tags with smaller ids than before, newest first. With a userID, it returns only tags that contain this contact. Fault:
+// contact.not_found.
 func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, before int64, limit int) ([]TagRow, error) {
 	if userID != nil {
 		if _, err := s.Get(ctx, companyID, *userID); err != nil {
@@ -52,13 +53,13 @@ func (s *Service) Tags(ctx context.Context, companyID int64, userID *string, bef
 	return rows, postgres.Wrap("list tags", err, nil)
 }
 
-// Changed is what a change of a tag did.
+// Changed is the result of a change of a tag.
 type Changed struct {
 	Added, Removed int64
-	Unknown        []string // of the contacts to add: those that do not exist
+	Unknown        []string // contacts to add that do not exist
 }
 
-// ChangeTag takes contacts out of a tag, and then puts others in. Fault: tag.not_found.
+// ChangeTag removes contacts from a tag, and then adds others. Fault: tag.not_found.
 func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, add, remove []string) (c Changed, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
 		row, err := s.GetTag(ctx, companyID, tag)
@@ -84,16 +85,16 @@ func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, ad
 	return c, err
 }
 
-// Selection selects contacts of a company: those that each of Tags holds, one of AnyTags if there are any, and none of NotTags.
+// Selection selects contacts of a company: contacts with all of Tags, with at least one of AnyTags unless AnyTags is empty, and with none of NotTags.
 type Selection struct {
 	CompanyID              int64
 	Tags, AnyTags, NotTags []string
 }
 
-// selected is a Selection as statements read it: the contacts of the smallest tag (0: of the company) are looked at.
+// selected is a Selection in the form that statements need: they read the contacts of the smallest tag (tagID; 0: of the company) and filter them.
 type selected struct {
 	tagID                   int64
-	contacts                int64 // of this tag, or of the company
+	contacts                int64 // number of contacts of this tag, or of the company
 	others, anyOf, excluded []int64
 }
 
@@ -140,11 +141,11 @@ func distinct(names []string) []string {
 	return slices.Compact(names)
 }
 
-// maxScan bounds the contacts that a page looks at.
+// maxScan is the maximum number of contacts that one page reads.
 const maxScan = 5000
 
-// ListSelected returns up to limit selected contacts in the order of user ids, starting behind the user id after. It looks at maxScan contacts: if the
-// page is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
+// ListSelected returns up to limit selected contacts with user ids greater than after, in the order of user ids. It reads at most maxScan contacts. If the page
+// is not full by then, end is the user id at which to continue. Otherwise end is empty. Fault: tag.not_found.
 func (s *Service) ListSelected(ctx context.Context, of Selection, after string, limit int) (rows []Row, end string, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {
@@ -166,10 +167,10 @@ func (s *Service) ListSelected(ctx context.Context, of Selection, after string, 
 	return rows, end, postgres.Wrap("find the end of a page", err, nil)
 }
 
-// maxCount bounds the contacts that a count looks at, some seconds of work.
+// maxCount is the maximum number of contacts that a count reads, which takes some seconds.
 const maxCount = 1_000_000
 
-// Count counts the selected contacts. isExact is false if it looked at maxCount contacts only: there may be more. Fault: tag.not_found.
+// Count counts the selected contacts. isExact is false if Count stopped after maxCount contacts. Fault: tag.not_found.
 func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact bool, err error) {
 	found, err := s.resolve(ctx, of)
 	if err != nil {
@@ -186,12 +187,12 @@ func (s *Service) Count(ctx context.Context, of Selection) (n int64, isExact boo
 
 const (
 	exportPage = 1000 // contacts that one statement of an export reads
-	maxNames   = 1000 // columns of an export for attributes
+	maxNames   = 1000 // maximum attribute columns of an export
 )
 
-// Export returns the names of all attributes, and a function that calls page with all selected contacts in the order of user ids, some at a time. No
-// transaction is open between the pages: a contact that is changed meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
-// if there are too many names.
+// Export returns the names of all attributes, and a function each, which calls page with all selected contacts in the order of user ids, some at a time. No
+// transaction is open between the pages: a contact that changes meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid if there are
+// too many names.
 func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]Row) error) error, err error) {
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
@@ -224,10 +225,10 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 	}, nil
 }
 
-// emptyBatch is the number of contacts that one statement takes out of a deleted tag.
+// emptyBatch is the number of contacts that one statement removes from a deleted tag.
 const emptyBatch = 5000
 
-// EmptyTags takes all contacts out of tags that were deleted, and returns how many.
+// EmptyTags removes all contacts from deleted tags, and returns how many it removed.
 func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	ids, err := s.q.DeletedTags(ctx)
 	if err != nil {

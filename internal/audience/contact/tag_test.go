@@ -24,7 +24,7 @@ func ids(t *testing.T, a apptest.Answer) (found []string, next *string) {
 	return found, page.NextCursor
 }
 
-// tagged makes tags of contacts. The contacts must exist.
+// tagged creates tags with contacts. The contacts must exist.
 func tagged(b *apptest.Bundle, tags map[string][]string, headers ...string) {
 	b.T.Helper()
 	for tag, holds := range tags {
@@ -42,8 +42,8 @@ func contactsNamed(names ...string) (all []map[string]any) {
 	return all
 }
 
-// S4.10: a tag holds its contacts. Every change counts them.
-func TestATagHoldsContacts(t *testing.T) {
+// S4.10: a tag contains its contacts, and every change updates their count.
+func TestATagContainsContacts(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "b", "c")...)
 	const path = "/api/v1/tags/VIP%20%E5%AE%A2%E6%88%B7"
@@ -86,12 +86,12 @@ func TestATagHoldsContacts(t *testing.T) {
 		t.Errorf("of b: %v", got)
 	}
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/tags?user_id=nobody", nil)
-	// A contact leaves its tags with its deletion.
+	// Deleting a contact removes it from its tags.
 	b.Expect(200, "", "DELETE", "/api/v1/admin/contacts/b", nil)
 	if n := b.Count("SELECT sum(contacts) FROM tags"); n != 1 {
 		t.Errorf("the tags count %d contacts, want c only", n)
 	}
-	// A tag is gone at once. What it held is removed later, and is not in a new tag of the same name.
+	// A tag is deleted at once. Its contacts are removed later, and a new tag of the same name does not contain them.
 	b.Expect(200, "", "DELETE", path, nil)
 	b.Expect(404, "tag.not_found", "DELETE", path, nil)
 	b.Expect(200, "", "PUT", path, nil)
@@ -109,7 +109,7 @@ func TestATagHoldsContacts(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/admin/contacts/c", nil)
 }
 
-func TestNamesOfTags(t *testing.T) {
+func TestInvalidTagNamesAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	for _, name := range []string{"a", "客户", "a.b", "a b", strings.Repeat("长", 100), "50%", "a?b#c", "+-~"} {
 		path := "/api/v1/tags/" + url.PathEscape(name)
@@ -123,7 +123,7 @@ func TestNamesOfTags(t *testing.T) {
 	}
 }
 
-// Two companies may have the same contact and the same tag, and neither sees or changes those of the other.
+// Two companies can have a contact with the same id and a tag with the same name. Neither company sees or changes the data of the other.
 func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	for no, headers := range map[string][]string{"acme": w.Acme, "beta": w.Beta} {
@@ -161,7 +161,7 @@ func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// S4.10: contacts are selected by several tags, those that all of them hold and none of others.
+// S4.10: contacts are selected by several tags: contacts with all of some tags and none of others.
 func TestContactsAreSelectedByTags(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "ab", "abc", "ac", "b", "bc", "c", "none")...)
@@ -205,7 +205,7 @@ func TestContactsAreSelectedByTags(t *testing.T) {
 	}
 }
 
-// A page looks at 5000 contacts, whatever it finds.
+// A page reads at most 5000 contacts, whatever it finds.
 func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(n, 'FM00000') FROM generate_series(1, 12000) n")
@@ -235,7 +235,7 @@ func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	}
 }
 
-// Counts of contacts and tags stay right, and no call fails, whatever happens at once.
+// The counts of contacts and tags stay correct, and no call fails, during any concurrent changes.
 func TestConcurrentChangesOfTagsCountEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	names := make([]string, 40)
@@ -261,7 +261,7 @@ func TestConcurrentChangesOfTagsCountEachContactOnce(t *testing.T) {
 	}
 }
 
-func TestThereAreAtMostTwoMillionContacts(t *testing.T) {
+func TestACompanyHasAtMostTwoMillionContacts(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a")...)
 	b.Exec("UPDATE contact_counts SET contacts = 1999999")

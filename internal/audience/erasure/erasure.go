@@ -1,5 +1,5 @@
-// Package erasure owns the erasure of people from what a company has stored. Facts and counters stay: a task keeps its times, its sender and its
-// outcome, and loses its recipient and its texts.
+// Package erasure owns the erasure of people from the data of a company. Facts and counters are kept: a task keeps its times, its sender and its outcome, but
+// loses its recipient and its texts.
 package erasure
 
 import (
@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	portion     = 500 // rows that one transaction changes
-	maxContacts = 100 // contacts of one erasure, as many as may share an address
-	maxRunning  = 100 // erasures of a company that run
-	maxDue      = 10  // erasures that one run works on
+	portion     = 500 // maximum rows that one transaction changes
+	maxContacts = 100 // maximum contacts of one erasure, which is also the maximum number that can share an address
+	maxRunning  = 100 // maximum running erasures of a company
+	maxDue      = 10  // maximum erasures that one run processes
 	maxAnswers  = 1000
 	deleteBatch = 100
-	waitSeconds = 5 // until tasks that senders hold, and lists that are being read, are looked at again
+	waitSeconds = 5 // seconds until leased tasks, and lists that are being read, are checked again
 )
 
 // Service erases people.
@@ -46,7 +46,7 @@ func New(db *postgres.DB, tasks *task.Service, directory *directory.Service, set
 	return &Service{db: db, q: erasureq.New(db), tasks: tasks, directory: directory, settings: settings}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "erase-people", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
@@ -54,33 +54,33 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Request asks to erase a person: a user, or everybody with an address. Nil fields are not known.
+// Request asks to erase a person: a user, or everyone with an address. Nil fields are unknown.
 type Request struct {
 	CompanyID            int64
 	UserID, Phone, Email *string
-	By                   string // username
+	By                   string // user name
 }
 
-// Counts are how many rows were erased, by their kind.
+// Counts contains the number of erased rows, by kind.
 type Counts struct {
 	Contacts        int64 `json:"contacts,omitempty"`
-	Tags            int64 `json:"tags,omitempty"`      // that contacts left
+	Tags            int64 `json:"tags,omitempty"`      // tags from which contacts were removed
 	Cancelled       int64 `json:"cancelled,omitempty"` // tasks
 	Tasks           int64 `json:"tasks,omitempty"`
 	Reports         int64 `json:"reports,omitempty"`
 	Attempts        int64 `json:"attempts,omitempty"`
 	Receipts        int64 `json:"receipts,omitempty"`
 	Callbacks       int64 `json:"callbacks,omitempty"`
-	Texts           int64 `json:"texts,omitempty"` // renderings
+	Texts           int64 `json:"texts,omitempty"` // rendered texts
 	Notifications   int64 `json:"notifications,omitempty"`
 	SentOnce        int64 `json:"sent_once,omitempty"`
 	BatchRows       int64 `json:"batch_rows,omitempty"`
 	DefaultContents int64 `json:"default_contents,omitempty"`
-	Submissions     int64 `json:"submissions,omitempty"` // without a task of their own
+	Submissions     int64 `json:"submissions,omitempty"` // submissions without a task
 	DedupKeys       int64 `json:"dedup_keys,omitempty"`
-	Answers         int64 `json:"answers,omitempty"` // of idempotency keys
+	Answers         int64 `json:"answers,omitempty"` // stored answers of idempotency keys
 	Jobs            int64 `json:"jobs,omitempty"`
-	Changes         int64 `json:"changes,omitempty"` // in the audit
+	Changes         int64 `json:"changes,omitempty"` // rows of the audit
 }
 
 // CountsOf returns the counts of an erasure.
@@ -93,7 +93,7 @@ func CountsOf(e Row) (c Counts, err error) {
 
 var errNone = fault.New(fault.NotFound, fault.ErasureNotFound)
 
-// Start stores a request to erase a person, which Run carries out. Faults: request.invalid, limit.reached.
+// Start stores a request to erase a person. Run performs the erasure later. Faults: request.invalid, limit.reached.
 func (s *Service) Start(ctx context.Context, r Request) (Row, error) {
 	p := erasureq.ErasureCreateParams{CompanyID: r.CompanyID, UserIds: []string{}, AskedRecipients: []string{}, CreatedBy: r.By, Most: maxRunning}
 	if r.UserID != nil {
@@ -155,13 +155,13 @@ func (s *Service) List(ctx context.Context, companyID, before int64, limit int) 
 	return rows, postgres.Wrap("list erasures", err, nil)
 }
 
-// Unsearched returns the folders of exports whose tasks have been dropped: nobody can say whether they have a person.
+// Unsearched returns the folders of exports whose tasks have been dropped. Erasures cannot check whether these exports contain a person.
 func (s *Service) Unsearched(ctx context.Context) ([]string, error) {
 	folders, err := s.q.ExportsDropped(ctx)
 	return append([]string{}, folders...), postgres.Wrap("find exports", err, nil)
 }
 
-// DeleteExpired deletes erasures that ended longer ago than the setting history.log_days says, and returns how many.
+// DeleteExpired deletes erasures that ended longer ago than the setting history.log_days, and returns how many it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ErasuresDeleteExpired(ctx, erasureq.ErasuresDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
@@ -169,8 +169,9 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	})
 }
 
-// Run works on the erasures that are due, and returns how many ended. Each goes through all of its steps again until no sender holds a task of the
-// person, no list that may have the person is being read, no message that was submitted by SQL before it waits, and nothing new is found. A step that was broken off is repeated: it finds what is left.
+// Run performs the due erasures, and returns how many ended. Each erasure repeats all of its steps until a pass finds nothing new. In addition, no sender may
+// hold a lease on a task of the person, no list that may contain the person may still be read, and the SQL inbox must not contain an earlier message. An
+// interrupted step is repeated: it processes the remaining rows.
 func (s *Service) Run(ctx context.Context) (ended int, err error) {
 	due, err := s.q.ErasuresDue(ctx, maxDue)
 	if err != nil {
@@ -193,17 +194,17 @@ func (s *Service) wait(ctx context.Context, id, held int64) error {
 	return postgres.Wrap("wait with erasure", s.q.ErasureWait(ctx, erasureq.ErasureWaitParams{ID: id, Held: held, Seconds: waitSeconds}), nil)
 }
 
-// person is whom an erasure is about.
+// person is the person that an erasure is about.
 type person struct {
 	Row
 
-	pseudonym string   // of the user ids, before the index of each
+	pseudonym string   // replacement of the user ids, followed by the index of each user id
 	digits    []string // last digits of the phone numbers
-	hasFound  bool     // contacts or tasks in this pass
-	recent    []string // tasks that are looked at now, and are younger than idempotency keys are kept
+	hasFound  bool     // whether this pass found contacts or tasks
+	recent    []string // tasks of the current portion that are younger than the lifetime of idempotency keys
 }
 
-// digitsShown is how many digits of a number are compared before the number itself is.
+// digitsShown is the number of last digits that statements compare before the whole number is compared.
 const digitsShown = 8
 
 func newPerson(e Row) *person {
@@ -217,7 +218,7 @@ func newPerson(e Row) *person {
 	return p
 }
 
-// addresses are the addresses of the person in lower case, as rows of batches may have them: user ids too.
+// addresses returns the addresses and user ids of the person in lower case, as rows of batches may contain them.
 func (p *person) addresses() (all []string) {
 	for _, one := range slices.Concat(p.Recipients, p.UserIds) {
 		all = append(all, strings.ToLower(one))
@@ -225,7 +226,7 @@ func (p *person) addresses() (all []string) {
 	return all
 }
 
-// isOf reports whether a number, as somebody wrote it, is one of the person.
+// isOf reports whether a number, in any notation, belongs to the person.
 func (p *person) isOf(number string) bool {
 	normal, err := phone.Normalise("", number, "")
 	if err != nil {
@@ -236,14 +237,14 @@ func (p *person) isOf(number string) bool {
 	})
 }
 
-// run goes through the steps of an erasure once.
+// run performs the steps of an erasure once.
 func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	for _, step := range []func(context.Context, *person) error{s.eraseContacts, s.refuseRows, s.eraseAnnouncements} {
 		if err := step(ctx, p); err != nil {
 			return false, err
 		}
 	}
-	// Before the tasks: what leaves the inbox now is among them, or is found by the next pass.
+	// Checked before the tasks: a message that leaves the inbox now is found among the tasks, or by the next pass.
 	hasInbox, err := s.q.SqlInboxHas(ctx, erasureq.SqlInboxHasParams{CompanyID: p.CompanyID, Before: p.CreatedAt})
 	if err != nil {
 		return false, fmt.Errorf("look into the inbox: %w", err)
@@ -256,7 +257,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find lists: %w", err)
 	}
-	if held+lists > 0 || p.hasFound || hasInbox { // a transaction that read the contact before it was erased may commit tasks after they were looked for
+	if held+lists > 0 || p.hasFound || hasInbox { // a transaction that read the contact before its erasure may commit tasks after the search for tasks
 		return false, s.wait(ctx, p.ID, held+lists)
 	}
 	for _, step := range []func(context.Context, *person) error{s.eraseAnswers, s.eraseRows, s.eraseSubmissions, s.eraseRest} {
@@ -267,7 +268,7 @@ func (s *Service) run(ctx context.Context, p *person) (isOver bool, err error) {
 	return true, postgres.Wrap("end erasure", s.q.ErasureEnd(ctx, p.ID), nil)
 }
 
-// count runs do in a transaction, and adds what it returns to the counts of the erasure. ids are the tasks that it changes.
+// count calls do in a transaction, and adds the returned counts to the counts of the erasure. ids are the tasks that do changes.
 func (s *Service) count(ctx context.Context, p *person, ids []string, do func(ctx context.Context) (Counts, error)) error {
 	if ids == nil {
 		ids = []string{}

@@ -14,18 +14,18 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// The person to erase, and a person who shares nothing with them.
+// The person to erase, and another person who shares no data with the first.
 const (
 	userID, number, address, name = "zhang-3-feng", "13712345678", "zhang.3@example.com", "张三丰七"
 	otherNumber                   = "13798765432"
 )
 
-// traces are the texts by which the person is found.
+// traces are texts that identify the person.
 var traces = []string{userID, number, "712345678", address, name, "给三丰的话"}
 
 const path = "/api/v1/contacts/erasures"
 
-// world is a server with two companies that know the same person, with everything that can be stored of one.
+// world is a server with two companies that store the same person, with a row of every kind.
 type world struct {
 	*apptest.Bundle
 	acme, beta []string
@@ -60,7 +60,7 @@ func (w *world) fill(no string, headers []string) {
 		map[string]any{"user_id": userID, "phone": number, "email": address, "name": name, "attributes": map[string]any{"别名": name}},
 		map[string]any{"user_id": "li-4", "phone": otherNumber},
 	}})
-	call("PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{map[string]any{"user_id": userID, "name": name}}}) // a change
+	call("PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{map[string]any{"user_id": userID, "name": name}}}) // recorded in the audit
 	call("PUT", "/api/v1/tags/vip", nil)
 	call("POST", "/api/v1/tags/vip/contacts", map[string]any{"add": []string{userID, "li-4"}})
 	sent := send(number, "给三丰的话", map[string]any{"dedup_key": "for-" + number}, apptest.KeyHeader, "k-1")
@@ -69,7 +69,7 @@ func (w *world) fill(no string, headers []string) {
 		w.T.Fatal("the dedup key made two tasks")
 	}
 	w.Report(w.Claim(no+"-sender", 1)[0].TaskID, no+"-sender", 3, apptest.Report{"error_message": "no such number " + number})
-	// As a driver that calls a provider stores it.
+	// Like a driver that calls a provider.
 	w.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, error, answer) VALUES ($1, 1, $2, $3, 'p-1', $3, '200 ' || $3)`, sent, no+"-sender", "+86"+number)
 	w.Exec(`INSERT INTO sender_answers (sender_id, task_id, outcome, error, answer) SELECT s.id, $1, 'refused', $3, '200 ' || $3 FROM senders s WHERE s.sender_no = $2`,
 		sent, no+"-sender", "+86"+number)
@@ -101,14 +101,14 @@ func (w *world) fill(no string, headers []string) {
 	w.Expect(200, "", "POST", "/api/v1/admin/task-jobs", job)
 }
 
-// erase runs an erasure as often as n says, and returns it.
+// erase requests an erasure, performs it, and returns it.
 func (w *world) erase(body map[string]any, headers []string) api.Erasure {
 	w.T.Helper()
 	made := apptest.Decode[api.Erasure](w.T, w.Expect(200, "", "POST", path, body, headers...))
 	return w.run(made.ErasureID, headers)
 }
 
-// run goes through the steps of an erasure until nothing new is found.
+// run performs the steps of an erasure until they find nothing new.
 
 func (w *world) run(id int64, headers []string) api.Erasure {
 	w.T.Helper()
@@ -121,7 +121,7 @@ func (w *world) run(id int64, headers []string) api.Erasure {
 	return apptest.Decode[api.Erasure](w.T, w.Expect(200, "", "GET", fmt.Sprint(path, "/", id), nil, headers...))
 }
 
-// found returns how many rows of each table name the person.
+// found returns how many rows of each table contain the person.
 func (w *world) found() map[string]int {
 	w.T.Helper()
 	found := map[string]int{}
@@ -144,13 +144,12 @@ func tables(b *apptest.Bundle) []string {
 		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace`), ",")
 }
 
-// S4.10: nothing of a person is left in any table, of this company, and nothing of another company is changed. What a sender holds is erased when it
-// has ended.
+// S4.10: no table of this company contains the person any more, and the data of the other company is unchanged. A leased task is erased after it has ended.
 func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	w := newWorld(t)
 	before := w.found()
 	var held string
-	for _, task := range w.Claim("acme-sender", 1) { // of the highest priority
+	for _, task := range w.Claim("acme-sender", 1) { // the task with the highest priority
 		held = task.TaskID
 	}
 	e := w.erase(map[string]any{"user_id": userID}, w.acme)
@@ -174,7 +173,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 		c.Answers < 2 || c.TaskJobs != 1 || c.Audit < 3 {
 		t.Errorf("%+v", c)
 	}
-	// Facts stay.
+	// Facts are kept.
 	if n := w.Count("SELECT count(*) FROM messages WHERE recipient = '' AND content = '已清除' AND company_id = (SELECT id FROM companies WHERE company_no = 'acme')"); n != int(c.Tasks) {
 		t.Errorf("%d messages are erased, want %d", n, c.Tasks)
 	}
@@ -190,7 +189,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	if e := w.erase(map[string]any{"user_id": userID, "phone": number, "email": address}, w.acme); e.Status != api.ErasureFinished || e.Counts != (api.ErasureCounts{}) {
 		t.Errorf("%+v", e)
 	}
-	// The other company can still do it, by the address.
+	// The other company can still erase the person by the address.
 	if e := w.erase(map[string]any{"phone": number}, w.beta); e.Status != api.ErasureFinished || e.Counts.Contacts != 1 || e.Counts.Tasks < 5 {
 		t.Errorf("%+v", e)
 	}
@@ -199,7 +198,7 @@ func TestAPersonIsErasedFromAllTables(t *testing.T) {
 	}
 }
 
-func TestErasuresAreAskedFor(t *testing.T) {
+func TestErasureRequestsAreValidated(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	for field, body := range map[string]string{
 		"user_id": `{}`, "phone": `{"phone":"12"}`, "email": `{"email":"x"}`,
@@ -235,8 +234,8 @@ func TestErasuresAreAskedFor(t *testing.T) {
 	w.Expect(404, "erasure.not_found", "GET", fmt.Sprint(path, "/", made.ErasureID), nil, w.Beta...)
 }
 
-// An import that began before brings a contact back, who is erased again when it has ended. Rows of a batch that are not sent yet are refused.
-func TestAnErasureWaitsForListsThatAreBeingRead(t *testing.T) {
+// An import that started earlier adds a contact again. The contact is erased after the import has ended. Rows of a batch that were not sent yet are rejected.
+func TestAnErasureWaitsForRunningImportsAndBatches(t *testing.T) {
 	b := apptest.New(t)
 	form := append([]string{}, "Content-Type", apptest.FormType)
 	b.Expect(200, "", "POST", "/api/v1/contacts/import", apptest.Form("file", "list.csv", "user_id,phone\n"+userID+","+number+"\nli-4,"+otherNumber+"\n"), form...)
@@ -269,8 +268,8 @@ func TestAnErasureWaitsForListsThatAreBeingRead(t *testing.T) {
 	}
 }
 
-// The tasks are found in portions, and an erasure that was broken off goes on. An erased task is not sent again.
-func TestAnErasureGoesOn(t *testing.T) {
+// The tasks are found in portions, and an interrupted erasure continues. An erased task is not sent again.
+func TestAnInterruptedErasureContinues(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]map[string]any, 520)
 	for i := range messages {
@@ -310,7 +309,7 @@ func TestAnErasureGoesOn(t *testing.T) {
 }
 
 // S4.10: a contact that shares another address with the person is another person.
-func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
+func TestAnErasureByPhoneKeepsPeopleWhoShareAnotherAddress(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(
 		map[string]any{"user_id": "a", "phone": "13800138000", "email": "info@example.com"},
@@ -325,8 +324,8 @@ func TestAnErasureByPhoneLeavesThoseWhoShareAnotherAddress(t *testing.T) {
 	}
 }
 
-// S4.10: a provider may use one number for messages to several people, and a callback may have any text. What is not of the person stays.
-func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
+// S4.10: a provider may use one number for messages to several people, and a callback may contain any text. Data of other people is kept.
+func TestAnErasureKeepsTheReceiptsOfOtherPeople(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	id := b.Submit("hello") // to apptest.Phone
@@ -348,8 +347,8 @@ func TestAnErasureLeavesTheReceiptsOfOthers(t *testing.T) {
 	}
 }
 
-// S4.10: an address of e-mail is the same in any case, and is not a part of a longer one.
-func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
+// S4.10: an e-mail address matches in any case, and does not match a part of a longer address.
+func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "mail-app", "channel": "email"})
 	b.PutContacts(map[string]any{"user_id": "a", "email": "bob@example.com"})
@@ -363,7 +362,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 		INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('mail-app', '1.1.1.1', 'to=bob%40example.com&%22bob%40example.com%22 \u003cbob@example.com\u003e \nbob@example.com %253Dbob@example.com, jim.bob@example.com, bob@example.com.cn') RETURNING id
 	) INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state) SELECT c.id, 'mail-app', 'p', 'bob@example.com', 1 FROM c`)
 	b.PutContacts(map[string]any{"user_id": "a", "email": "other@example.com"})
-	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address is left
+	b.Exec("UPDATE messages SET user_id = NULL") // so that only the address identifies the person
 	b.Expect(200, "", "POST", path, `{"email":"Bob@Example.com"}`)
 	runAll(b)
 	if n := b.Count("SELECT count(*) FROM messages WHERE recipient = ''"); n != 1 {
@@ -374,7 +373,7 @@ func TestAnErasureKnowsAnAddressInAnyCase(t *testing.T) {
 	}
 }
 
-// runAll goes through the steps of the erasures until they have ended.
+// runAll performs the erasures until they have ended.
 func runAll(b *apptest.Bundle) {
 	b.T.Helper()
 	for range 3 {
@@ -385,8 +384,8 @@ func runAll(b *apptest.Bundle) {
 	}
 }
 
-// S4.10: rows of batches on other channels lose the address and the values, in any case of an e-mail address.
-func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
+// S4.10: rows of batches on other channels lose the address and the values, and e-mail addresses match in any case.
+func TestAnErasureMatchesAddressesOfBatches(t *testing.T) {
 	b := apptest.New(t)
 	create := func(list string, fields ...string) {
 		form := apptest.Form("file", "list.csv", list, append([]string{"name", "n", "auto_confirm", "true"}, fields...)...)
@@ -421,8 +420,8 @@ func TestAnErasureKnowsTheAddressesOfBatches(t *testing.T) {
 	}
 }
 
-// A submission or a row that was refused has the number as somebody wrote it.
-func TestAnErasureKnowsANumberInAnyNotation(t *testing.T) {
+// A rejected submission or row contains the number in its original notation.
+func TestAnErasureMatchesANumberInAnyNotation(t *testing.T) {
 	w := apptest.New(t)
 	acme := w.AddCompany("acme", 1)
 	list := "phone,word\n"

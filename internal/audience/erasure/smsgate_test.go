@@ -9,8 +9,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A program of SMSGate may give a message an id that names the person.
-func TestAnErasureReachesTheIDsOfPrograms(t *testing.T) {
+// An SMSGate program can set a message id that contains the person's number.
+func TestAnErasureDeletesMessageIDsOfSMSGatePrograms(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	w := &world{Bundle: b, acme: b.AddCompany("acme", 1)}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+"/smsgate/3rdparty/v1/messages",

@@ -18,11 +18,11 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// cancelledBy is the user who cancels the waiting tasks to a person.
+// cancelledBy is the user name with which the waiting tasks to a person are cancelled.
 const cancelledBy = "system:erasures"
 
-// eraseContacts deletes the contacts of the person, also those that an import has added meanwhile, and takes the person out of what other programs
-// post to.
+// eraseContacts deletes the contacts of the person, including contacts that an import has added meanwhile. It also removes the person from requests that other
+// programs have posted.
 func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
 		if err := contact.Lock(ctx, s.db, p.CompanyID); err != nil {
@@ -40,7 +40,7 @@ func (s *Service) eraseContacts(ctx context.Context, p *person) error {
 					p.UserIds = append(p.UserIds, one.UserID)
 				}
 			}
-			// The contacts are deleted below, so no later pass finds their ids again.
+			// The contacts are deleted below, so later passes cannot find their ids again.
 			if err := s.q.ErasureUsers(ctx, erasureq.ErasureUsersParams{ID: p.ID, UserIds: p.UserIds}); err != nil {
 				return c, fmt.Errorf("keep users: %w", err)
 			}
@@ -73,7 +73,7 @@ func (s *Service) eraseAudit(ctx context.Context, p *person, jobs []string) (int
 	return n, nil
 }
 
-// refuseRows lets no batch send to the person any more.
+// refuseRows rejects the unsent rows of batches to the person.
 func (s *Service) refuseRows(ctx context.Context, p *person) error {
 	ids, err := s.q.ErasureBatches(ctx, erasureq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) refuseRows(ctx context.Context, p *person) error {
 	return nil
 }
 
-// eraseAnnouncements takes the person out of notifications, so that no task is made any more.
+// eraseAnnouncements removes the person from notifications, so that they create no further task to the person.
 func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 	for n := portion; n == portion; {
 		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
@@ -110,7 +110,7 @@ func (s *Service) eraseAnnouncements(ctx context.Context, p *person) error {
 	return nil
 }
 
-// eraseTasks cancels the tasks that wait, erases those that have ended, and returns how many senders hold.
+// eraseTasks cancels the waiting tasks, erases the ended tasks, and returns how many tasks senders hold.
 func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err error) {
 	for after, n := "", portion; n == portion; {
 		rows, err := s.q.ErasureTasks(ctx, erasureq.ErasureTasksParams{
@@ -123,7 +123,7 @@ func (s *Service) eraseTasks(ctx context.Context, p *person) (held int64, err er
 			break
 		}
 		after = rows[n-1].TaskID
-		p.hasFound = true // one that is requeued while it is erased is looked for again
+		p.hasFound = true // a task that is requeued meanwhile is found in the next pass
 		open, err := s.erasePortion(ctx, p, rows)
 		if err != nil {
 			return held, err
@@ -146,7 +146,7 @@ func (s *Service) erasePortion(ctx context.Context, p *person, rows []erasureq.E
 			recent = append(recent, row.TaskID)
 		}
 	}
-	if p.recent = recent; len(recent) > 0 { // before the tasks are erased, which are not found again
+	if p.recent = recent; len(recent) > 0 { // before the tasks are erased, because erased tasks are not found again
 		if err := s.eraseAnswers(ctx, p); err != nil {
 			return 0, err
 		}
@@ -155,7 +155,7 @@ func (s *Service) erasePortion(ctx context.Context, p *person, rows []erasureq.E
 	if open, err := s.q.ErasureOpen(ctx, ids); err != nil {
 		return 0, fmt.Errorf("find waiting tasks: %w", err)
 	} else if len(open) > 0 {
-		// A transaction of its own: it locks rows of the queue, for which senders wait.
+		// A separate transaction, because it locks rows of the queue that senders wait for.
 		err := s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
 			cancelled, err = s.tasks.CancelAll(ctx, open, cancelledBy)
 			c.Cancelled = int64(cancelled)
@@ -177,7 +177,7 @@ func (s *Service) erasePortion(ctx context.Context, p *person, rows []erasureq.E
 	return int64(len(open)), err
 }
 
-// eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that it is found
+// eraseEnded erases tasks that have ended, in the transaction of ctx. A task that was requeued meanwhile keeps its recipient, so that the next pass finds it
 // again.
 func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, renderings []int64) (c Counts, err error) {
 	if c.Receipts, c.Callbacks, err = s.eraseReceipts(ctx, p, ids); err != nil {
@@ -195,14 +195,14 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 			return s.q.ErasureSubmissions(ctx, erasureq.ErasureSubmissionsParams{Ids: repeats, Erased: result.Erased})
 		}},
 		{&c.DedupKeys, func() (int64, error) { return s.q.ErasureKeys(ctx, ids) }},
-		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // counted nowhere
+		{new(int64), func() (int64, error) { return s.q.ErasureSmsgateIDs(ctx, ids) }}, // has no field in Counts
 		{&c.Reports, func() (int64, error) {
 			return s.q.ErasureReports(ctx, erasureq.ErasureReportsParams{TaskIds: ids, Erased: result.Erased, Own: result.Own})
 		}},
 		{&c.Attempts, func() (int64, error) {
 			return s.q.ErasureDeliveries(ctx, erasureq.ErasureDeliveriesParams{TaskIds: ids, Erased: result.Erased})
 		}},
-		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // counted nowhere
+		{new(int64), func() (int64, error) { return s.q.ErasureWebhooks(ctx, ids) }}, // has no field in Counts
 		{&c.Tasks, func() (int64, error) {
 			return s.q.ErasureMessages(ctx, erasureq.ErasureMessagesParams{
 				TaskIds: ids, Erased: result.Erased, Pseudonym: p.pseudonym, UserIds: p.UserIds,
@@ -219,7 +219,7 @@ func (s *Service) eraseEnded(ctx context.Context, p *person, ids []string, rende
 	return c, nil
 }
 
-// eraseReceipts deletes the receipts of tasks that name the person, and hides the person in the callbacks that brought them. A callback may have
+// eraseReceipts deletes the receipts of tasks that contain the person, and masks the person in the callbacks of these receipts. A callback may also contain
 // receipts of other people.
 func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string) (receipts, callbacks int64, err error) {
 	rows, err := s.q.ErasureReceipts(ctx, taskIDs)
@@ -246,12 +246,13 @@ func (s *Service) eraseReceipts(ctx context.Context, p *person, taskIDs []string
 	return receipts, callbacks, postgres.Wrap("erase callbacks", err, nil)
 }
 
-// notWithin returns a regular expression for a place that is not behind a character, unless this ends the escape of another one, in a URL or in JSON.
+// notWithin returns a regular expression for a position that does not follow character, unless character ends an escape sequence of a URL or of JSON.
 func notWithin(character string) string {
 	return `(?:(?<!` + character + `)|(?<=%[0-9A-Fa-f]{2})|(?<=%25[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\[nrtbf]))`
 }
 
-// patternOf returns a regular expression of PostgreSQL for addresses in callbacks, which may be URL-encoded, but not for a part of a longer address.
+// patternOf returns a PostgreSQL regular expression that matches the addresses in callbacks, which may be URL-encoded. It does not match parts of longer
+// addresses.
 func patternOf(addresses []string) string {
 	var numbers, mails []string
 	for _, address := range addresses {
@@ -275,7 +276,7 @@ func patternOf(addresses []string) string {
 	return strings.Join(forms, "|")
 }
 
-// eraseAnswers takes the person out of the answers that are stored for requests which are repeated.
+// eraseAnswers removes the person from the stored answers of idempotency keys.
 func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 	about := p.texts()
 	for n := maxAnswers; n == maxAnswers; {
@@ -292,7 +293,7 @@ func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 					return c, err
 				}
 				if !isChanged {
-					n = 0 // the rest is found again, and is not of the person
+					n = 0 // the remaining rows are found again, and do not contain the person
 					continue
 				}
 				c.Answers++
@@ -311,7 +312,7 @@ func (s *Service) eraseAnswers(ctx context.Context, p *person) error {
 	return nil
 }
 
-// texts returns what an answer about the person has.
+// texts returns the texts that an answer about the person may contain.
 func (p *person) texts() []string {
 	texts := slices.Clone(p.recent)
 	for _, address := range p.Recipients {
@@ -326,10 +327,10 @@ func (p *person) texts() []string {
 	return texts
 }
 
-// names are the members of answers that say who gets a message, and its text.
+// names are the members of answers that contain the recipient or the text of a message.
 var names = []string{"phone_number", "recipient", "user_id", "content", "final_content"}
 
-// scrubbed returns an answer without the person: an object that names the person or a task to the person loses who and what it is about.
+// scrubbed returns an answer without the person: objects that contain the person, or a task to the person, lose their recipient and text.
 func (p *person) scrubbed(answer erasureq.ErasureAnswersRow) (text []byte, isChanged bool, err error) {
 	var all any
 	d := json.NewDecoder(bytes.NewReader(answer.Response))
@@ -369,7 +370,7 @@ func (p *person) scrub(answer erasureq.ErasureAnswersRow, value any) (isChanged 
 	return isChanged
 }
 
-// isAbout reports whether an object of an answer names the person, or a task to the person. An administrator's answers are about any company.
+// isAbout reports whether an object of an answer contains the person, or a task to the person. Answers to administrators can be about any company.
 func (p *person) isAbout(answer erasureq.ErasureAnswersRow, object map[string]any) bool {
 	is := func(name string, test func(string) bool) bool {
 		text, isText := object[name].(string)
@@ -424,7 +425,7 @@ func (s *Service) eraseRows(ctx context.Context, p *person) error {
 	return nil
 }
 
-// eraseSubmissions erases the submissions that were refused.
+// eraseSubmissions erases the rejected submissions.
 func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
 	for after, n := int64(0), portion; n == portion && len(p.digits) > 0; {
 		rows, err := s.q.ErasureCandidates(ctx, erasureq.ErasureCandidatesParams{CompanyID: &p.CompanyID, Digits: p.digits, AfterID: after, Portion: portion})
@@ -449,7 +450,7 @@ func (s *Service) eraseSubmissions(ctx context.Context, p *person) error {
 	return nil
 }
 
-// eraseRest erases messages that are sent once, and jobs that selected the tasks of a number.
+// eraseRest erases send-once messages, and jobs that selected the tasks of a number.
 func (s *Service) eraseRest(ctx context.Context, p *person) error {
 	return s.count(ctx, p, nil, func(ctx context.Context) (c Counts, err error) {
 		c.SentOnce, err = s.q.ErasureOnce(ctx, erasureq.ErasureOnceParams{CompanyID: p.CompanyID, UserIds: p.UserIds, Pseudonym: p.pseudonym})

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// incompressible returns a text of so many bytes that PostgreSQL cannot compress.
+// incompressible returns a text of the given number of bytes that PostgreSQL cannot compress.
 func incompressible(bytes int) string {
 	var text strings.Builder
 	for text.Len() < bytes {
@@ -22,7 +22,7 @@ func incompressible(bytes int) string {
 	return text.String()[:bytes]
 }
 
-// longIDs returns n user ids of the largest allowed length.
+// longIDs returns n user ids of the maximum length.
 func longIDs(n int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -31,12 +31,12 @@ func longIDs(n int) []string {
 	return ids
 }
 
-// fullPayload returns a payload of the largest allowed size.
+// fullPayload returns a payload of the maximum size.
 func fullPayload() map[string]any {
 	return map[string]any{"taskName": "x", "a": incompressible(16<<10 - len(`{"a":"","taskName":"x"}`))}
 }
 
-// stored returns the size of all tables and indexes in bytes.
+// stored returns the total size of all tables and indexes in bytes.
 func stored(b *apptest.Bundle) int {
 	b.T.Helper()
 	return apptest.Scan[int](b, `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`)
@@ -86,8 +86,8 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	}
 }
 
-// The test sends the largest body that the contract allows, and the smallest bodies that make the most rows. The server may store and
-// answer a few times the size of the body, or a few kB for each row.
+// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server may store and answer a few times the
+// size of the body, or a few kB per row.
 func TestAnEventIsStoredOnceForAllItsNotifications(t *testing.T) {
 	b := apptest.New(t)
 	orbits := make([]any, 200)
@@ -172,13 +172,13 @@ func TestListsLeaveOutPayloadsAndRecipients(t *testing.T) {
 	}
 }
 
-func TestAnAnswerNamesAtMostAHundredPeopleWithoutAnAddress(t *testing.T) {
+func TestAnAnswerListsAtMostAHundredRecipientsWithoutAnAddress(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{
 		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk", "email"}, "user_ids": longIDs(150), "payload": map[string]any{"taskName": "x"},
 		"dedup_key": "k",
 	}
-	for _, people := range [][]string{longIDs(150), longIDs(150)} { // nobody was reached, so the second request is tried anew
+	for _, people := range [][]string{longIDs(150), longIDs(150)} { // the first request reached no recipient, so the second request is tried again
 		body["user_ids"] = people
 		a := b.Expect(200, "", "POST", "/api/v1/notifications", body)
 		made, failed := apptest.Decode[api.NotificationsMade](t, a), 0
@@ -196,7 +196,7 @@ func TestAnAnswerNamesAtMostAHundredPeopleWithoutAnAddress(t *testing.T) {
 }
 
 // For each operation that stores its body, the test sends the largest body that the contract allows.
-func TestTheLargestBodyStoresAFewTimesItsSize(t *testing.T) {
+func TestTheStoredSizeOfTheLargestBodyIsBounded(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	var countries, companies []string
 	for i := range 300 {

@@ -13,10 +13,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Event is a business event: something that happened to a business task or one of its nodes (S1.4). It creates
-// notifications or ends pending ones. An event that is reported again creates no second notification. Starts and ends
-// of a node are distinguished by their times: a start without StartedAt that comes after the end of its node begins the
-// node again, and an end after such a start ends it again.
+// Event is a business event of a business task or one of its nodes (S1.4). It creates notifications or ends pending ones. A repeated event creates no second
+// notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node starts the node again,
+// and an end after such a start ends the node again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -28,25 +27,25 @@ type Event struct {
 	Orbits    []Orbit
 	StartedAt *time.Time // start of a node; nil: now
 	EndedAt   *time.Time // end of a task or a node; nil: now
-	MaxMins   *int64     // minutes that a node can take
-	Repeat    *int64     // minutes between reminders; nil: those of the payload
+	MaxMins   *int64     // maximum duration of a node in minutes
+	Repeat    *int64     // minutes between reminders; nil: the minutes in the payload
 	Sign      *string
 	Operator  *string
 }
 
-// Orbit is a pass over the station, with reminders before it.
+// Orbit is a satellite pass over the station, with reminders before it.
 type Orbit struct {
 	No     int64
 	InTime time.Time
 }
 
-// reminderLife is how long a reminder before an orbit is of use: until the next one is due.
+// reminderLife is how long a reminder before an orbit is useful: until the next reminder is due.
 const reminderLife = 15 * time.Minute
 
 // reminderMinutes lists how many minutes before an orbit its reminders are due.
 var reminderMinutes = []int{60, 45, 30, 15, 0}
 
-// channelNumbers are the documented numbers of channels in dedup keys; other channels appear there with their names.
+// channelNumbers are the documented numbers of channels in dedup keys. Dedup keys contain the names of all other channels.
 var channelNumbers = map[string]string{"oa": "0", "dingtalk": "1"}
 
 func channelNumber(channel string) string {
@@ -59,11 +58,12 @@ func channelNumber(channel string) string {
 // Outcome is the result of an event.
 type Outcome struct {
 	Made          []Made
-	HasMoreFailed bool // Made leaves out some unreachable recipients
+	HasMoreFailed bool // Made omits some unreachable recipients
 	Ended         int  // number of notifications that were ended
 }
 
-// isEnd reports whether the event says that something is over. It is taken also from a company that is off: reminders must not outlast it.
+// isEnd reports whether the event ends a task or a node. Take accepts such events even for a company that is off, because reminders must not continue after the
+// end.
 func (e Event) isEnd() bool {
 	return e.Name == "node_finished" || e.Name == "task_finished" || e.Name == "task_abnormal"
 }
@@ -83,7 +83,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		// The start and the end of one thing may be reported at the same moment, and in either order.
+		// The start and the end of a node or task may be reported concurrently, and in any order.
 		if _, err := s.q.BusinessLock(ctx, notificationq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
@@ -113,7 +113,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
 			}
 			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
-			// Reminders of something that is over are pointless.
+			// Reminders of an ended task are useless.
 			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, By{origin.User, e.Operator})
 			if err == nil && ends.task == nil {
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
@@ -144,7 +144,7 @@ type ending struct {
 	awaitsStart bool // the end was reported before the start
 }
 
-// endings are the recorded ends of the task and the node of an event; nil: not over.
+// endings are the recorded ends of the task and the node of an event; nil: the task or node has not ended.
 type endings struct{ task, node *ending }
 
 // The subjects of endings.
@@ -181,9 +181,9 @@ func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.
 	}), nil)
 }
 
-// startNode decides whether the start of a node comes too late; then its reminders, all, are marked as over. A start
-// begins a node or task that is over again only if it is after the end. A start without a time counts as after the
-// end of the node, unless that end was reported before any start, and as before the end of the task.
+// startNode decides whether the start of a node is too late, and then marks its reminders, all, as ended. A start restarts an ended node or task only if it is
+// after the end. A start without a time counts as after the end of the node, unless this end was reported before any start. It counts as before the end of the
+// task.
 func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends endings, all []Notification) error {
 	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
 	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
@@ -209,9 +209,8 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 	return postgres.Wrap("begin node again", err, nil)
 }
 
-// endNode ends the reminders of a node, and returns how many. For a node that was never started it returns reminders
-// that are over, so that a late start finds their dedup keys taken. An end before the latest start of the node
-// changes nothing, if that start was reported with its time.
+// endNode ends the reminders of a node, and returns how many it ended. For a node that was never started it returns reminders that are already ended, so that a
+// late start finds their dedup keys in use. An end before the latest start of the node changes nothing, if this start was reported with its time.
 func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	companyID := origin.CompanyID
 	reminders, err := s.q.NodeReminders(ctx, notificationq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
@@ -243,8 +242,8 @@ func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, en
 	return ended, all, nil
 }
 
-// moveReminders withdraws the reminders of orbits that are planned for another time now, and returns how many people had not been reminded by. Their
-// dedup keys are free for the reminders of the new time. A reminder that was sent stays sent, unless it comes again later by more than its life.
+// moveReminders withdraws the reminders of orbits that now have another time, and returns how many unsent reminders it withdrew. Their dedup keys can be used
+// by the reminders of the new time. A sent reminder is not sent again, unless its new time is later by more than reminderLife.
 func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
 	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
 	for _, orbit := range e.Orbits {
@@ -268,26 +267,25 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Orig
 	return len(waiting), err
 }
 
-// Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
+// The maximum numbers of notifications, and of messages when these are due, that the orbits of one event can cause.
 const (
 	maxReminders = 1000
 	maxMessages  = 50_000
 )
 
-// maxOrbits is the maximum number of orbits of an event with its number of channels and recipients; at least one is
-// allowed.
+// maxOrbits returns the maximum number of orbits that an event with its channels and recipients can have. The result is at least one.
 func (e Event) maxOrbits() int {
 	reminders := min(maxReminders, maxMessages/max(len(e.UserIDs), 1))
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// How many days ahead times can lie, and how many years back the start or end of a node can lie.
+// The maximum number of days that times can be in the future, and of years that the start or end of a node can be in the past.
 const (
 	maxDaysAhead = 366
 	maxYearsBack = 20
 )
 
-// complete reads from the payload what the start of a node does not name itself.
+// complete reads values from the payload that the start of a node does not set itself.
 func (e *Event) complete() (err error) {
 	if e.Name == "node_started" && e.MaxMins == nil {
 		e.MaxMins, err = minutesOf(e.Payload, "maxDuration")
@@ -295,7 +293,7 @@ func (e *Event) complete() (err error) {
 	return err
 }
 
-// check returns request.invalid for what is wrong with an event.
+// check returns the fault request.invalid for an invalid event.
 func (e Event) check() error {
 	times := map[int64]time.Time{}
 	for i, orbit := range e.Orbits {
@@ -347,7 +345,7 @@ func (e Event) onEachChannel(bizType int16, bizID int64, key string) []Notificat
 	return all
 }
 
-// orbitReminders returns the reminders before each orbit that are not in the past.
+// orbitReminders returns the reminders of each orbit that are not in the past.
 func (e Event) orbitReminders(now time.Time) []Notification {
 	var all []Notification
 	for _, orbit := range e.Orbits {
@@ -369,7 +367,7 @@ func (e Event) orbitReminders(now time.Time) []Notification {
 	return all
 }
 
-// timeoutReminders returns the reminders of a node that takes too long.
+// timeoutReminders returns the reminders of an overdue node.
 func (e Event) timeoutReminders(now time.Time) []Notification {
 	all := e.onEachChannel(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
 	started := optional.Or(e.StartedAt, now)

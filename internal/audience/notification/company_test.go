@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// people of a company and an admin that name the same notification or message.
+// namers are two users of a company and an admin who create the same notification or message.
 type namers struct {
 	*apptest.Bundle
 
@@ -29,7 +29,7 @@ func newNamers(t *testing.T, b *apptest.Bundle) namers {
 	return n
 }
 
-// each calls once as a user of the company, as another one, and as an admin for the company.
+// each sends a request as a user of the company, as another user of the company, and as an admin for the company.
 func (n namers) each(path string, body map[string]any) (all []apptest.Answer) {
 	n.T.Helper()
 	for _, headers := range [][]string{n.acme, n.colleague} {
@@ -84,7 +84,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	if n := apptest.SentToWeChat(p); n != 1 {
 		t.Errorf("sent %d times", n)
 	}
-	// A server of the version before sent one for each submitter. The one that was sent counts for every user of the company.
+	// A server of the previous version sent one message per submitter. A sent message counts for every user of the company.
 	b.Exec("INSERT INTO subscribe_messages (company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id) SELECT company_id, 'before', business_type, business_id, template_type, receiver_user_id, template_id, task_id FROM subscribe_messages")
 	b.Exec("UPDATE subscribe_messages SET is_companys = false")
 	if one := apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", body)); !*one.Deduplicated || one.MessageID != first {
@@ -92,8 +92,8 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	}
 }
 
-// Rows of the version before that share a key keep it. The oldest one counts for the next request with the key.
-func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T) {
+// If rows of the previous version share a key, they keep it. The oldest row counts for the next request with the key.
+func TestTheOldestNotificationHoldsAKeyOfSeveralSubmitters(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})
 	b.AwaitNotification(made.NotificationID, api.NotificationSuccess)
@@ -112,7 +112,7 @@ func TestTheOldestNotificationOfAKeyThatSeveralSubmittersHadCounts(t *testing.T)
 	}
 }
 
-func TestANotificationThatReachedNobodyGivesUpItsKey(t *testing.T) {
+func TestAnUnsendableNotificationReleasesItsKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		wrong, right map[string]any
 		mend         func(b *apptest.Bundle)
@@ -149,7 +149,7 @@ func TestANotificationThatReachedNobodyGivesUpItsKey(t *testing.T) {
 				if c.mend != nil && i == 0 {
 					c.mend(b)
 				} else if c.mend != nil {
-					continue // the template is there now
+					continue // the template exists now
 				}
 				made := post(c.right)
 				if made.Deduplicated || made.Replaces == nil || made.Replaces.NotificationID != failed.NotificationID || !strings.Contains(made.Replaces.Remark, c.remark) {
@@ -195,8 +195,8 @@ func TestConcurrentAttemptsAfterAFailureNotifyOnce(t *testing.T) {
 	}
 }
 
-// A lease that ran out may have been sent, so the key stays.
-func TestANotificationThatMayHaveReachedSomebodyKeepsItsKey(t *testing.T) {
+// An expired lease may have been sent, so the notification keeps its key.
+func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	putTemplate(b, "email", map[string]any{"title": "t", "content": "${taskName}"})
@@ -235,13 +235,13 @@ func TestRemindersMoveWithTheirOrbit(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	plan(8, now.Add(2*time.Hour)) // stays
+	plan(8, now.Add(2*time.Hour)) // is not moved
 	stays := waiting()
 	first := plan(9, now.Add(2*time.Hour))
 	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", first.Items[0].NotificationID)
 	runNotifications(b)
 	b.AwaitNotification(first.Items[0].NotificationID, api.NotificationSuccess)
-	moved := plan(9, now.Add(125*time.Minute)) // by less than a reminder is of use: what was sent is not sent again
+	moved := plan(9, now.Add(125*time.Minute)) // moved by less than reminderLife: the sent reminder is not sent again
 	if moved.Ended != 4 || !moved.Items[0].Deduplicated || moved.Items[1].Deduplicated {
 		t.Errorf("%+v", moved)
 	}
@@ -256,12 +256,12 @@ func TestRemindersMoveWithTheirOrbit(t *testing.T) {
 	if again := plan(9, now.Add(125*time.Minute)); again.Ended != 0 || !again.Items[4].Deduplicated {
 		t.Errorf("%+v", again)
 	}
-	moved = plan(9, now.Add(4*time.Hour)) // the reminder that was sent is of no use any more
+	moved = plan(9, now.Add(4*time.Hour)) // the sent reminder is no longer useful
 	if moved.Ended != 4 || moved.Items[0].Deduplicated || b.Notification(first.Items[0].NotificationID).Status != api.NotificationSuccess {
 		t.Errorf("%+v", moved)
 	}
 	want("2_1001_9_0_1 240", "2_1001_9_15_1 225", "2_1001_9_30_1 210", "2_1001_9_45_1 195", "2_1001_9_60_1 180")
-	if moved = plan(9, now.Add(20*time.Minute)); moved.Ended != 5 || len(moved.Items) != 2 { // those of the past are withdrawn too
+	if moved = plan(9, now.Add(20*time.Minute)); moved.Ended != 5 || len(moved.Items) != 2 { // reminders in the past are withdrawn, too
 		t.Errorf("%+v", moved)
 	}
 	want("2_1001_9_0_1 20", "2_1001_9_15_1 5")

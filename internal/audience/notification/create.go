@@ -15,8 +15,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, it rejects the
-// request as a whole. Faults: request.invalid, limit.reached.
+// Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, Create rejects the whole request. Faults:
+// request.invalid, limit.reached.
 func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
@@ -32,9 +32,8 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 	return o, err
 }
 
-// Enqueue stores the notifications of an announcement and runs those that are due, all or none; the others run when
-// they are due. Of several calls at once with one dedup key, one stores its notification, and all return its id
-// (S1.3). Faults: request.invalid, limit.reached, company.off.
+// Enqueue stores the notifications of an announcement and runs those that are due, all or none. The others run when they are due. If concurrent calls have the
+// same dedup key, one of them stores its notification, and all return its id (S1.3). Faults: request.invalid, limit.reached, company.off.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return Outcome{}, err
@@ -42,7 +41,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	return s.enqueueAll(ctx, a, all, origin)
 }
 
-// enqueueAll is Enqueue, also for a company that is off, which holds the messages.
+// enqueueAll is Enqueue without the check for a company that is off. The messages of such a company are held.
 func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
@@ -73,7 +72,7 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 	for i := range order {
 		order[i] = i
 	}
-	// Two calls with the same dedup keys lock them in one order, so that they cannot deadlock.
+	// All calls lock dedup keys in the same order, so that they cannot deadlock.
 	slices.SortStableFunc(order, func(a, b int) int {
 		return strings.Compare(all[a].Channel+"\x00"+optional.Value(all[a].DedupKey), all[b].Channel+"\x00"+optional.Value(all[b].DedupKey))
 	})
@@ -97,11 +96,11 @@ func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notific
 	return o, err
 }
 
-// maxWaiting bounds the notifications of a company that wait for their time, those with reminders included: as many
-// as five reminders for each of 50 things a day for a year. It bounds the work that one company causes in the sweeps.
+// maxWaiting is the maximum number of notifications of a company that wait for their time, including notifications with reminders. It allows five reminders for
+// each of 50 objects a day for a year. It limits the work that one company causes in the sweeps.
 const maxWaiting = 100_000
 
-// checkWaiting returns limit.reached if too many notifications of the company wait, those just stored included.
+// checkWaiting returns limit.reached if too many notifications of the company wait, including the notifications stored by this call.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
 	n, err := s.q.NotificationsWaiting(ctx, notificationq.NotificationsWaitingParams{CompanyID: companyID, Most: maxWaiting + 1})
 	if err == nil && n > maxWaiting {
@@ -115,11 +114,11 @@ func (n *Notification) waits() bool {
 	return !n.isOver && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
 }
 
-// maxFailures is how many unreachable recipients one answer names.
+// maxFailures is the maximum number of unreachable recipients in one answer.
 const maxFailures = 100
 
-// readOutcomes fills in the state, the remark and the failures of the notifications that the user submitted. hasMore
-// reports whether there are more unreachable recipients than it filled in.
+// readOutcomes sets the state, the remark and the failures of the notifications that the user submitted. hasMore reports whether it omitted unreachable
+// recipients.
 func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
 	ids := make([]int64, len(made))
 	for i := range made {
@@ -155,7 +154,7 @@ type storedAnnouncement struct {
 	id      *int64 // nil: not stored yet
 	payload []byte
 	userIDs []string
-	tag     *string // whose contacts are meant; nil: userIDs
+	tag     *string // name of the tag whose contacts are the recipients; nil: userIDs
 }
 
 func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin submit.Origin) (Made, error) {
@@ -175,7 +174,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	if n.isOver {
 		p.EndedAs = new(Cancelled)
 	}
-	isNew := a.id == nil // first look for the dedup key: the statement below would store an announcement in vain
+	isNew := a.id == nil // search for the dedup key first, because the statement below would store an unneeded announcement
 	if isNew {
 		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
@@ -192,7 +191,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 				made.Replaces = replaced
 			}
 		}
-		if err := n.checkTimes(); err != nil { // not of a repeat, which gets the first outcome
+		if err := n.checkTimes(); err != nil { // not checked for a repeat, which returns the first notification
 			return made, err
 		}
 		row, err := s.q.NotificationCreate(ctx, p)
@@ -213,8 +212,8 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
 }
 
-// findNamed returns the id of the notification that has the dedup key of n; 0: none has. One that failed and reached nobody gives its key up, and is
-// replaced. It is locked before: of several attempts at once, one takes its place.
+// findNamed returns the id of the notification that has the dedup key of n. It returns 0 if no notification has the key. A failed notification that reached
+// nobody releases its key, and is replaced. It is locked first, so that only one of several concurrent attempts replaces it.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
@@ -237,7 +236,7 @@ func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.O
 	if !postgres.IsNoRows(err) {
 		return 0, nil, fmt.Errorf("free dedup key: %w", err)
 	}
-	// It keeps the key, or another attempt has just taken it.
+	// The notification keeps the key, or another attempt has just taken it.
 	again, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
 	})

@@ -30,7 +30,7 @@ func setStatus(b *apptest.Bundle, status int, bizID int, expected ...int) int {
 	return apptest.Decode[api.Changed](b.T, b.Expect(200, "", "POST", "/api/v1/notifications/status", body)).Changed
 }
 
-func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
+func TestTheAnswerListsUnreachableRecipientsWithReasons(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"user_ids": []string{"u1", "stranger"}})
 	if len(made.Failed) != 1 || made.Failed[0].UserID != "stranger" || !strings.Contains(made.Failed[0].Reason, "没有地址") || made.Remark != nil {
@@ -56,8 +56,8 @@ func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
 	}
 }
 
-// A person has the same status codes as a notification. /metrics counts people whom the provider refused.
-func TestPeopleHaveTheStatusesOfNotifications(t *testing.T) {
+// A recipient has the same status codes as a notification. /metrics counts recipients that the provider refused.
+func TestRecipientsHaveTheStatusesOfNotifications(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	p.Says(200, `{"errcode":33012,"errmsg":"no such user"}`)
 	id := createNotification(b, map[string]any{"user_ids": []string{"u1"}}).NotificationID
@@ -191,7 +191,7 @@ func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 			t.Errorf("%+v: %+v", step, n)
 		}
 	}
-	// When the notification is set to waiting, the people that were not reached are notified.
+	// When the notification is set to waiting, the recipients that were not reached are notified.
 	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
 	if got := setStatus(b, 0, 1, 3); got != 1 || setStatus(b, 0, 1, 0) != 0 {
 		t.Errorf("changed %d", got)
@@ -221,7 +221,7 @@ func TestANotificationExpires(t *testing.T) {
 	if n := b.Notification(planned); n.Status != api.NotificationFailed || *n.Remark != "已过期" || len(p.Seen()) != 0 {
 		t.Errorf("%+v", n)
 	}
-	// A person that is not reached before the expiry has failed.
+	// A recipient that was not reached before the expiry has failed.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	waits := createNotification(b, map[string]any{"expires_at": soon}).NotificationID
 	b.Exec("UPDATE tasks SET expires_at = now()")

@@ -12,15 +12,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// By is who acts: the user of LKSMS, and the person on whose behalf the user acts, if it says so.
+// By is the user of LKSMS who makes a change, and the person on whose behalf the user acts, if the request names one.
 type By struct {
 	User     string
 	Operator *string
 }
 
-// End sets the notifications of a business that are in one of the expected states, usually Waiting, to another state,
-// and returns how many (S1.6). Their waiting tasks are cancelled, and tasks that are being sent are not tried again.
-// If the new state is Waiting, the recipients that were not reached get a task again.
+// End sets the notifications of a business object that are in one of the expected states, usually Waiting, to another state, and returns how many (S1.6). Their
+// waiting tasks are cancelled, and their leased tasks are not retried. If the new state is Waiting, recipients that were not reached get a new task.
 func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -41,14 +40,14 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 	return ended, err
 }
 
-// lock locks the notifications of a business, and returns their ids.
+// lock locks the notifications of a business object, and returns their ids.
 func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64) ([]int64, error) {
 	ids, err := s.q.NotificationLock(ctx, notificationq.NotificationLockParams{CompanyID: companyID, Owner: owner, BizTypes: bizTypes, BizIds: bizIDs, BizTaskID: bizTask})
 	return ids, postgres.Wrap("lock notifications", err, nil)
 }
 
-// Delete marks the notifications of a business as deleted and returns how many (S1.6). Their waiting tasks are
-// cancelled, and their dedup keys are free again.
+// Delete marks the notifications of a business object as deleted and returns how many (S1.6). Their waiting tasks are cancelled, and their dedup keys can be
+// used again.
 func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -69,13 +68,13 @@ func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bi
 
 var errNoNotification = fault.New(fault.NotFound, fault.NotificationNotFound)
 
-// Filter selects notifications to list; nil matches all.
+// Filter selects notifications to list. A nil field matches all.
 type Filter struct {
 	Viewer  task.Viewer
 	BizType *int16
 	BizID   *int64
 	Channel *string
-	UserID  *string // one of the recipients
+	UserID  *string // user id of one of the recipients
 
 	SubmittedBy *string
 	Status      *int16
@@ -83,11 +82,11 @@ type Filter struct {
 	Limit       int
 }
 
-// maxScan bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
+// maxScan is the maximum number of notifications that a page with a filter by state reads, because the state is computed from the tasks.
 const maxScan = 2000
 
-// List returns notifications, newest first. A filter by state stops after maxScan notifications: if the page is not
-// full by then, before is the id at which to continue. Otherwise before is 0.
+// List returns notifications, newest first. With a filter by state, List stops after maxScan notifications. If the page is not full by then, before is the id
+// at which to continue. Otherwise before is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64, err error) {
 	p := notificationq.NotificationListParams{
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, SubmittedBy: f.SubmittedBy,
@@ -115,7 +114,7 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []Row, before int64,
 	return rows, before, postgres.Wrap("list notifications", err, nil)
 }
 
-// Whole is a complete notification. Lists have only the summary, because an announcement may be long.
+// Whole is a complete notification. Lists contain only the summary, because an announcement can be long.
 type Whole struct {
 	Summary      Row
 	Announcement notificationq.NotificationAnnouncementRow
@@ -123,7 +122,7 @@ type Whole struct {
 	Receipts     notificationq.NotificationReceiptsRow
 }
 
-// maxPeople is how many people of a notification to a tag are returned.
+// maxPeople is the maximum number of recipients of a notification to a tag that Get returns.
 const maxPeople = 1000
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// announce creates a notification for u1, with more fields, and returns its id.
+// announce creates a notification to u1, with more fields, and returns its id.
 func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	b.T.Helper()
 	body := map[string]any{
@@ -21,8 +21,8 @@ func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications", body)).Items[0].NotificationID
 }
 
-// While the partition of a day is moved, notifications that have not run do not wait, nor does what is sent once.
-func TestALockedPartitionDoesNotHoldUpWhatWasNotSent(t *testing.T) {
+// While the partition of a day is moved, notifications that have not run yet do not wait, and send-once messages do not wait.
+func TestALockedPartitionDoesNotDelayUnsentMessages(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	b.SendOnce(nil)
 	var planned []int64
@@ -40,7 +40,7 @@ func TestALockedPartitionDoesNotHoldUpWhatWasNotSent(t *testing.T) {
 	}
 }
 
-// run runs the notifications that are due.
+// run runs the due notifications.
 func run(b *apptest.Bundle) {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(b.T.Context(), 10*time.Second)
@@ -50,8 +50,8 @@ func run(b *apptest.Bundle) {
 	}
 }
 
-// While a partition is locked, a reminder that ran before is tried again after a minute, and no other notification waits with it.
-func TestAReminderOfALockedPartitionWaitsAlone(t *testing.T) {
+// While a partition is locked, a reminder that ran before is tried again after a minute, and no other notification waits.
+func TestOnlyTheReminderOfALockedPartitionWaits(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	old := announce(b, 1, map[string]any{"repeat_minutes": 1})
 	planned := announce(b, 2, map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S4.8: subject, text and HTML of an e-mail are rendered for each contact. What comes from a payload or a contact is text, in which nothing is
-// filled in, and which is escaped in HTML.
+// S4.8: subject, text and HTML of an e-mail are rendered for each contact. Values of a payload or a contact are plain text: placeholders in them are not
+// filled, and they are escaped in HTML.
 func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box := b.AddMailbox("mail")
@@ -21,7 +21,7 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 		map[string]any{"user_id": "b", "name": "b", "email": "b@example.com", "attributes": map[string]any{"等级": "1"}},
 		map[string]any{"user_id": "c", "name": "李四", "email": "c@example.com"},
 	)
-	b.Exec("UPDATE contacts SET name = $1 WHERE user_id = 'b'", "${what}\nBcc: x@example.com") // no request can
+	b.Exec("UPDATE contacts SET name = $1 WHERE user_id = 'b'", "${what}\nBcc: x@example.com") // no request can store this name
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 77, "biz_id": 1, "channels": []string{"email"}, "payload": map[string]any{"what": "<${contact.name}>"}, "user_ids": []string{"a", "b", "c"},
 	})).Items[0]
@@ -29,7 +29,7 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 		t.Errorf("%+v", made.Failed)
 	}
 	b.App.Pusher.Start()
-	b.AwaitNotification(made.NotificationID, 5) // some failed
+	b.AwaitNotification(made.NotificationID, 5) // some recipients failed
 	for to, want := range map[string][3]string{
 		"a@example.com": {"张<三>: <${contact.name}>", "您好 张<三>，等级 VIP & more。<${contact.name}>", "<p>张&lt;三&gt; <b>VIP &amp; more</b> &lt;${contact.name}&gt;</p>"},
 		"b@example.com": {"${what} Bcc: x@example.com: <${contact.name}>", "您好 ${what}\nBcc: x@example.com，等级 1。<${contact.name}>", "<p>${what}\nBcc: x@example.com <b>1</b> &lt;${contact.name}&gt;</p>"},
@@ -57,7 +57,7 @@ func TestAnEmailIsRenderedForEachContact(t *testing.T) {
 	}
 }
 
-// The signature of an e-mail goes before its text part, or nowhere: no provider adds one.
+// The signature of an e-mail is put before its text part, and into no other part. Providers add no signature.
 func TestASenderSignsTheTextOfAnEmail(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box := b.AddMailbox("mail")

@@ -1,5 +1,5 @@
-// Package notification owns notifications, business events, notification templates and messages that are sent once.
-// It keeps notifications until their time, renders their texts and enqueues a task for each recipient.
+// Package notification owns notifications, business events, notification templates and send-once messages. It stores notifications until they are due, renders
+// their texts and enqueues a task for each recipient.
 package notification
 
 import (
@@ -21,7 +21,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// The documented business types (S1.1). Callers can use others.
+// The documented business types (S1.1). Callers can use other numbers.
 const (
 	TaskCreated int16 = iota
 	NodeDone
@@ -31,7 +31,7 @@ const (
 	NodeTimeout
 )
 
-// The states of a notification (S1.2). SomeFailed, which is not in the documents, is neither success nor failure.
+// The states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
 const (
 	Waiting int16 = iota
 	Succeeded
@@ -41,10 +41,10 @@ const (
 	SomeFailed
 )
 
-// Alerts is the user of the notifications that tell alerts. No user can have this name. Their messages go before all others.
+// Alerts is the user of the notifications that deliver alerts. No real user can have this name. The messages of Alerts are sent before all others.
 const Alerts = "system:alerts"
 
-// Service manages notifications. Every method is at most one transaction, except Run.
+// Service manages notifications. Every method except Run is at most one transaction.
 type Service struct {
 	db          *postgres.DB
 	q           *notificationq.Queries
@@ -65,12 +65,12 @@ type Services struct {
 	Contacts    *contact.Service
 }
 
-// New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
+// New returns a Service. platformURL is the value of ${platformUrl} in payloads that do not contain it. It can be empty.
 func New(db *postgres.DB, uses Services, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	failed := promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 	}, []string{"reason"})
-	for _, reason := range failReasons { // Prometheus sees no increase in a series that begins with the first failure
+	for _, reason := range failReasons { // in a series that starts with the first failure, Prometheus would see no increase
 		failed.WithLabelValues(reason.label)
 	}
 	return &Service{
@@ -79,36 +79,36 @@ func New(db *postgres.DB, uses Services, platformURL string, tracer *tracing.Tra
 	}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "run-notifications", Interval: time.Second, Routine: true, Run: s.Run},
 	}
 }
 
-// Announcement is the content and the recipients that the notifications of one request share.
+// Announcement contains the content and the recipients that the notifications of one request share.
 type Announcement struct {
 	Payload map[string]any
 	UserIDs []string
-	Tag     *string // whose contacts get it, in place of UserIDs; who they are is read when it is sent
+	Tag     *string // its contacts are the recipients, instead of UserIDs; they are read when the notification is sent
 }
 
 // Notification is an announcement on one channel (S1.2).
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task whose event caused it, and with which it ends; nil: a caller created it directly
+	BizTaskID *int64 // the business task whose event caused the notification, and with which it ends; nil: a caller created it directly
 	Channel   string
-	Own       map[string]any // added to the payload of the announcement; overrides its keys
-	DedupKey  *string        // identifies it on its channel in its company, apart from those of events: a second one with the key is the first
-	NextRunAt *time.Time     // nil: now, or by the payload of a NodeTimeout
-	Repeat    *int64         // minutes between reminders; nil: none, or by the payload of a NodeTimeout
+	Own       map[string]any // values that are added to the payload of the announcement, and override its keys
+	DedupKey  *string        // identifies the notification on its channel in its company, separately from the keys of events; a second notification with the key is a repeat
+	NextRunAt *time.Time     // nil: now, or as the payload of a NodeTimeout states
+	Repeat    *int64         // minutes between reminders; nil: no reminders, or as the payload of a NodeTimeout states
 	StartedAt *time.Time     // start of the node, for a timeout reminder
-	Sign      *string        // signature before the text; nil: that of the template
+	Sign      *string        // signature before the text; nil: the signature of the template
 	ExpiresAt *time.Time     // no task is enqueued after this time; nil: never expires
 	Operator  *string
 
-	isOver bool // stored as cancelled: its node or task had ended before
+	isOver bool // stored as cancelled, because its node or task had ended before
 }
 
 // Made is the result of creating a Notification.
@@ -117,22 +117,22 @@ type Made struct {
 	Channel      string
 	Deduplicated bool
 	Status       int16
-	Remark       string    // why no task was enqueued; empty: no reason
+	Remark       string    // why no task was enqueued; empty: tasks were enqueued or will be
 	Failed       []Failure // recipients that are already known to be unreachable
-	Replaces     *Replaced // the earlier attempt whose key it took; nil: none
+	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: none
 }
 
-// Replaced is a notification that had failed and reached nobody, and whose dedup key was freed for a later attempt.
+// Replaced is a failed notification that reached nobody, and whose dedup key a later attempt took over.
 type Replaced struct {
 	ID     int64
-	Remark string // why it failed
+	Remark string // why the notification failed
 }
 
-// Failure names a recipient that cannot be reached, and the reason.
+// Failure contains a recipient that cannot be reached, and the reason.
 type Failure struct{ UserID, Reason string }
 
-// complete reads from the payload of a node's announcement what the notification does not set itself (S1.5): the time
-// of the first reminder, and the minutes between reminders.
+// complete reads values from the payload of a node that the notification does not set itself (S1.5): the time of the first reminder, and the minutes between
+// reminders.
 func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
@@ -156,7 +156,7 @@ func (n *Notification) complete(payload map[string]any) error {
 	return nil
 }
 
-// minutesOf reads a number of minutes from a payload; nil: it has none. Fault: request.invalid.
+// minutesOf reads a number of minutes from a payload. It returns nil if the key is missing. Fault: request.invalid.
 func minutesOf(payload map[string]any, key string) (*int64, error) {
 	value := payload[key]
 	if value == nil {
@@ -174,10 +174,10 @@ func minutesOf(payload map[string]any, key string) (*int64, error) {
 	return &minutes, nil
 }
 
-// maxRepeatMinutes is the maximum number of minutes between two reminders, and that a node can take: a year.
+// maxRepeatMinutes is the maximum number of minutes between two reminders, and of the duration of a node: a year.
 const maxRepeatMinutes = 525600
 
-// checkTimes returns request.invalid for times that are too far in the past or ahead.
+// checkTimes returns the fault request.invalid for times too far in the past or in the future.
 func (n *Notification) checkTimes() error {
 	now := time.Now()
 	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, maxDaysAhead)) {

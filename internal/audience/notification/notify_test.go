@@ -20,9 +20,9 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// The tests of this file cover the cases of business notifications, and then those of messages that are sent once.
+// The tests of this file cover business notifications first, and then send-once messages.
 
-// postEvent reports a business event of task 1001, and returns the notifications that the event made.
+// postEvent reports a business event of task 1001, and returns the notifications that the event created.
 func postEvent(b *apptest.Bundle, name string, more map[string]any) api.NotificationsMade {
 	b.T.Helper()
 	body := map[string]any{
@@ -38,7 +38,7 @@ func postEvent(b *apptest.Bundle, name string, more map[string]any) api.Notifica
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications/events", body))
 }
 
-// runNotifications runs the notifications that are due.
+// runNotifications runs the due notifications.
 func runNotifications(b *apptest.Bundle) {
 	b.T.Helper()
 	if _, err := b.App.Notifications.Run(b.T.Context()); err != nil {
@@ -46,7 +46,7 @@ func runNotifications(b *apptest.Bundle) {
 	}
 }
 
-// dingTalkCall reads a call to DingTalk: the people it names, its title and its parameters.
+// dingTalkCall parses a call to DingTalk: the recipients, the title and the parameters.
 func dingTalkCall(t *testing.T, body string) (users []string, title string, params map[string]any) {
 	t.Helper()
 	var call struct {
@@ -61,7 +61,7 @@ func dingTalkCall(t *testing.T, body string) (users []string, title string, para
 	return call.UserIDs, call.Title, call.Params
 }
 
-// A provider that accepted a message has not delivered it: only its receipt says so.
+// Acceptance by a provider is no delivery: only a receipt shows the delivery.
 func TestTheRecipientsOfANotificationShowTheirReceipts(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_created", map[string]any{"initiator": "boss"}).Items[0].NotificationID
@@ -145,7 +145,7 @@ func TestAnOrbitHasFiveReminders(t *testing.T) {
 	if users, _, params := dingTalkCall(t, p.Seen()[0]); len(users) != 3 || params["remainMin"] != 60.0 || params["orbitNo"] != 9.0 {
 		t.Errorf("notified %v with %v", users, params)
 	}
-	// The end of the task cancels its reminders, and notifies everybody of the end.
+	// The end of the task cancels its reminders, and notifies all recipients of the end.
 	if done := postEvent(b, "task_finished", nil); done.Ended != 6 {
 		t.Errorf("ended %d reminders, want 6", done.Ended)
 	}
@@ -171,7 +171,7 @@ func TestTheEndOfATaskNotifiesOnce(t *testing.T) {
 	}
 }
 
-func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
+func TestAnOverdueNodeHasRepeatedReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	more := map[string]any{
 		"node_inst_id": 8882, "user_ids": []string{"u1"}, "max_duration": 60, "timeout_remind": 30,
@@ -191,7 +191,7 @@ func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
 	if _, _, params := dingTalkCall(t, p.Seen()[0]); params["overtime"] != 15.0 || params["maxDuration"] != 75.0 {
 		t.Errorf("notified with %v", params)
 	}
-	// The next round comes half an hour after everybody was reached, and not before.
+	// The next round starts half an hour after all recipients were reached, and not earlier.
 	later()
 	if n := b.Notification(id); n.Status != api.NotificationWaiting || time.Until(*n.NextRunTime) < 29*time.Minute || b.Count("SELECT count(*) FROM tasks") != 1 {
 		t.Errorf("%d calls, the next round is at %v", len(p.Seen()), n.NextRunTime)
@@ -207,15 +207,15 @@ func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
 	if done := postEvent(b, "node_finished", more); done.Ended != 1 || b.Notification(id).Status != api.NotificationCancelled {
 		t.Errorf("ended %d reminders, want 1", done.Ended)
 	}
-	// The start of a node makes no reminder, if the end of the node was reported before it.
+	// The start of a node creates no reminder if the end of the node was reported earlier.
 	postEvent(b, "node_finished", map[string]any{"node_inst_id": 9})
 	if late := postEvent(b, "node_started", map[string]any{"node_inst_id": 9, "max_duration": 0}); !late.Items[0].Deduplicated {
 		t.Errorf("%+v", late)
 	}
 }
 
-func TestAFailedCallIsRetriedForEachPersonAlone(t *testing.T) {
-	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the interval is for each call, and one call names both people
+func TestAFailedCallIsRetriedSeparatelyForEachRecipient(t *testing.T) {
+	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the interval is for each call, and one call contains both recipients
 	refused := map[string]bool{"ding-u2": true}
 	var mu sync.Mutex
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -279,7 +279,7 @@ func TestConcurrentRequestsWithOneDedupKeyMakeOneNotification(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 2 || len(p.Seen()) != 1 {
 		t.Errorf("%d tasks, %d calls, want 2 tasks and one call", n, len(p.Seen()))
 	}
-	// After a deletion the same event makes a new notification.
+	// After a deletion, the same event creates a new notification.
 	for range 2 {
 		if got := apptest.Decode[api.Changed](t, b.Expect(200, "", "DELETE", "/api/v1/notifications?biz_type=3&biz_ids=1,2", nil)); got.Changed != 1 {
 			t.Errorf("deleted %d, want 1", got.Changed)
@@ -291,7 +291,7 @@ func TestConcurrentRequestsWithOneDedupKeyMakeOneNotification(t *testing.T) {
 	}
 }
 
-func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
+func TestTheReasonOfARenderingFailureIsStored(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := postEvent(b, "task_created", map[string]any{"payload": map[string]any{"taskName": "x", "creatorName": nil}})
 	if n := b.Notification(made.Items[0].NotificationID); n.Status != api.NotificationFailed || !strings.Contains(*n.Remark, "createTime") ||
@@ -310,7 +310,7 @@ func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAPersonWithoutAnAddressFailsAlone(t *testing.T) {
+func TestARecipientWithoutAnAddressDoesNotAffectOthers(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
 	n := b.AwaitNotification(id, api.NotificationSomeFailed)
@@ -360,7 +360,7 @@ func onceBecomes(b *apptest.Bundle, status api.SendStatus) api.Once {
 	return one
 }
 
-func TestAMessageThatIsSentOnceReachesWeChat(t *testing.T) {
+func TestASendOnceMessageReachesWeChat(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	if first := b.SendOnce(nil); *first.Deduplicated || first.SendStatus != api.SendStatusSending {
 		t.Errorf("%+v", first)
@@ -447,7 +447,7 @@ func TestACompanySeesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestANotificationThatCannotBeStoredDoesNotHoldUpOthers(t *testing.T) {
+func TestANotificationThatCannotBeStoredDoesNotBlockOthers(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	later := time.Now().Add(time.Hour)
 	var ids []int64
@@ -466,7 +466,7 @@ func TestANotificationThatCannotBeStoredDoesNotHoldUpOthers(t *testing.T) {
 	}
 }
 
-// The submitter of a notification sees its tasks, also those that are made later.
+// The submitter of a notification sees its tasks, including tasks that are created later.
 func TestTheSubmitterOfANotificationSeesItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	mine, other := b.AddUser("mine", "submit", nil), b.AddUser("other", "submit", nil)
@@ -482,8 +482,8 @@ func TestTheSubmitterOfANotificationSeesItsTasks(t *testing.T) {
 	b.Expect(404, "task.not_found", "GET", path, nil, other...)
 }
 
-// Of the start and the end of a node that arrive together, the second waits for the first, and no reminder is left.
-func TestConcurrentStartAndEndLeaveNoReminder(t *testing.T) {
+// If the start and the end of a node arrive concurrently, the second waits for the first, and no reminder remains.
+func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		t.Run(end, func(t *testing.T) {
 			b, _ := apptest.NewNotifying(t)
@@ -508,7 +508,7 @@ func TestConcurrentStartAndEndLeaveNoReminder(t *testing.T) {
 				}
 				return o
 			}
-			// race takes first in a transaction that is committed only when second waits for it, and returns the outcome of second.
+			// race takes first in a transaction that commits only when second waits for it, and returns the outcome of second.
 			race := func(first, second notification.Event) (ofSecond notification.Outcome) {
 				t.Helper()
 				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -603,7 +603,7 @@ func TestANodeThatStartsAgainHasRemindersAgain(t *testing.T) {
 	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
 		t.Errorf("%+v", again)
 	}
-	// The end of the task ends the reminders of its nodes. A later start of one of the nodes has reminders again.
+	// The end of the task ends the reminders of its nodes. A later start of a node creates reminders again.
 	postEvent(b, "task_finished", nil)
 	isWaiting(third, false)
 	isWaiting(started(nil), false)
@@ -634,7 +634,7 @@ func TestAnEndThatArrivesBeforeItsStartCancelsOnlyThatStart(t *testing.T) {
 	}
 }
 
-// The tasks that a request makes at once belong to its trace. A reminder is made later, by the server itself.
+// The tasks that a request creates at once belong to its trace. The server itself creates a reminder later.
 func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 	const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	b, _ := apptest.NewNotifying(t)
@@ -652,7 +652,7 @@ func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsSentOnceExpires(t *testing.T) {
+func TestASendOnceMessageExpires(t *testing.T) {
 	b, p, say := apptest.NewWeChat(t)
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/subscribe-messages", apptest.Booking(map[string]any{"expires_at": time.Now().Add(-time.Second)})); a.Fields() != "expires_at" {
 		t.Errorf("wrong fields %s", a.Fields())
@@ -665,7 +665,7 @@ func TestAMessageThatIsSentOnceExpires(t *testing.T) {
 	}
 	var one api.Once
 	apptest.Eventually(t, "it says why it waits", func() bool {
-		one = b.SendOnce(map[string]any{"expires_at": time.Now().Add(-time.Hour)}) // a repetition, of which no time is checked
+		one = b.SendOnce(map[string]any{"expires_at": time.Now().Add(-time.Hour)}) // a repeat, whose times are not checked
 		return one.WaitsBecause != nil
 	})
 	zone, err := time.LoadLocation("Asia/Shanghai")

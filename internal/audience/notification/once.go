@@ -17,15 +17,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The states of a message that is sent once (S2.2).
+// The states of a send-once message (S2.2).
 const (
 	Sending int16 = iota
 	Sent
 	NotSent
 )
 
-// Once is a message on the WeChat channel that a company sends a user at most once for a business object and a kind
-// of message (S2.1).
+// Once is a message on the WeChat channel that a company sends to a user at most once for a business object and a kind of message (S2.1).
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
@@ -34,13 +33,13 @@ type Once struct {
 	Data       map[string]any // in WeChat's format
 	Page       string         // can be empty
 	Again      bool           // send the message again if it failed
-	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
-	ExpiresAt  *time.Time     // not after; nil: never
+	OnUnclear  string         // retry or fail: what to do if it is unknown whether the provider sent the message
+	ExpiresAt  *time.Time     // the message is not sent after this time; nil: no limit
 }
 
-// SendOnce sends a message unless the company has sent one with the same identity or one is on its way: then it
-// returns that one, and deduplicated; the times of a repetition are not checked. Of several calls at once, one sends. A message that a crash interrupted, or of
-// which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
+// SendOnce sends a message unless the company has already sent a message with the same identity, or is sending one. In this case it returns that message and
+// sets deduplicated; the times of a repeat are not checked. Of several concurrent calls, one sends. A message that a crash interrupted, or whose outcome is
+// unknown, has failed, unless OnUnclear is retry (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row SubscribeRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
@@ -60,7 +59,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
 				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID,
 			})
-			if postgres.IsNoRows(err) { // another call has just made it
+			if postgres.IsNoRows(err) { // another call has just created the message
 				if row, deduplicated, err = s.earlierOnce(ctx, m, origin.CompanyID); err != nil || row.SendStatus != NotSent || !m.Again {
 					return err
 				}
@@ -80,8 +79,8 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 	return row, deduplicated, err
 }
 
-// earlierOnce locks the messages of a company with the identity of m, and returns the one that counts, if there is any: one that was sent or is on its
-// way, else the oldest. In the version before, each submitter had one.
+// earlierOnce locks the messages of a company with the identity of m, and returns the message that counts: a message that was sent or is being sent, else the
+// oldest message. There can be several, because in the previous version each submitter had one.
 func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row SubscribeRow, isFound bool, err error) {
 	ids, err := s.q.SubscribeHold(ctx, notificationq.SubscribeHoldParams{
 		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
@@ -94,7 +93,7 @@ func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row
 		one, err := s.readOnce(ctx, id)
 		switch {
 		case errors.Is(err, errNoNotification):
-			isUnknown = true // its outcome is not stored any more
+			isUnknown = true // its outcome is no longer stored
 		case err != nil:
 			return row, false, err
 		case one.SendStatus != NotSent:
@@ -149,7 +148,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 	return postgres.Wrap("store task of message", err, nil)
 }
 
-// OnceFilter selects messages to list; nil matches all.
+// OnceFilter selects messages to list. A nil field matches all.
 type OnceFilter struct {
 	Viewer         task.Viewer
 	SubmittedBy    *string
@@ -162,10 +161,10 @@ type OnceFilter struct {
 	Limit          int
 }
 
-// IsOfFailures reports whether a list has only failed messages. Such a list is in the order of the failures.
+// IsOfFailures reports whether a list contains only failed messages. Such a list is in the order of the failures.
 func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
 
-// FailedAt is when a message failed; nil: it did not fail.
+// FailedAt returns when a message failed. It returns nil if the message has not failed.
 func FailedAt(m SubscribeRow) *time.Time {
 	switch {
 	case m.SendStatus != NotSent:
@@ -177,7 +176,7 @@ func FailedAt(m SubscribeRow) *time.Time {
 	}
 }
 
-// SentOnce lists messages, newest first (S2.4), or failed messages, the latest failure first.
+// SentOnce lists messages, newest first (S2.4), or failed messages, latest failure first.
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, notificationq.SubscribeFailuresParams{
@@ -190,7 +189,7 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]SubscribeRow, e
 		}
 		return rows, postgres.Wrap("list failures", err, nil)
 	}
-	// The tasks of a page may be of any day: a submitter sends the same message again.
+	// The tasks of a page can be in any partition, because a submitter can send an old message again.
 	rows, err := s.q.SubscribeList(ctx, notificationq.SubscribeListParams{
 		ToID:      taskid.Last,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, SubmittedBy: f.SubmittedBy, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,

@@ -9,7 +9,7 @@ import (
 
 const templatesPath = "/api/v1/admin/notification-templates"
 
-// titles returns the titles of templates of a business type on the channel oa.
+// titles returns the titles of the templates of business type 77, with their channels.
 func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 	b.T.Helper()
 	for _, one := range apptest.Decode[api.NotificationTemplates](b.T, b.Expect(200, "", "GET", templatesPath+query, nil, headers...)).Items {
@@ -20,7 +20,7 @@ func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 	return all
 }
 
-// S1.7: a company has templates of its own in place of the platform's, which its users change, and nobody else's users.
+// S1.7: a company can have its own templates, which replace those of the platform. Only its own users can change them.
 func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -56,7 +56,7 @@ func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 			t.Errorf("a batch has %q, want %q", got, want)
 		}
 	}
-	// Who sees and changes what.
+	// The templates that each caller sees and changes.
 	for _, c := range []struct {
 		query   string
 		headers []string
@@ -81,7 +81,7 @@ func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 	if got := text(beta); got != "beta 1" {
 		t.Errorf("%q", got)
 	}
-	// One that is off, or is deleted, leaves that of the platform.
+	// If the template of a company is off or deleted, the template of the platform applies.
 	b.Expect(200, "", "PUT", at, map[string]any{"title": "acme", "content": "acme ${x}", "enabled": false}, acme...)
 	b.Expect(200, "", "DELETE", at, nil, beta...)
 	for _, headers := range [][]string{acme, beta} {

@@ -16,10 +16,11 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// contactPrefix begins the placeholders of an e-mail that each recipient fills: ${contact.name} and the like. A payload with the same key goes before.
+// contactPrefix is the prefix of placeholders of an e-mail that are filled for each recipient, such as ${contact.name}. A payload with the same key takes
+// precedence.
 const contactPrefix = "contact."
 
-// contactKeys returns the placeholders of texts that the recipients fill.
+// contactKeys returns the placeholders of texts that are filled for each recipient.
 func contactKeys(channel string, payload map[string]any, texts ...string) (keys []string) {
 	if channel != directory.Email {
 		return nil
@@ -34,7 +35,7 @@ func contactKeys(channel string, payload map[string]any, texts ...string) (keys 
 	return distinct(keys)
 }
 
-// contactValues returns the values that contacts have for placeholders, by their user ids.
+// contactValues returns the values of contacts for placeholders, by user id.
 func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, keys []string) (map[string]map[string]string, error) {
 	rows, err := s.contacts.Named(ctx, companyID, userIDs)
 	if err != nil {
@@ -60,8 +61,8 @@ func (s *Service) contactValues(ctx context.Context, companyID int64, userIDs, k
 	return all, nil
 }
 
-// personalise gives each person the values of a text that is filled per contact, or the reason why it cannot be filled. keys are the placeholders;
-// none: the text is the same for all.
+// personalise sets, for each recipient, the values of a text that is filled per contact, or the reason why it cannot be filled. keys are the placeholders.
+// Without keys, the text is the same for all recipients.
 func (s *Service) personalise(ctx context.Context, n notificationq.NotificationDueRow, m message, people []submit.Person) error {
 	if len(m.keys) == 0 {
 		return nil

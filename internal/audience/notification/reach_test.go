@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// recipientOf returns the outcome for one person of a notification.
+// recipientOf returns the outcome of one recipient of a notification.
 func recipientOf(t *testing.T, n api.NotificationView, user string) api.NotificationRecipient {
 	t.Helper()
 	i := slices.IndexFunc(*n.Recipients, func(r api.NotificationRecipient) bool { return r.UserID == user })
@@ -83,7 +83,7 @@ func TestANotificationIsSentWithItsSignature(t *testing.T) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
-	// The signature counts: 70 characters fit into one segment, but not with the signature.
+	// The signature counts: 70 characters fit into one segment only without the signature.
 	b.PutSMSTemplate(map[string]any{"content": strings.Repeat("长", 70), "sign": "模板"})
 	id := recipientOf(t, finished(4, map[string]any{}), "u1").TaskID
 	if got := b.Task(id); got.Segments != 2 || *got.Sign != "模板" {
@@ -91,8 +91,8 @@ func TestANotificationIsSentWithItsSignature(t *testing.T) {
 	}
 }
 
-// If a country requires a signature, only people in that country fail; if the channel requires it, everybody does. The sender's
-// signature does not count.
+// If a country requires a signature, only recipients in this country fail. If the channel requires it, all recipients fail. The signature of the sender does
+// not count.
 func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	sms := apptest.NewProvider(t)
@@ -122,15 +122,15 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	}
 }
 
-// No caller can take the dedup key of a business event.
-func TestTheDedupKeysOfEventsAndOfCallersAreApart(t *testing.T) {
+// No caller can use the dedup key of a business event.
+func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
 	notify := func(text string, headers []string) api.NotificationMade {
 		t.Helper()
 		return apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": text}, "user_ids": []string{"u1"},
-			"dedup_key": "3_1001_1", // the same as that of the event below
+			"dedup_key": "3_1001_1", // the same as the key of the event below
 		}, headers...)).Items[0]
 	}
 	first := notify("of-one", one)
@@ -167,8 +167,8 @@ func TestTheDedupKeysOfEventsAndOfCallersAreApart(t *testing.T) {
 	}
 }
 
-// A colleague's retry of a failed message is the same message. Both see it then.
-func TestAMessageThatIsSentOnceIsItsCompanys(t *testing.T) {
+// If a colleague retries a failed message, it stays the same message. Both users see it then.
+func TestASendOnceMessageBelongsToItsCompany(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
 	once := func(headers []string, more map[string]any) api.Once {

@@ -13,7 +13,7 @@ const refusal = `{"errcode":33012,"errmsg":"no such user"}`
 
 func requeuePath(id string) string { return "/api/v1/sms/task/" + id + "/requeue" }
 
-// refused makes a notification to u1 that the provider refuses, and returns it and its task.
+// refused creates a notification to u1 that the provider refuses, and returns the notification and its task.
 func refused(b *apptest.Bundle, p *apptest.Provider, more map[string]any) (id int64, task string) {
 	b.T.Helper()
 	p.Says(200, refusal)
@@ -27,7 +27,7 @@ func refused(b *apptest.Bundle, p *apptest.Provider, more map[string]any) (id in
 	return id, task
 }
 
-// A requeued task of a notification is sent with its text, and the notification follows it.
+// A requeued task of a notification is sent with its text, and the notification gets the outcome of this task.
 func TestANotificationFollowsItsRequeuedTask(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	id, task := refused(b, p, nil)
@@ -51,7 +51,7 @@ func TestANotificationFollowsItsRequeuedTask(t *testing.T) {
 }
 
 // A requeued task is not sent if its notification was ended, deleted or repeated meanwhile.
-func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
+func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	cancelled := createNotification(b, map[string]any{"biz_id": 2, "user_ids": []string{"u1"}}).NotificationID
@@ -69,7 +69,7 @@ func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 	task = recipientOf(t, b.Notification(stranger), "stranger").TaskID
 	b.Expect(409, "task.unreachable", "POST", requeuePath(task), nil)
 
-	// Set to waiting, the notification sends a new task to the same person: the old one must not follow.
+	// If the notification is set to waiting, it sends a new task to the same recipient: the old task must not be sent, too.
 	id, old := refused(b, p, map[string]any{"biz_id": 5})
 	if n := setStatus(b, 0, 5, 2); n != 1 {
 		t.Fatalf("%d notifications were set to waiting", n)
@@ -77,13 +77,13 @@ func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
-	// The clock of the server that made the new task may be behind.
+	// The clock of the server that created the new task may be behind.
 	again := recipientOf(t, b.Notification(id), "u1").TaskID
 	day := len("task_20060102_")
 	b.Exec("UPDATE messages SET task_id = $2 WHERE task_id = $1", again, again[:day]+"00"+again[day+2:])
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
 
-	// A task that was cancelled alone belongs to a notification that goes on.
+	// If only the task was cancelled, its notification continues.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	alone := createNotification(b, map[string]any{"biz_id": 6, "user_ids": []string{"u1"}}).NotificationID
 	task = recipientOf(t, b.Notification(alone), "u1").TaskID
@@ -94,8 +94,8 @@ func TestATaskOfANotificationThatIsOverIsNotRequeued(t *testing.T) {
 	}
 }
 
-// A withdrawal that comes at the same moment as a requeue cancels the task, or the requeue sees that the notification has ended.
-func TestAWithdrawalMeetsARequeue(t *testing.T) {
+// A withdrawal concurrent with a requeue either cancels the task, or the requeue sees that the notification has ended.
+func TestAConcurrentWithdrawalEndsARequeuedTask(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	id, task := refused(b, p, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
@@ -120,7 +120,7 @@ func TestAWithdrawalMeetsARequeue(t *testing.T) {
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(task), nil)
 }
 
-// A send-once message that failed is sent once more, by a requeue or by its submitter, not by both.
+// A failed send-once message is sent again either by a requeue or by its submitter, but not by both.
 func TestASendOnceMessageIsRequeuedOrSentAgain(t *testing.T) {
 	b, _, say := apptest.NewWeChat(t)
 	say(`{"errcode":43101,"errmsg":"refused"}`)

@@ -20,16 +20,16 @@ type Retention struct{ q *notificationq.Queries }
 // NewRetention returns a Retention on db.
 func NewRetention(db *postgres.DB) Retention { return Retention{notificationq.New(db)} }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (f Retention) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-texts", Interval: 10 * time.Minute, Run: f.DeleteUnusedTexts},
 	}
 }
 
-// End ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
-// beforeID, or none: they leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks
-// still tell that state.
+// End removes notifications from all lists: ended notifications that were created before a time, and that have no tasks, or tasks with ids from firstID up to,
+// but not including, beforeID. A dedup key keeps its notification with its last state. Call End before the tasks are dropped, because this state is computed
+// from them.
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.NotificationsEnd(ctx, notificationq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
@@ -38,13 +38,13 @@ func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID 
 	return err
 }
 
-// Held returns up to most tasks of that range of notifications that are still being sent: they say whom these have reached.
+// Held returns up to most tasks in this range of notifications that are still being sent. These tasks determine which recipients were reached.
 func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int) ([]string, error) {
 	ids, err := s.q.NotificationsHold(ctx, notificationq.NotificationsHoldParams{FirstID: firstID, BeforeID: beforeID, Most: int32(most)})
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
-// DeleteUnusedTexts deletes the texts and the ends of business tasks of days that were dropped, and returns how many.
+// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns how many rows it deleted.
 func (s Retention) DeleteUnusedTexts(ctx context.Context) (int, error) {
 	ends, err := s.q.BusinessEndsDeleteUnused(ctx)
 	if err != nil {

@@ -24,14 +24,14 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// runBatch is how many notifications one transaction runs. Each may have thousands of recipients.
+// runBatch is the maximum number of notifications that one transaction runs. Each may have thousands of recipients.
 const runBatch = 20
 
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of every notification that is due, in batches with a transaction each, and returns how many
-// notifications it ran; one to a tag counts with each portion. If a batch fails, its notifications run one by one, so that one that cannot run fails alone.
+// Run enqueues the tasks of every due notification, in batches with one transaction each, and returns how many notifications it ran. A notification to a tag
+// counts once per portion. If a batch fails, its notifications run one by one, so that only a notification that cannot run fails.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -48,7 +48,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	}
 }
 
-// runInTx is run in a transaction.
+// runInTx calls run in a transaction.
 func (s *Service) runInTx(ctx context.Context, id *int64, most int32) (n int, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
 		n, err = s.run(ctx, id, most, sweepOrigin)
@@ -57,7 +57,7 @@ func (s *Service) runInTx(ctx context.Context, id *int64, most int32) (n int, er
 	return n, err
 }
 
-// runEach runs the due notifications of a batch one by one. Those that cannot run fail.
+// runEach runs the due notifications of a batch one by one. Notifications that cannot run fail.
 func (s *Service) runEach(ctx context.Context) (int, error) {
 	ids, err := s.q.NotificationDueIDs(ctx, runBatch)
 	if err != nil {
@@ -78,8 +78,7 @@ func (s *Service) runEach(ctx context.Context) (int, error) {
 	return len(ids), nil
 }
 
-// run runs up to most due notifications, or the one with the given id if it is due. It takes part in the caller's
-// transaction.
+// run runs up to most due notifications, or only the notification with the given id if it is due. It uses the transaction of the caller.
 func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.Origin) (int, error) {
 	due, err := s.q.NotificationDue(ctx, notificationq.NotificationDueParams{ID: id, BatchSize: most})
 	if err != nil {
@@ -97,7 +96,7 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin submit.
 	return len(due), nil
 }
 
-// runTraced is runOne with a span.
+// runTraced calls runOne in a span.
 func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	ctx, span := s.tracer.Start(ctx, "", "notification", trace.SpanKindInternal,
 		attribute.Int64("lksms.notification_id", n.ID), attribute.String("lksms.channel", n.Channel))
@@ -109,16 +108,16 @@ func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDue
 	return err
 }
 
-// lockedWait is after how many seconds notifications are tried again that ran before, while a partition of tasks is locked.
+// lockedWait is the time in seconds after which notifications that ran before are tried again while a partition of tasks is locked.
 const lockedWait = 60
 
-// waits returns for how many seconds due notifications must still wait: for their last messages. One that never ran does not wait, not even while
-// a partition is moved to a tablespace.
+// waits returns how many seconds due notifications must wait for their last messages. A notification that never ran does not wait, even while a partition is
+// moved to another tablespace.
 func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDueRow) (map[int64]float64, error) {
 	waits := map[int64]float64{}
 	var ids []int64
 	for _, n := range due {
-		if n.HasRun && n.RunRenderingID == nil { // a run that goes on does not wait for its own messages
+		if n.HasRun && n.RunRenderingID == nil { // a run in progress does not wait for its own messages
 			ids = append(ids, n.ID)
 		}
 	}
@@ -141,8 +140,7 @@ func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDue
 	return waits, nil
 }
 
-// runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification
-// that cannot be rendered fails.
+// runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification that cannot be rendered fails.
 func (s *Service) runOne(ctx context.Context, n notificationq.NotificationDueRow, wait float64, origin submit.Origin) error {
 	switch {
 	case n.IsExpired && n.RunRenderingID != nil:
@@ -197,15 +195,15 @@ func (s *Service) runOne(ctx context.Context, n notificationq.NotificationDueRow
 	return s.planNext(ctx, n.ID, &again)
 }
 
-// message is the text of a notification, as its rendering has it.
+// message is the rendered text of a notification.
 type message struct {
 	renderingID          int64
 	title, content, html string
 	params               []byte
-	keys                 []string // placeholders that each recipient fills: the texts are templates; none: they are filled
+	keys                 []string // placeholders that are filled for each recipient, so that the texts are templates; empty: the texts are complete
 }
 
-// text renders a due notification and stores the text, or returns why that is not possible. A run that goes on has its text.
+// text renders a due notification and stores the text, or returns why the notification cannot be rendered. For a run in progress, it returns the stored text.
 func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) (m message, _ *failReason, err error) {
 	payload, err := s.payload(n)
 	if err != nil {
@@ -242,7 +240,7 @@ func (s *Service) text(ctx context.Context, n notificationq.NotificationDueRow) 
 		}
 	}
 	if n.Channel == directory.SMS {
-		m.content = segment.Unsigned(n.Sign, filled.Content) // it is not signed twice
+		m.content = segment.Unsigned(n.Sign, filled.Content) // without the signature, so that the text is not signed twice
 		reason, err := s.smsTooLong(ctx, n.Sign, m.content)
 		if err != nil || reason != "" {
 			return m, &failReason{reason, tooLong.label}, err
@@ -268,14 +266,14 @@ func (s *Service) payload(n notificationq.NotificationDueRow) (payload map[strin
 	if _, isSet := payload["platformUrl"]; !isSet && s.platformURL != "" {
 		payload["platformUrl"] = s.platformURL
 	}
-	if n.IsTimed { // elapsed time by the database's clock (S1.5)
+	if n.IsTimed { // elapsed time, by the clock of the database (S1.5)
 		limit, _ := number(payload["maxDuration"])
 		payload["overtime"], payload["maxDuration"] = max(0, n.ElapsedMinutes-limit), n.ElapsedMinutes
 	}
 	return payload, nil
 }
 
-// taskContent is the content of the tasks of a rendering. A text that only the provider has is shown by its values.
+// taskContent returns the content of the tasks of a rendering. If only the provider has the text, the content is the list of its values.
 func taskContent(content string, params []byte) string {
 	if strings.TrimSpace(content) == "" {
 		return string(params)
@@ -283,11 +281,11 @@ func taskContent(content string, params []byte) string {
 	return content
 }
 
-// filledByProvider lists the channels whose providers fill a template of their own with the payload. If the template
-// has an external id there, the rendered text can be empty.
+// filledByProvider lists the channels whose providers fill their own template with the payload. If the template has an external id, the rendered text can be
+// empty.
 var filledByProvider = []string{directory.WeChat, "dingtalk"}
 
-// smsTooLong returns why a rendered short message is too long; empty: it is not.
+// smsTooLong returns why a rendered short message is too long. It returns an empty string if the length is allowed.
 func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string, error) {
 	limits, err := s.submissions.Limits(ctx, submit.Notification)
 	if err != nil {
@@ -305,20 +303,20 @@ func (s *Service) smsTooLong(ctx context.Context, sign, content string) (string,
 	return fmt.Sprintf(text, lengths.Most), nil
 }
 
-// planNext makes a notification due again in some seconds; nil: never.
+// planNext makes a notification due again after seconds. nil means never.
 func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) error {
 	return postgres.Wrap("plan notification", s.q.NotificationNext(ctx, notificationq.NotificationNextParams{ID: id, Seconds: seconds}), nil)
 }
 
-// audience is who gets a task now.
+// audience contains the users that get a task now.
 type audience struct {
 	userIDs []string
-	isLast  bool   // nobody is left
-	last    string // the last contact of the tag that was looked at
+	isLast  bool   // no recipients follow
+	last    string // the last contact of the tag that was read
 }
 
-// recipients returns the users that get a task now, or why nobody does. If a notification without reminders runs again because it was set
-// back to Waiting, these are the users that have not been reached.
+// recipients returns the users that get a task now, or the reason why nobody gets one. If a notification without reminders runs again because it was set back
+// to Waiting, these are the users that have not been reached.
 func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {
@@ -341,7 +339,7 @@ func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDu
 	return to, nil, nil
 }
 
-// failReason is why a notification fails: the remark, and the label in the metric.
+// failReason is the reason why a notification fails: the remark, and the label in the metric.
 type failReason struct{ remark, label string }
 
 var (
@@ -358,11 +356,11 @@ var (
 	bigTag        = failReason{fmt.Sprintf(result.BigTag, maxTag), "tag"}
 )
 
-// failReasons lists all of them.
+// failReasons lists all reasons.
 var failReasons = []failReason{internalError, expired, noTemplate, noParameters, tooLong, empty, noTag}
 
-// fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;
-// any other has failed.
+// fail records why a notification cannot run now. A notification with reminders that ran before continues with the next reminder. Any other notification has
+// failed.
 func (s *Service) fail(ctx context.Context, id int64, reason failReason) error {
 	isFailed, err := s.q.NotificationFail(ctx, notificationq.NotificationFailParams{ID: id, Remark: reason.remark})
 	if postgres.IsNoRows(err) { // the notification ended meanwhile

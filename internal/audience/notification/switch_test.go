@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A notification that was planned before a country was taken away is held, and goes on when it is back.
+// If a country is removed after a notification was planned, the notification is held. It continues when the country is added again.
 func TestNarrowedCountriesHoldAPlannedNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddCountry("CN", "86", nil)
@@ -36,8 +36,8 @@ func TestNarrowedCountriesHoldAPlannedNotification(t *testing.T) {
 	}
 }
 
-// What ends reminders is taken from a company that is off too: else they would outlast it.
-func TestACompanyThatIsOffCanEndItsReminders(t *testing.T) {
+// A company that is off can end its reminders: otherwise they would continue.
+func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
 	at := time.Now().Add(-time.Hour)
@@ -55,7 +55,7 @@ func TestACompanyThatIsOffCanEndItsReminders(t *testing.T) {
 	postEvent(b, "task_finished", nil)
 }
 
-// A repeat with a dedup key gets the first outcome, also when the times of the request have passed.
+// A repeat with a dedup key returns the first notification, even if the times of the request have passed.
 func TestARepeatAfterItsTimeGetsTheFirstNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
@@ -71,7 +71,7 @@ func TestARepeatAfterItsTimeGetsTheFirstNotification(t *testing.T) {
 	})
 }
 
-// A new plan of an orbit has all of its reminders, also if those of the plan before were cancelled.
+// A new plan of an orbit creates all of its reminders, even if the reminders of the previous plan were cancelled.
 func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	now := time.Now()
@@ -89,8 +89,8 @@ func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 	}
 }
 
-// What waits names the switches that hold it, until it goes on.
-func TestWhatIsHeldNamesItsSwitches(t *testing.T) {
+// Held notifications and messages name the switches that hold them, until they continue.
+func TestHeldTasksNameTheirSwitches(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})
 	id := announce(b, 1, map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// maxTag bounds the contacts of a tag that gets a notification, because each reading of a notification counts its tasks. Batches go to more.
+	// maxTag is the maximum number of contacts of a tag that can get a notification, because each read of a notification counts its tasks. Batches can have
+	// more recipients.
 	maxTag = 100_000
 
-	// tagPortion is how many contacts of a tag get their tasks in one transaction.
+	// tagPortion is the number of contacts of a tag that get their tasks in one transaction.
 	tagPortion = 500
 )
 
-// checkTag returns request.invalid unless a company has a tag that can get a notification.
+// checkTag returns the fault request.invalid unless a company has a tag that can get a notification.
 func (s *Service) checkTag(ctx context.Context, companyID int64, tag string) error {
 	row, err := s.contacts.GetTag(ctx, companyID, tag)
 	switch {
@@ -37,8 +38,8 @@ func isNoTag(err error) bool {
 	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
 }
 
-// tagged returns the next contacts of the tag of a notification, behind those who got their tasks in this run, or why nobody gets any. The run records
-// the last of them together with their tasks, so that each contact gets one, whatever is killed.
+// tagged returns the next contacts of the tag of a notification, after the contacts that already have tasks of this run, or the reason why nobody gets a task.
+// The run stores the last of these contacts in the transaction of their tasks, so that each contact gets one task even after a crash.
 func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow) (to audience, _ *failReason, err error) {
 	if n.RunRenderingID == nil {
 		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)

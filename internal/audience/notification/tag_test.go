@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// toTag makes a notification to a tag on OA, where a user id is the address, and returns its id.
+// toTag creates a notification to a tag on OA, where the user id is the address, and returns its id.
 func toTag(b *apptest.Bundle, tag string, more map[string]any, headers ...string) int64 {
 	b.T.Helper()
 	body := map[string]any{"biz_type": 3, "biz_id": 7, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "x"}, "tag": tag}
@@ -20,7 +20,7 @@ func toTag(b *apptest.Bundle, tag string, more map[string]any, headers ...string
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications", body, headers...)).Items[0].NotificationID
 }
 
-// makeVIPs makes a tag, vip, of n contacts.
+// makeVIPs creates the tag vip with n contacts.
 func makeVIPs(b *apptest.Bundle, n int) {
 	b.T.Helper()
 	b.Expect(200, "", "PUT", "/api/v1/tags/vip", nil)
@@ -44,7 +44,7 @@ func told(b *apptest.Bundle) int {
 	return n
 }
 
-// S4.10: a notification goes to all contacts of a tag, in portions, and to each once, also if a run is broken off.
+// S4.10: a notification is sent to all contacts of a tag, in portions, and once to each contact, even if a run is interrupted.
 func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 1200)
@@ -78,7 +78,7 @@ func TestANotificationGoesToTheContactsOfATag(t *testing.T) {
 	}
 }
 
-// S4.10: who is in a tag is read when the notification is sent.
+// S4.10: the contacts of a tag are read when the notification is sent.
 func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 2)
@@ -94,7 +94,7 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ' ORDER BY user_id) FROM messages"); got != "00002 late" {
 		t.Errorf("notified %s", got)
 	}
-	// One that is sent again goes to those whom it has not reached.
+	// A notification that is sent again goes to the contacts that it has not reached.
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
 	for _, task := range b.Claim("oa-app", 10) {
 		b.Report(task.TaskID, "oa-app", 2, nil)
@@ -108,8 +108,8 @@ func TestATagIsReadWhenItsNotificationIsSent(t *testing.T) {
 	}
 }
 
-// S4.10: a tag that cannot get a notification is refused, or fails when it is sent. A company does not see the tags of another one.
-func TestTagsThatGetNoNotification(t *testing.T) {
+// S4.10: a tag that cannot get a notification is refused, or the notification fails when it is sent. A company does not see the tags of another company.
+func TestInvalidTagsOfANotificationAreRefused(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	body := func(more map[string]any) map[string]any {
 		all := map[string]any{"biz_type": 3, "biz_id": 7, "channels": []string{"oa"}, "payload": map[string]any{"taskName": "x"}}
@@ -153,7 +153,7 @@ func TestTagsThatGetNoNotification(t *testing.T) {
 	}
 }
 
-// settle lets a sender of a channel report every task as sent, but those to some users, which fail.
+// settle makes a sender of a channel report every task as sent, except tasks to the users failed, which fail.
 func settle(b *apptest.Bundle, channel string, failed ...string) {
 	b.T.Helper()
 	for tasks := b.Claim(channel+"-app", 100); len(tasks) > 0; tasks = b.Claim(channel+"-app", 100) {
@@ -167,14 +167,14 @@ func settle(b *apptest.Bundle, channel string, failed ...string) {
 	}
 }
 
-// again sends the notification about business 7 again to those who were not reached.
+// again sends the notification about business object 7 again to the contacts that were not reached.
 func again(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{"biz_type": 3, "biz_ids": []int64{7}, "status": 0, "expected_statuses": []int{0, 1, 2, 5}})
 	runAll(b)
 }
 
-// A run that goes on does not wait for the tasks of its own first portion: it would begin again, and tell those who failed once more each minute.
+// A run in progress does not wait for the tasks of its own first portion. Otherwise it would start again, and send to failed contacts once more each minute.
 func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
@@ -195,7 +195,7 @@ func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	}
 }
 
-// A run fills the placeholders of its contacts in each portion, also if nobody of the first one gets a message.
+// A run fills the placeholders of its contacts in each portion, even if nobody in the first portion gets a message.
 func TestALaterPortionIsFilledPerContact(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
@@ -211,8 +211,8 @@ func TestALaterPortionIsFilledPerContact(t *testing.T) {
 	}
 }
 
-// S4.10: a notification that ends between two portions says that it did not reach the tag.
-func TestANotificationThatEndsHalfwayFails(t *testing.T) {
+// S4.10: the remark of a notification that ends between two portions states that it did not reach the whole tag.
+func TestANotificationInterruptedBetweenPortionsFails(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 600)
 	for _, c := range []struct{ act, want string }{
@@ -230,8 +230,8 @@ func TestANotificationThatEndsHalfwayFails(t *testing.T) {
 	}
 }
 
-// Portions of different notifications take turns.
-func TestANotificationToATagLeavesTurnsToOthers(t *testing.T) {
+// Notifications with several portions run alternately.
+func TestANotificationToATagQueuesAgainAfterEachPortion(t *testing.T) {
 	b := apptest.New(t)
 	makeVIPs(b, 1)
 	id := toTag(b, "vip", map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -11,8 +11,8 @@ import (
 
 var errNoTemplate = fault.New(fault.NotFound, fault.TemplateNotFound)
 
-// PutTemplate sets the template of a business type on a channel (S1.7): of a company; nil: of the platform, for the companies that have none of their
-// own. Faults: channel.not_found, limit.reached, request.invalid for HTML on another channel than e-mail.
+// PutTemplate sets the template of a business type on a channel (S1.7). A nil companyID sets the template of the platform, for companies without their own
+// template. Faults: channel.not_found, limit.reached, request.invalid for HTML on another channel than e-mail.
 func (s *Service) PutTemplate(ctx context.Context, companyID *int64, p TemplateParams) (TemplateRow, error) {
 	if p.Html != nil && p.Channel != directory.Email {
 		return TemplateRow{}, fault.InvalidField("html", fault.NotAllowed, []string{directory.Email})
@@ -33,7 +33,7 @@ func (s *Service) PutTemplate(ctx context.Context, companyID *int64, p TemplateP
 	return postgres.One(rows, err, "read template", errNoTemplate)
 }
 
-// Templates returns the templates of a company, or of the platform, by a business type and a channel; nil matches all.
+// Templates returns the templates of a company, or of the platform if companyID is nil. A nil business type or channel matches all.
 func (s *Service) Templates(ctx context.Context, companyID *int64, bizType *int16, channel *string) ([]TemplateRow, error) {
 	if companyID != nil {
 		own, err := s.q.CompanyTemplateList(ctx, notificationq.CompanyTemplateListParams{CompanyID: *companyID, BizType: bizType, Channel: channel})

@@ -12,9 +12,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An admin sees the notifications of every company, so it names the company whose notifications it ends or deletes: business ids of two companies
-// may be the same.
-func TestAnAdminEndsAndDeletesNotificationsOfTheCompanyThatItNames(t *testing.T) {
+// An admin sees the notifications of every company, and must name the company whose notifications it ends or deletes: two companies may use the same business
+// ids.
+func TestAnAdminEndsAndDeletesNotificationsOfANamedCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	create := map[string]any{
 		"biz_type": 2, "biz_id": 7, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"of-acme"},
@@ -63,7 +63,7 @@ func TestAnAdminEndsAndDeletesNotificationsOfTheCompanyThatItNames(t *testing.T)
 	w.Expect(404, "company.not_found", "GET", "/api/v1/notifications?company_no=nobody", nil)
 }
 
-// A task names what it belongs to.
+// A task contains its company, channel and notification.
 func TestATaskNamesItsCompanyChannelAndNotification(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	origin := func(task api.Task) string {

@@ -9,8 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// TemplateText returns the text and the signature, which may be nil, of the template of a business type on a channel for a company. Fault:
-// template.not_found.
+// TemplateText returns the text and the signature, which can be nil, of the template of a business type on a channel for a company. Fault: template.not_found.
 func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (t placeholder.Text, sign *string, err error) {
 	row, err := s.q.EffectiveTemplate(ctx, notificationq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
 	if err != nil {
@@ -28,7 +27,7 @@ func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int
 	return t, row.Sign, err //nolint:wrapcheck // says what it is
 }
 
-// StoreText stores the text of a batch on a channel, filled if there is nothing that recipients fill, and returns the id of the rendering.
+// StoreText stores the text of a batch on a channel, and returns the id of the rendering. A text without recipient placeholders is stored in its final form.
 func (s *Service) StoreText(ctx context.Context, channel string, t placeholder.Text) (int64, error) {
 	isTemplate := len(t.Keys()) > 0
 	if !isTemplate {
@@ -43,7 +42,7 @@ func (s *Service) StoreText(ctx context.Context, channel string, t placeholder.T
 	return id, postgres.Wrap("store rendering", err, fault.New(fault.NotFound, fault.ChannelNotFound))
 }
 
-// StoredText returns the text of a rendering, and whether each recipient fills it.
+// StoredText returns the text of a rendering, and whether it is filled for each recipient.
 func (s *Service) StoredText(ctx context.Context, renderingID int64) (t placeholder.Text, isTemplate bool, err error) {
 	row, err := s.q.RenderingText(ctx, renderingID)
 	t = placeholder.Text{Title: row.Title, Content: row.Content, HTML: row.Html, TemplateID: row.TemplateID, Params: row.Params}

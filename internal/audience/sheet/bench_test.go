@@ -13,7 +13,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// disk is a file on the disk, so that its content takes no memory.
+// disk is a file on disk, whose content uses no memory.
 type disk struct{ *os.File }
 
 func (disk) Encoding() string { return "" }
@@ -26,7 +26,7 @@ func (d disk) Size() int64 {
 	return info.Size()
 }
 
-// write writes a list to a file on the disk.
+// write writes a list to a file on disk.
 func write(b *testing.B, to func(w io.Writer) error) disk {
 	b.Helper()
 	file, err := os.CreateTemp(b.TempDir(), "list")
@@ -41,7 +41,7 @@ func write(b *testing.B, to func(w io.Writer) error) disk {
 	return disk{file}
 }
 
-// workbook writes a workbook of n rows and three columns, in which texts are in the cells or shared.
+// workbook returns a function that writes a workbook of n rows and three columns. The texts are in the cells, or shared if isShared is set.
 func workbook(n int, isShared bool) func(w io.Writer) error {
 	return func(w io.Writer) error {
 		z := zip.NewWriter(w)
@@ -83,7 +83,7 @@ func workbook(n int, isShared bool) func(w io.Writer) error {
 	}
 }
 
-// BenchmarkMillion reads lists of a million rows and three columns, and measures the largest heap.
+// BenchmarkMillion reads lists of a million rows and three columns, and reports the maximum heap size.
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
 	for _, c := range []struct {

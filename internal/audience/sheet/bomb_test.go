@@ -17,7 +17,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// zipWith packs the parts of a workbook, of which the sheet is given packed and with any header.
+// zipWith returns a ZIP file with the parts of a workbook. raw is the compressed sheet, and header its ZIP header.
 func zipWith(t testing.TB, header *zip.FileHeader, raw []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,7 +44,7 @@ func zipWith(t testing.TB, header *zip.FileHeader, raw []byte) []byte {
 	return b.Bytes()
 }
 
-// deflated packs text, whose end is repeated a number of times.
+// deflated compresses text, followed by times copies of repeated.
 func deflated(t testing.TB, text, repeated string, times int) (packed []byte, crc uint32, size int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -67,7 +67,7 @@ func deflated(t testing.TB, text, repeated string, times int) (packed []byte, cr
 func TestAZIPBombIsRefused(t *testing.T) {
 	t.Parallel()
 	const name = "xl/worksheets/sheet1.xml"
-	packed, crc, size := deflated(t, "<worksheet><sheetData>"+inline(1, "a"), strings.Repeat(" ", 1<<20), 200) // 200 MiB in some hundred kB
+	packed, crc, size := deflated(t, "<worksheet><sheetData>"+inline(1, "a"), strings.Repeat(" ", 1<<20), 200) // 200 MiB, compressed to some hundred kB
 	method := func(declared uint64, flags uint16, crc uint32) *zip.FileHeader {
 		return &zip.FileHeader{Name: name, Method: zip.Deflate, Flags: flags, CRC32: crc, CompressedSize64: uint64(len(packed)), UncompressedSize64: declared}
 	}
@@ -93,8 +93,7 @@ func TestAZIPBombIsRefused(t *testing.T) {
 	}
 }
 
-// A directory of a million entries would need hundreds of bytes in memory for each of them.
-// It measures memory, so it does not run in parallel.
+// A directory of a million entries would need hundreds of bytes of memory per entry. The test measures memory, and therefore does not run in parallel.
 func TestAHugeDirectoryIsRefused(t *testing.T) {
 	entry := make([]byte, 46)
 	copy(entry, "PK\x01\x02")
@@ -115,8 +114,8 @@ func TestAHugeDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// Strings of a workbook beyond some in memory are in a temporary file, which is gone when the list is closed, also after an error.
-func TestStringsOfAWorkbookAreReadInAnyOrderAndLeaveNothingBehind(t *testing.T) {
+// Most strings of a workbook are in a temporary file, which is deleted when the list is closed, even after an error.
+func TestStringsOfAWorkbookAreReadInAnyOrderFromATemporaryFile(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	const n = 200_000
 	var shared, rows strings.Builder

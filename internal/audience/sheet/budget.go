@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// maxToken is the maximum size of a token of XML or JSON in bytes: a value of the most characters, each written as &#x10FFFF; or \ud83d\ude00. A
+// maxToken is the maximum size of an XML or JSON token in bytes: a value of the maximum length, with each character written as &#x10FFFF; or \ud83d\ude00. A
 // decoder holds a whole token in memory.
 const maxToken = 512 << 10
 
 var errTokenTooLong = errors.New("a token is too long")
 
-// budgetReader reads at most a number of bytes until spend is called again.
+// budgetReader reads at most a given number of bytes between two calls of spend.
 type budgetReader struct {
 	io.Reader
 	left   int
-	failed error // of the Reader
+	failed error // error of the Reader
 }
 
 func (b *budgetReader) Read(p []byte) (int, error) {
@@ -30,19 +30,19 @@ func (b *budgetReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // its callers know it
 }
 
-// spend begins a new budget.
+// spend sets a new budget.
 func (b *budgetReader) spend(bytes int) { b.left = bytes }
 
-// budgetReaderAt reads at most a number of bytes.
+// budgetReaderAt reads at most a given number of bytes.
 type budgetReaderAt struct {
 	io.ReaderAt
 	left   int
-	failed error // of the file
+	failed error // error of the file
 }
 
 // ReadAt implements io.ReaderAt.
 func (b *budgetReaderAt) ReadAt(p []byte, at int64) (int, error) {
-	if b.left < len(p) || at < 0 { // a ZIP file may say that a part begins before the file
+	if b.left < len(p) || at < 0 { // a ZIP file can claim that a part starts before the file
 		return 0, errTokenTooLong
 	}
 	b.left -= len(p)

@@ -9,9 +9,9 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// csvRows reads CSV as spreadsheet programs do: rows end with LF, CRLF or CR; a quote is special only at the beginning of a cell. The reader of
-// the standard library rejects more, passes over empty rows without counting them, and holds all of a row, which after a missing quote is
-// all of the file.
+// csvRows reads CSV like spreadsheet programs: rows end with LF, CRLF or CR, and a quote is special only at the start of a cell. The reader of the standard
+// library rejects more files. It also skips empty rows without counting them, and holds a whole row in memory, which after a missing quote is the rest of the
+// file.
 type csvRows struct {
 	text    text
 	comma   byte
@@ -21,14 +21,14 @@ type csvRows struct {
 	isOver  bool
 }
 
-// newCSV begins to read CSV. The comma is the separator that occurs most often in the first row, outside of quotes, or the one of the line
-// "sep=;", which is for Excel and no row.
+// newCSV starts to read CSV. The separator is the one that occurs most often in the first row outside of quotes, or the one in the line "sep=;". This line is
+// an instruction for Excel and no row.
 func newCSV(t text, options Options) *csvRows {
 	c := &csvRows{text: t, comma: ',', maxCell: options.MaxCell}
 	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {
 		if rest := line[5:]; rest == "" || rest[0] == '\n' || rest[0] == '\r' {
 			c.comma = line[4]
-			_, _ = t.Discard(5 + len(rest) - len(strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n"))) // all of it is in the buffer
+			_, _ = t.Discard(5 + len(rest) - len(strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n"))) // the whole line is in the buffer
 			return c
 		}
 	}
@@ -100,7 +100,7 @@ func (c *csvRows) tooLong(column int) error {
 	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.maxCell})
 }
 
-// The ends of a cell.
+// The possible ends of a cell.
 const (
 	endOfCell = iota
 	endOfRow
@@ -128,7 +128,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 				isQuoted = false
 				continue
 			}
-			_, _ = c.text.ReadByte() // the second of two quotes, which stand for one
+			_, _ = c.text.ReadByte() // two quotes stand for one; this discards the second
 		case isQuoted:
 		case b == c.comma:
 			return endOfCell, nil

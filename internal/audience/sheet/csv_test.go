@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// read reads a list as text: the columns, and each row with its number, its cells (~ before a lossy one) and +n for n extra cells.
+// read returns a list as text: the columns, and each row with its number, its cells (~ marks a lossy cell) and +n for n extra cells.
 func read(t *testing.T, file sheet.File, options sheet.Options) (text string, err error) {
 	t.Helper()
 	r, err := sheet.Open(t.Context(), file, options)
@@ -79,7 +79,7 @@ func encoded(t *testing.T, e encoding.Encoding, text string) string {
 	return s
 }
 
-func TestCSVIsReadInEveryForm(t *testing.T) {
+func TestEveryCSVDialectIsRead(t *testing.T) {
 	t.Parallel()
 	const list = "手机号,姓名\n13800138000,张三\n"
 	const want = "手机号|姓名\n2 13800138000|张三"
@@ -124,7 +124,7 @@ func TestCSVIsReadInEveryForm(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoListIsExplained(t *testing.T) {
+func TestAFileThatIsNoListIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("长", 32_768)
 	for name, c := range map[string]struct{ content, want string }{
@@ -158,7 +158,7 @@ func TestAFileThatIsNoListIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheRowsOfAListAreBounded(t *testing.T) {
+func TestAListWithTooManyRowsIsRefused(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{"a\n1\n\n2\n\n": "<nil>", "a\n1\n2\n3\n": "file too_many_rows 2"} {
 		if _, err := read(t, sheet.Bytes("", []byte(content)), sheet.Options{Rows: 2}); fields(err) != want {

@@ -16,15 +16,15 @@ import (
 	"lksms/internal/platform/bom"
 )
 
-// text is the text of a file, as UTF-8.
+// text is the text of a file, decoded to UTF-8.
 type text struct {
 	*bufio.Reader
-	start    string // its first characters
-	encoding string // of the file
-	doubtful bool   // encoding is a guess, and the file looks like one of Latin letters
+	start    string // the first characters
+	encoding string // encoding of the file
+	doubtful bool   // encoding is a guess, and the file looks like text in a Latin encoding
 }
 
-// The encodings of texts. UTF-16 is known by its byte order mark only.
+// The supported encodings. UTF-16 is recognised only by its byte order mark.
 const (
 	utf8Name    = "UTF-8"
 	utf16Name   = "UTF-16"
@@ -32,13 +32,13 @@ const (
 	windowsName = "Windows-1252"
 )
 
-// Encodings are those that the owner of a file may name.
+// Encodings are the encodings that the owner of a file can name.
 var Encodings = []string{utf8Name, gb18030Name, windowsName}
 
-// decodings has how a text is decoded; nil: not at all.
+// decodings contains the decoder of each encoding; nil: the text needs no decoding.
 var decodings = map[string]encoding.Encoding{utf8Name: nil, gb18030Name: simplifiedchinese.GB18030, windowsName: charmap.Windows1252}
 
-// isGood reports whether a part of the text is as it was written. What could not be decoded is U+FFFD; without decoding, it is invalid UTF-8.
+// isGood reports whether part was decoded without errors. Invalid bytes become U+FFFD in a decoded text, and stay invalid UTF-8 in a text without decoding.
 func (t text) isGood(part []byte) bool {
 	if t.encoding != utf8Name && bytes.Contains(part, []byte("\uFFFD")) {
 		return false
@@ -46,7 +46,7 @@ func (t text) isGood(part []byte) bool {
 	return utf8.Valid(part) && bytes.IndexByte(part, 0) < 0
 }
 
-// textOf decodes a file: by its byte order mark, else as its owner says, else as a guess. head is its beginning.
+// textOf decodes a file. The encoding is determined by the byte order mark, else by the owner of the file, else by a guess. head is the beginning of the file.
 func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	skip, name, isDoubtful := int64(0), file.Encoding(), false
 	decoding, isNamed := decodings[name]
@@ -81,12 +81,12 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	return t, nil
 }
 
-// guess reports whether a file without a byte order mark is UTF-8, and not GB18030, and whether it looks like a file of Latin letters in neither of
-// them (see latinRuns). It looks at the whole file, whose first rows may be ASCII, and counts as bom.Count says.
+// guess reports whether a file without a byte order mark is UTF-8 rather than GB18030. isLatin reports whether the file looks like text in a Latin encoding,
+// which is neither of them (see latinRuns). guess reads the whole file, because the first rows may be ASCII, and counts as bom.Count does.
 func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns
-	var rest []byte // the beginning of a character whose end is in the next chunk
+	var rest []byte // the first bytes of a character whose other bytes are in the next chunk
 	err = eachChunk(ctx, file, func(chunk []byte) bool {
 		runs.add(chunk)
 		if len(rest) > 0 {
@@ -104,18 +104,18 @@ func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	return bad <= good, runs.areMostly(), err
 }
 
-// latinRuns is the rule of doubt about GB18030. In an encoding of Latin letters, as Windows-1252, a letter with an accent is one byte among ASCII
-// letters: M\xFCller, Ren\xE9. Many such texts are legal GB18030, where the byte and the letter behind it are one Chinese character (M黮ler). In Chinese
-// texts a run of bytes that are not ASCII is longer, and rarely stands among ASCII letters. A file is doubtful if more than half of its runs are
-// of Latin letters: one byte beside an ASCII letter, or two bytes between two ASCII letters (Gr\xF6\xDFer).
+// latinRuns decides whether GB18030 is doubtful. In a Latin encoding such as Windows-1252, a letter with an accent is one byte among ASCII letters: M\xFCller,
+// Ren\xE9. Many such texts are valid GB18030, where this byte and the next letter form one Chinese character (M黮ler). In Chinese texts, a run of non-ASCII
+// bytes is longer, and rarely has ASCII letters as neighbours. A file is doubtful if more than half of its runs are Latin: one byte beside an ASCII letter, or
+// two bytes between two ASCII letters (Gr\xF6\xDFer).
 type latinRuns struct {
 	all, latin int
-	inside     int  // latin runs of one byte between two letters, which Chinese texts hardly have
+	inside     int  // Latin runs of one byte between two letters, which are rare in Chinese texts
 	before     byte // the ASCII byte before the run
-	length     int  // of the run that has not ended
+	length     int  // length of the current run
 }
 
-// add reads the next bytes of a file.
+// add processes the next bytes of a file.
 func (r *latinRuns) add(chunk []byte) {
 	for _, c := range chunk {
 		if c >= utf8.RuneSelf {
@@ -127,7 +127,7 @@ func (r *latinRuns) add(chunk []byte) {
 	}
 }
 
-// end ends a run before a byte.
+// end ends the current run before the byte after.
 func (r *latinRuns) end(after byte) {
 	if r.length == 0 {
 		return
@@ -143,8 +143,8 @@ func (r *latinRuns) end(after byte) {
 	r.length = 0
 }
 
-// areMostly reports whether more than half of the runs are of Latin letters. Half of them inside of words are enough: a short list may have one such run
-// (Jürgen) and one that says nothing (Höß).
+// areMostly reports whether more than half of the runs are Latin. If the runs are inside words, half is sufficient: a short list may contain one such run
+// (Jürgen) and one ambiguous run (Höß).
 func (r *latinRuns) areMostly() bool {
 	r.end('\n')
 	return 2*r.latin > r.all || r.inside > 0 && 2*r.inside >= r.all

@@ -21,7 +21,7 @@ type named struct {
 
 func (n named) Encoding() string { return n.encoding }
 
-// readList returns the values of a list in one line, its encoding, and whether that is doubtful.
+// readList returns the values of a list in one line, its encoding, and whether the encoding is doubtful.
 func readList(t *testing.T, file sheet.File) (values, name string, isDoubtful bool) {
 	t.Helper()
 	r, err := sheet.Open(t.Context(), file, sheet.Options{})
@@ -54,8 +54,8 @@ func inEncoding(t *testing.T, in encoding.Encoding, text string) sheet.File {
 	return sheet.Bytes("list.csv", []byte(content))
 }
 
-// A list of Latin letters in Windows-1252 that is legal GB18030 is read as Chinese, and says that this is doubtful. Its owner names the encoding.
-func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
+// A list in Windows-1252 that is valid GB18030 is read as GB18030, and its encoding is reported as doubtful. Its owner can name the encoding.
+func TestAListInALatinEncodingThatIsValidGB18030IsDoubtful(t *testing.T) {
 	t.Parallel()
 	for language, names := range map[string][]string{
 		"German":  {"Müller", "Schäfer", "Köhler", "Krüger", "Schröder", "Jörg Lange", "Größer"},
@@ -65,7 +65,7 @@ func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
 	} {
 		content := "phone,name\n"
 		for _, name := range names {
-			content += "13800138000," + name + "x\n" // no name ends with an accent, so that GB18030 is legal
+			content += "13800138000," + name + "x\n" // no name ends with an accented letter, so that the text is valid GB18030
 		}
 		file := inEncoding(t, charmap.Windows1252, content)
 		read, name, isDoubtful := readList(t, file)
@@ -79,8 +79,8 @@ func TestAListOfLatinLettersThatPassesForChineseIsDoubtful(t *testing.T) {
 	}
 }
 
-// Half of the names of a short list are enough for a doubt.
-func TestAShortListOfLatinLettersIsDoubtful(t *testing.T) {
+// In a short list, half of the names are sufficient to make the encoding doubtful.
+func TestAShortListInALatinEncodingIsDoubtful(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Jürgen\n13900139000,Höß\n")
 	if read, name, isDoubtful := readList(t, file); name != "GB18030" || !isDoubtful {
@@ -88,8 +88,8 @@ func TestAShortListOfLatinLettersIsDoubtful(t *testing.T) {
 	}
 }
 
-// Where the bytes are no legal GB18030, the list is refused, and can be read when its owner names the encoding.
-func TestAListThatIsNoChineseIsReadAsItsOwnerSays(t *testing.T) {
+// A list that is not valid GB18030 is refused, and can be read when its owner names the encoding.
+func TestAListIsReadInTheEncodingThatItsOwnerNames(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Zoé Lambert\n13900139000,Weiß GmbH\n13700137000,Núñez\n")
 	if r, err := sheet.Open(t.Context(), file, sheet.Options{}); err == nil {
@@ -103,8 +103,8 @@ func TestAListThatIsNoChineseIsReadAsItsOwnerSays(t *testing.T) {
 	}
 }
 
-// Chinese lists in GBK are sure, also those with rare characters whose second byte is a letter, with Latin words, and with one name only. So is UTF-8 with
-// any names, whatever the letters.
+// The encoding of Chinese lists in GBK is not doubtful, even with rare characters whose second byte is a letter, with Latin words, or with only one name. The
+// encoding of UTF-8 lists is never doubtful.
 func TestAChineseListIsNotDoubtful(t *testing.T) {
 	t.Parallel()
 	for what, content := range map[string]string{
@@ -127,8 +127,8 @@ func TestAChineseListIsNotDoubtful(t *testing.T) {
 	}
 }
 
-// A byte order mark says more than the owner.
-func TestAByteOrderMarkIsStrongerThanANamedEncoding(t *testing.T) {
+// A byte order mark overrides the encoding that the owner names.
+func TestAByteOrderMarkOverridesANamedEncoding(t *testing.T) {
 	t.Parallel()
 	file := named{sheet.Bytes("list.csv", []byte("\xEF\xBB\xBFname\nMüller\n")), "Windows-1252"}
 	if read, name, _ := readList(t, file); name != "UTF-8" || read != "Müller" {

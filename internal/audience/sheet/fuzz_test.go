@@ -17,7 +17,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// expectList reads content, and checks what holds for every list: it is read to its end, or to a fault that names the file.
+// expectList reads content as a list. The list must be read to its end, or to a fault that names the field file.
 func expectList(t *testing.T, name string, content []byte) {
 	options := sheet.Options{Columns: 20, MaxCell: 100, Rows: 1000, Unpacked: 1 << 20}
 	isExplained := func(err error) bool {
@@ -63,7 +63,7 @@ func expectList(t *testing.T, name string, content []byte) {
 		isEmpty := row.Extra == 0
 		for _, cell := range row.Cells {
 			isEmpty = isEmpty && cell.Text == "" && !cell.Lossy
-			if !isGood(cell.Text, 400) { // a number of 100 characters can be shown in more
+			if !isGood(cell.Text, 400) { // a number of 100 characters can be displayed with more characters
 				t.Errorf("cell %q", cell.Text)
 			}
 		}
@@ -83,14 +83,14 @@ func FuzzCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { expectList(t, "list.csv", content) })
 }
 
-// FuzzCSVOfOthers compares a list as it is read with the list as the standard library writes it.
+// FuzzCSVOfOthers compares the list that Open reads with the list that the standard library wrote.
 func FuzzCSVOfOthers(f *testing.F) {
 	f.Add("1,\"2", "a\nb", "", " 手机", byte(0))
 	f.Add("\r\n", "\"\"", ";\t", "😀", byte(255))
 	f.Fuzz(func(t *testing.T, a, b, c, d string, form byte) {
 		cells := []string{"x" + a, "x" + b, "x" + c, "x" + d, "汉字"}
 		for _, cell := range cells {
-			isPrivate := func(c rune) bool { return c >= 0xE000 && c <= 0xF8FF } // in GB18030, two ways lead to some of them
+			isPrivate := func(c rune) bool { return c >= 0xE000 && c <= 0xF8FF } // GB18030 has two encodings for some of these characters
 			if !utf8.ValidString(cell) || strings.ContainsAny(cell, "\x00\uFFFD") || strings.ContainsFunc(cell, isPrivate) {
 				return
 			}

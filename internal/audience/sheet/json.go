@@ -14,10 +14,10 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// columnsFrom is how many objects say which columns a JSON array has.
+// columnsFrom is the number of objects that determine the columns of a JSON array.
 const columnsFrom = 1000
 
-// jsonRows reads a JSON array of objects. The names in the first objects are the columns, in the order in which they first occur.
+// jsonRows reads a JSON array of objects. The member names of the first objects are the columns, in the order in which they first occur.
 type jsonRows struct {
 	text    text
 	tokens  *jsontext.Decoder
@@ -26,7 +26,7 @@ type jsonRows struct {
 	row     int64
 	isOver  bool
 	columns []string
-	index   map[string]int // of the columns
+	index   map[string]int // index of each column
 }
 
 func openJSON(ctx context.Context, file File, head []byte, options Options) (rows, error) {
@@ -54,7 +54,7 @@ func openJSON(ctx context.Context, file File, head []byte, options Options) (row
 	return all, nil
 }
 
-// newJSON begins to read an array.
+// newJSON starts to read an array.
 func newJSON(ctx context.Context, file File, head []byte, options Options) (*jsonRows, error) {
 	t, err := textOf(ctx, file, head)
 	if err != nil {
@@ -62,7 +62,7 @@ func newJSON(ctx context.Context, file File, head []byte, options Options) (*jso
 	}
 	source := &budgetReader{Reader: t}
 	j := &jsonRows{text: t, tokens: jsontext.NewDecoder(source), source: source, options: options, index: map[string]int{}}
-	if _, err := j.token(); err != nil { // the bracket
+	if _, err := j.token(); err != nil { // the opening bracket
 		return nil, err
 	}
 	return j, nil
@@ -70,7 +70,7 @@ func newJSON(ctx context.Context, file File, head []byte, options Options) (*jso
 
 func (j *jsonRows) close() error { return nil }
 
-// addColumn adds a column of this name, unless it exists.
+// addColumn adds a column with this name, unless it exists.
 func (j *jsonRows) addColumn(name string) error {
 	if _, is := j.index[name]; is {
 		return nil
@@ -98,7 +98,7 @@ func (j *jsonRows) next(int) (Row, error) {
 	return row, err
 }
 
-// object reads the next object, and calls do with each of its members; io.EOF: none is left.
+// object reads the next object, and calls do for each of its members. It returns io.EOF after the last object.
 func (j *jsonRows) object(do func(name string, cell Cell) error) error {
 	if j.isOver {
 		return io.EOF
@@ -188,7 +188,7 @@ func (j *jsonRows) token() (jsontext.Token, error) {
 	return token, nil
 }
 
-// explain returns the fault of an array that cannot be read, or the error of the file's storage. A nil error is text after the array.
+// explain returns the fault of an array that cannot be read, or the error of the storage. If err is nil, the fault is that text follows the array.
 func (j *jsonRows) explain(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -205,7 +205,7 @@ func (j *jsonRows) explain(err error) error {
 	}
 }
 
-// wholeNumber returns a number without an exponent if it is whole: in JSON, an exponent shortens nothing.
+// wholeNumber returns a whole number without its exponent: in JSON, an exponent loses no digits.
 func wholeNumber(text string) string {
 	_, exponent, is := strings.Cut(strings.ToLower(text), "e")
 	if power, err := strconv.Atoi(exponent); !is || err != nil || power < -100 || power > 100 || len(text) > 100 {

@@ -35,7 +35,7 @@ func TestAJSONArrayIsAList(t *testing.T) {
 	}
 }
 
-func TestAJSONArrayThatIsNoListIsExplained(t *testing.T) {
+func TestAnInvalidJSONListIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	var wide strings.Builder
 	for i := range 201 {

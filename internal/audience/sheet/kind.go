@@ -11,20 +11,20 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// headSize is how much of a file says of which kind it is.
+// headSize is the number of first bytes that determine the kind of a file.
 const headSize = 4 << 10
 
-// The first bytes of files.
+// The first bytes of workbooks.
 const (
 	zipMagic = "PK\x03\x04"
-	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel until 2003, and every program of Office for a file with a password
+	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel before 2007, and any Office file with a password
 )
 
-// binaryMagics are the first bytes of files that are often taken for a list.
+// binaryMagics are the first bytes of files that people often upload by mistake.
 var binaryMagics = []string{"PK", "%PDF", "\x1F\x8B", "Rar!", "7z\xBC\xAF", "\x89PNG", "\xFF\xD8\xFF", "GIF8", "BM", "SQLite format"}
 
-// rowsOf finds out of which kind a file is, and begins to read it. Its content decides. Its name decides only what a text is that begins with a
-// bracket: a JSON array, or CSV whose first column has a bracket in its name.
+// rowsOf determines the kind of a file, and starts to read it. The content decides. The file name decides only about a text that starts with a bracket, which
+// can be a JSON array, or CSV with a bracket in the name of the first column.
 func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	head := make([]byte, min(headSize, file.Size()))
 	if _, err := readAt(file, head, 0); err != nil {
@@ -62,28 +62,28 @@ func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 		return openJSON(ctx, file, head, options)
 	case start[0] == '{' && isNamed(file, ".json"):
 		return nil, wrong(fault.NotAList, nil)
-	case start[0] == '<': // a web page, or an old form of XML, which spreadsheet programs open as a list
+	case start[0] == '<': // a web page, or an old XML format that spreadsheet programs open as a list
 		return nil, wrong(fault.NotAList, nil)
 	}
 	return newCSV(t, options), nil
 }
 
-// isControl reports whether a character occurs in no text.
+// isControl reports whether c is a control character that does not occur in texts.
 func isControl(c rune) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\x1A' }
 
-// isJSON reports whether a text is a JSON array: its name says so, or it begins as one whose elements are objects.
+// isJSON reports whether a text is a JSON array: its file has the extension .json, or the text starts like an array of objects.
 func isJSON(file File, start string) bool {
 	rest, is := strings.CutPrefix(start, "[")
 	rest = strings.TrimLeft(rest, " \t\r\n")
 	return is && (isNamed(file, ".json") || strings.HasPrefix(rest, "{") || strings.HasPrefix(rest, "]"))
 }
 
-// isNamed reports whether a file has an extension.
+// isNamed reports whether a file has the given extension.
 func isNamed(file File, extension string) bool {
 	return strings.EqualFold(path.Ext(file.Name()), extension)
 }
 
-// readAt fills p with the bytes of a file at an offset, as far as the file goes.
+// readAt fills p with the bytes of a file at an offset, up to the end of the file.
 func readAt(file File, p []byte, at int64) (int, error) {
 	n, err := file.ReadAt(p, at)
 	if errors.Is(err, io.EOF) {
@@ -92,7 +92,7 @@ func readAt(file File, p []byte, at int64) (int, error) {
 	return n, err //nolint:wrapcheck // the file names itself
 }
 
-// eachChunk calls do with the content of a file, a chunk after the other, until do returns false.
+// eachChunk calls do for each chunk of a file, in order, until do returns false.
 func eachChunk(ctx context.Context, file File, do func(chunk []byte) bool) error {
 	chunk := make([]byte, 256<<10)
 	for at := int64(0); at < file.Size(); {
@@ -111,9 +111,9 @@ func eachChunk(ctx context.Context, file File, do func(chunk []byte) bool) error
 	return nil
 }
 
-// contains reports whether a file has a sequence of bytes anywhere.
+// contains reports whether a file contains a sequence of bytes.
 func contains(ctx context.Context, file File, wanted []byte) (is bool, err error) {
-	var window []byte // the end of the chunk before, and a chunk
+	var window []byte // the end of the previous chunk, and the current chunk
 	err = eachChunk(ctx, file, func(chunk []byte) bool {
 		window = append(window[max(0, len(window)-len(wanted)+1):], chunk...)
 		is = bytes.Contains(window, wanted)

@@ -13,20 +13,20 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Excel has no rows and columns beyond these.
+// The maximum numbers of rows and columns in Excel.
 const (
 	lastRow    = 1 << 20
 	lastColumn = 1 << 14
 )
 
-// sheetRows are the rows of a sheet of a workbook.
+// sheetRows reads the rows of a sheet of a workbook.
 type sheetRows struct {
 	book    *workbook
 	part    io.ReadCloser
 	xml     *xmlReader
-	strings *sharedStrings              // nil: the workbook has none
-	formats map[int]numberformat.Format // by id
-	row     int64                       // the last one that was read
+	strings *sharedStrings              // nil: the workbook has no shared strings
+	formats map[int]numberformat.Format // by format id
+	row     int64                       // number of the last row that was read
 	isOver  bool
 }
 
@@ -57,7 +57,7 @@ func (s *sheetRows) close() error {
 	return err
 }
 
-// findRows passes over what precedes the rows.
+// findRows skips the elements before the rows.
 func (s *sheetRows) findRows() error {
 	for {
 		token, err := s.token()
@@ -70,7 +70,7 @@ func (s *sheetRows) findRows() error {
 	}
 }
 
-// token returns the next token. The end of the part is an error: the rows end before it.
+// token returns the next token. The end of the part is an error, because the element of the rows must end before it.
 func (s *sheetRows) token() (xml.Token, error) {
 	token, err := s.xml.next()
 	if errors.Is(err, io.EOF) || errors.Is(err, errTokenTooLong) {
@@ -102,7 +102,7 @@ func (s *sheetRows) next(most int) (Row, error) {
 	return Row{}, io.EOF
 }
 
-// position returns the number of a row, which may be left out. Rows are in order.
+// position returns the number of a row. If given is empty, the number is before+1. Rows must be in order.
 func (s *sheetRows) position(given string, before, last int64) (int64, error) {
 	if given == "" {
 		return before + 1, nil
@@ -157,7 +157,7 @@ func (s *sheetRows) cells(most int) (Row, error) {
 	}
 }
 
-// columnOf returns the index of the column of a cell such as AB12, which may be left out. Cells are in order.
+// columnOf returns the column index of a cell such as AB12. If reference is empty, the index is before+1. Cells must be in order.
 func columnOf(reference string, before int) (index int, is bool) {
 	if reference == "" {
 		return before + 1, before+1 < lastColumn
@@ -173,7 +173,7 @@ func columnOf(reference string, before int) (index int, is bool) {
 	return index, index > before && index < lastColumn
 }
 
-// cell reads a cell. Error: errTokenTooLong if its text is too long.
+// cell reads a cell. It returns errTokenTooLong if the text of the cell is too long.
 func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 	var kind, style, value string
 	for _, a := range start.Attr {
@@ -209,7 +209,7 @@ func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 				continue
 			}
 			if hasFormula && (!hasValue || value == "" && kind != "str") {
-				return Cell{Lossy: true}, nil // the program that wrote the file computed nothing
+				return Cell{Lossy: true}, nil // the program that wrote the file stored no result
 			}
 			cell, err := s.valueOf(kind, style, value)
 			if err == nil && len(cell.Text) > s.book.options.MaxCell && utf8.RuneCountInString(cell.Text) > s.book.options.MaxCell {
@@ -220,7 +220,7 @@ func (s *sheetRows) cell(start xml.StartElement) (Cell, error) {
 	}
 }
 
-// valueOf returns the cell of a value of a kind, as the file has it.
+// valueOf returns the cell for a stored value of the given kind.
 func (s *sheetRows) valueOf(kind, style, value string) (Cell, error) {
 	switch kind {
 	case "s":
@@ -266,8 +266,8 @@ func (s *sheetRows) formatOf(style string) numberformat.Format {
 	return f
 }
 
-// readText returns the text of an element that has begun: its own, or that of the elements t in it, but not their pronunciation. Error:
-// errTokenTooLong beyond most bytes.
+// readText returns the text of the current element: its own text, or the text of the elements t in it, without phonetic text. It returns errTokenTooLong if the
+// text is longer than most bytes.
 func readText(x *xmlReader, element string, most int) (string, error) {
 	var text strings.Builder
 	isShown := element == "v"
@@ -307,7 +307,7 @@ func readText(x *xmlReader, element string, most int) (string, error) {
 	}
 }
 
-// skip passes over an element that has begun.
+// skip skips the rest of the current element.
 func skip(x *xmlReader, element string) error {
 	for {
 		token, err := x.next()
@@ -323,7 +323,7 @@ func skip(x *xmlReader, element string) error {
 	}
 }
 
-// unescaped replaces _x000D_ and its like, in which Excel writes the characters that XML cannot have. A NUL stays escaped.
+// unescaped replaces escapes such as _x000D_, which Excel writes for characters that XML cannot contain. A NUL stays escaped.
 func unescaped(text string) string {
 	if !strings.Contains(text, "_x") {
 		return text

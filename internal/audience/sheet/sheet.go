@@ -1,10 +1,9 @@
-// Package sheet reads lists that people upload: CSV, XLSX, and JSON arrays of objects. It reads a row at a time, so that a list of any length
-// needs the same memory. Nothing is guessed in silence: a file that could be read in two ways, or that has lost something on its way, is an
-// error or a mark on a cell or a row.
+// Package sheet reads lists that people upload: CSV, XLSX, and JSON arrays of objects. It reads one row at a time, so that its memory use does not depend on
+// the length of the list. The package never guesses silently: if a file is ambiguous or has lost data, the package returns an error, or marks the cell or row.
 //
-// The package reads XLSX itself instead of using excelize. That library gives every cell as text, either as it is stored or as it is shown, and not its
-// type: a date would look like a phone number, and a formula without a result like an empty cell, so that lossy cells could not be marked. It
-// also holds the packed file in memory, and 40 bytes for each string.
+// The package reads XLSX itself instead of using excelize. This library returns every cell as text, either as stored or as displayed, without its type. A date
+// would look like a phone number, and a formula without a result like an empty cell, so that the package could not mark lossy cells. The library also holds the
+// compressed file in memory, and 40 bytes for each string.
 package sheet
 
 import (
@@ -20,15 +19,15 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// File is a list as it was uploaded.
+// File is an uploaded list.
 type File interface {
 	io.ReaderAt
 	Size() int64
-	Name() string     // as its owner named it; may be empty
-	Encoding() string // of a text, as its owner says: one of Encodings; empty: it is found
+	Name() string     // name that its owner gave the file; may be empty
+	Encoding() string // encoding of a text that its owner named: one of Encodings; empty: detect the encoding
 }
 
-// Bytes returns a File that is in memory.
+// Bytes returns a File in memory.
 func Bytes(name string, content []byte) File { return memory{bytes.NewReader(content), name} }
 
 type memory struct {
@@ -39,13 +38,13 @@ type memory struct {
 func (m memory) Name() string   { return m.name }
 func (memory) Encoding() string { return "" }
 
-// Options bound a list. A zero value stands for the number in the comment.
+// Options limits a list. The comments state the defaults, which replace zero values.
 type Options struct {
-	Sheet    string // the sheet of a workbook; empty: the first that is not hidden
-	Columns  int    // 200
-	MaxCell  int    // characters of a cell: 32,767, as in Excel
-	Rows     int64  // rows that are not empty, without the header: 1,048,576
-	Unpacked int64  // bytes of a workbook when it is unpacked: 1 GiB
+	Sheet    string // sheet of a workbook; default: the first visible sheet
+	Columns  int    // maximum columns; default: 200
+	MaxCell  int    // maximum characters of a cell; default: 32,767, as in Excel
+	Rows     int64  // maximum non-empty rows without the header; default: 1,048,576
+	Unpacked int64  // maximum bytes of an uncompressed workbook; default: 1 GiB
 }
 
 func (o Options) withDefaults() Options {
@@ -62,47 +61,47 @@ func orDefault[N int | int64](n *N, otherwise N) {
 	}
 }
 
-// Row is a row that is not empty.
+// Row is a non-empty row.
 type Row struct {
-	// No is the number that a spreadsheet program shows beside the row: the header has 1, unless empty rows precede it. In JSON it is the
-	// position of the object, from 1.
+	// No is the number that a spreadsheet program displays beside the row. The header has the number 1, unless empty rows precede it. In JSON, No is the
+	// position of the object, starting at 1.
 	No    int64
-	Cells []Cell // one for each column
-	// Extra is the number of cells that are not empty and belong to no column. Cells does not have them. The row is probably not what it
-	// seems: a comma in a text without quotes moves all that follows to the next column.
+	Cells []Cell // one cell per column
+	// Extra is the number of non-empty cells that belong to no column and are missing in Cells. Such a row is probably wrong: an unquoted comma in a text moves
+	// all later cells to the next column.
 	Extra int
 }
 
-// Cell is a value.
+// Cell is a value of a row.
 type Cell struct {
-	Text string // as a spreadsheet program shows it, but a number has all its digits
-	// Lossy says that the file does not have the value as it was typed or computed: a number was shortened (1.38E+10), a formula failed (#N/A),
-	// or its result is not in the file. Text must not be used as if it were the value.
+	Text string // the value as a spreadsheet program displays it, except that a number has all its digits
+	// Lossy means that the file does not contain the original value: a number was shortened (1.38E+10), a formula failed (#N/A), or the result of a formula is
+	// missing. Text must not be used as the value.
 	Lossy bool
 }
 
 func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
-// Reader reads the rows of a list. One goroutine uses it.
+// Reader reads the rows of a list. Only one goroutine may use a Reader.
 type Reader struct {
-	ctx     context.Context // of Open: the opener of a list reads it
+	ctx     context.Context // ctx of Open, for later calls of Next
 	options Options
 	rows    rows
 	columns []string
-	places  []int // of the columns among all, of which some may have no name
-	read    int64 // rows that are not empty
+	places  []int // index of each named column among all columns of the file
+	read    int64 // number of non-empty rows read
 	failed  error
 }
 
-// rows are the rows of a file of one kind, empty ones included.
+// rows reads the rows of a file of one kind, including empty rows.
 type rows interface {
-	// next returns a row with at most most cells. Later cells that are not empty are counted in Extra. io.EOF: no row is left.
+	// next returns a row with at most most cells. Extra counts the later non-empty cells. After the last row, next returns io.EOF.
 	next(most int) (Row, error)
 	close() error
 }
 
-// Open begins to read a list, until ctx ends. The faults, here and of Next, have the field "file", or "sheet" if Options.Sheet does not exist.
-// Other errors are those of the file's storage.
+// Open starts to read a list, until ctx ends. The faults of Open and Next have the field "file", or "sheet" if Options.Sheet does not exist. Other errors are
+// errors of the storage.
 func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 	r := &Reader{ctx: ctx, options: options.withDefaults()}
 	var err error
@@ -110,13 +109,13 @@ func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 		return nil, err
 	}
 	if err := r.readHeader(); err != nil {
-		_ = r.Close() // the error of the header says more
+		_ = r.Close() // the error of the header is more useful than this one
 		return nil, err
 	}
 	return r, nil
 }
 
-// readHeader takes the columns from the first row that is not empty, or from what names them in its place.
+// readHeader reads the columns from the first non-empty row or, for JSON, from the member names.
 func (r *Reader) readHeader() error {
 	if objects, is := r.rows.(*jsonRows); is {
 		r.columns = objects.columns
@@ -148,28 +147,27 @@ func (r *Reader) readHeader() error {
 			r.columns, r.places = append(r.columns, name), append(r.places, i)
 		}
 	}
-	if len(r.columns) == 0 { // formulas without a result
+	if len(r.columns) == 0 { // the header contains only formulas without a result
 		return wrong(fault.NoHeader, nil)
 	}
 	return nil
 }
 
-// maxName is the maximum length of the name of a column in characters.
+// maxName is the maximum length of a column name in characters.
 const maxName = 200
 
 func isLongName(name string) bool {
 	return len(name) > maxName && utf8.RuneCountInString(name) > maxName
 }
 
-// nameOf returns the name of a column as a header shows it, in one line.
+// nameOf returns the name of a column in one line, without extra white space.
 func nameOf(text string) string { return strings.Join(strings.FieldsFunc(text, isBlank), " ") }
 
-// Columns returns the names of the columns: not empty, without white space around them, and different from each other. Empty columns without a name
-// are left out.
+// Columns returns the names of the columns, which are not empty and differ from each other. It skips empty columns without a name.
 func (r *Reader) Columns() []string { return r.columns }
 
-// Encoding returns the name of the encoding as which a text is read: UTF-8, UTF-16, GB18030 or Windows-1252. A workbook has none. It is doubtful if it
-// is a guess, and the text looks like one of Latin letters in another encoding.
+// Encoding returns the encoding with which a text is read: UTF-8, UTF-16, GB18030 or Windows-1252. For a workbook it returns an empty name. The encoding is
+// doubtful if it is a guess, and the text looks like text in a Latin encoding.
 func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	switch rows := r.rows.(type) {
 	case *csvRows:
@@ -180,8 +178,8 @@ func (r *Reader) Encoding() (name string, isDoubtful bool) {
 	return "", false
 }
 
-// Column returns the index of the column with a name. If no column has exactly this name, letters of another case or width and white space
-// make no difference, provided that only one column is meant.
+// Column returns the index of the column with a name. If no column has exactly this name, Column ignores white space, case and the width of letters, provided
+// that only one column then matches.
 func (r *Reader) Column(name string) (index int, is bool) {
 	index = -1
 	for i, column := range r.columns {
@@ -203,7 +201,7 @@ func folded(name string) string {
 	return strings.ToLower(strings.Join(strings.FieldsFunc(width.Fold.String(name), isBlank), ""))
 }
 
-// Next returns the next row that is not empty; io.EOF: none is left.
+// Next returns the next non-empty row. After the last row, it returns io.EOF.
 func (r *Reader) Next() (Row, error) {
 	if r.failed != nil {
 		return Row{}, r.failed
@@ -223,7 +221,7 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
-// arrange gives a row one cell for each column. A column without a name has no cells, and may only be empty.
+// arrange gives a row exactly one cell per column. A column without a name must be empty.
 func (r *Reader) arrange(row *Row) error {
 	cells := make([]Cell, len(r.columns))
 	column := 0
@@ -240,7 +238,7 @@ func (r *Reader) arrange(row *Row) error {
 	return nil
 }
 
-// nextRow returns the next row that is not empty.
+// nextRow returns the next non-empty row.
 func (r *Reader) nextRow(most int) (Row, error) {
 	for {
 		if err := r.ctx.Err(); err != nil {
@@ -261,7 +259,7 @@ func (r *Reader) nextRow(most int) (Row, error) {
 	}
 }
 
-// Close ends the reading. It does not close the file.
+// Close closes the Reader, but not the file.
 func (r *Reader) Close() error { return r.rows.close() }
 
 // wrong returns the fault of a file.
@@ -270,7 +268,7 @@ func wrong(rule fault.Rule, limit any) error { return fault.InvalidField("file",
 // wrongAt returns the fault of a row.
 func wrongAt(rule fault.Rule, row int64) error { return wrong(rule, fault.Place{Row: row}) }
 
-// columnName returns the name that spreadsheet programs give a column: A, B, ..., Z, AA.
+// columnName returns the name of a column in spreadsheet programs: A, B, ..., Z, AA.
 func columnName(index int) string {
 	name := ""
 	for index++; index > 0; index = (index - 1) / 26 {

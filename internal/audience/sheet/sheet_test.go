@@ -10,7 +10,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// lists has a list of each kind with some thousand rows.
+// lists returns a list of each kind with some thousand rows.
 func lists(t *testing.T) map[string]sheet.File {
 	t.Helper()
 	var csv, json, rows, shared strings.Builder
@@ -29,7 +29,7 @@ func lists(t *testing.T) map[string]sheet.File {
 	}
 }
 
-// failing fails to read after a number of reads.
+// failing returns an error after a number of reads.
 type failing struct {
 	sheet.File
 	left int
@@ -44,8 +44,8 @@ func (f *failing) ReadAt(p []byte, at int64) (int, error) {
 	return f.File.ReadAt(p, at)
 }
 
-// An error of the storage is not blamed on the file, which is good.
-func TestAnErrorOfTheStorageIsReturnedAsItIs(t *testing.T) {
+// An error of the storage is not reported as a fault of the file.
+func TestStorageErrorsAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	for kind, file := range lists(t) {
 		whole, err := read(t, file, sheet.Options{})

@@ -15,42 +15,42 @@ import (
 )
 
 const (
-	blockBytes    = 16 << 10 // at least, unless a block has blockStrings
+	blockBytes    = 16 << 10 // minimum bytes of a block, unless it contains blockStrings strings
 	blockStrings  = 64
 	blocksCached  = 32
-	stringsMemory = 2 << 20 // bytes of strings in memory; further ones are in a temporary file
+	stringsMemory = 2 << 20 // bytes of strings in memory; further strings are in a temporary file
 )
 
-// sharedStrings are the strings of a workbook. Cells refer to them by number, in the order in which the strings first occur if Excel has written the
-// file, and in any order otherwise. They are read as far as they are needed, and kept in blocks: the last ones in use in memory, all of them in a
-// temporary file, because there may be as many as cells.
+// sharedStrings are the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
+// programs may use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks may
+// be in a temporary file, because a workbook can have as many strings as cells.
 type sharedStrings struct {
 	part   io.ReadCloser
 	xml    *xmlReader
-	most   int // bytes of a string
+	most   int // maximum bytes of a string
 	isOver bool
 
-	count  int // strings that were read
+	count  int // number of strings read
 	blocks []stringBlock
 	cache  *lru.Cache[int, []string]
-	last   []string // the strings after the blocks
-	memory []byte   // the blocks up to stringsMemory
-	file   *os.File // the blocks after those in memory; nil: none
-	end    int64    // of the file
+	last   []string // the strings after the last block
+	memory []byte   // the first blocks, up to stringsMemory bytes
+	file   *os.File // the other blocks; nil: all blocks are in memory
+	end    int64    // size of the file
 }
 
-// stringBlock is where a block is.
+// stringBlock is the location of a block.
 type stringBlock struct {
-	first int   // the number of its first string
-	at    int64 // in memory, and after the memory in the file
+	first int   // number of its first string
+	at    int64 // offset in memory or, beyond the size of memory, in the file
 	bytes int
 }
 
-// openStrings begins to read the strings of a part.
+// openStrings starts to read the strings of a part.
 func openStrings(part io.ReadCloser, maxCell int) *sharedStrings {
 	cache, err := lru.New[int, []string](blocksCached)
 	if err != nil {
-		panic(err) // the size is positive
+		panic(err) // impossible: the size is positive
 	}
 	return &sharedStrings{part: part, xml: newXML(part), most: 4 * maxCell, cache: cache}
 }
@@ -65,7 +65,7 @@ func (s *sharedStrings) close() error {
 	return err //nolint:wrapcheck // Reader.Close returns the reason
 }
 
-// get returns a string. Errors as those of xmlReader.next, and the fault damaged if the string does not exist.
+// get returns a string. It returns the errors of xmlReader.next, and the fault damaged if the string does not exist.
 func (s *sharedStrings) get(no int) (string, error) {
 	for no >= s.count && !s.isOver {
 		if err := s.readString(); err != nil {
@@ -114,7 +114,7 @@ func (s *sharedStrings) readString() error {
 	}
 }
 
-// flush stores the last strings as a block if they are enough.
+// flush stores the last strings as a block if there are enough of them.
 func (s *sharedStrings) flush() error {
 	bytes := 0
 	for _, text := range s.last {
@@ -144,7 +144,7 @@ func (s *sharedStrings) spill(block []byte) (err error) {
 		if s.file, err = os.CreateTemp("", "lksms-strings-*"); err != nil {
 			return fmt.Errorf("make temporary file: %w", err)
 		}
-		_ = removed(s.file) // an open file needs no name, and is gone even if the server is killed; where this fails, close deletes it
+		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if this fails, close deletes the file
 	}
 	n, err := s.file.WriteAt(block, s.end)
 	s.end += int64(n)
@@ -154,7 +154,7 @@ func (s *sharedStrings) spill(block []byte) (err error) {
 	return nil
 }
 
-// removed removes the name of a file, if it still has one.
+// removed deletes the name of a file, unless it is already deleted.
 func removed(file *os.File) error {
 	err := os.Remove(file.Name())
 	if errors.Is(err, os.ErrNotExist) {
@@ -163,7 +163,7 @@ func removed(file *os.File) error {
 	return err //nolint:wrapcheck // it names the file
 }
 
-// load reads a block.
+// load returns the strings of a block.
 func (s *sharedStrings) load(b stringBlock) ([]string, error) {
 	bytes := make([]byte, b.bytes)
 	if b.at < int64(len(s.memory)) {

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// isBlank reports whether a character shows nothing: white space, and the marks that copied text often has around it.
+// isBlank reports whether c is invisible: white space, or a mark that often surrounds copied text.
 func isBlank(c rune) bool {
 	switch {
 	case c <= ' ':
@@ -20,8 +20,7 @@ func isBlank(c rune) bool {
 
 func trim(text string) string { return strings.TrimFunc(text, isBlank) }
 
-// cellOf returns the cell of a text. A number loses what keeps a spreadsheet program from reading it as a number: an apostrophe before it, the
-// form ="0123", and white space. Any other text stays as it is.
+// cellOf returns the cell of a text. A number loses its text marks: a leading apostrophe, the form ="0123", and white space. Any other text is not changed.
 func cellOf(text string) Cell {
 	if text == "" {
 		return Cell{}
@@ -37,7 +36,7 @@ func cellOf(text string) Cell {
 	return Cell{Text: text, Lossy: isLost(bare)}
 }
 
-// isNumber reports whether a text is a number or a phone number in any form.
+// isNumber reports whether a text is a number or a phone number in any notation.
 func isNumber(text string) bool {
 	digits := 0
 	for i := range len(text) {
@@ -51,8 +50,8 @@ func isNumber(text string) bool {
 	return digits > 0
 }
 
-// isLost reports whether a text is not a value but what a spreadsheet program shows in place of one: a shortened number (1.38E+10), an error of
-// a formula, or a column that was too narrow (########).
+// isLost reports whether a text is a placeholder that a spreadsheet program displays instead of a value: a shortened number (1.38E+10), an error of a formula,
+// or the contents of a column that is too narrow (########).
 func isLost(text string) bool {
 	if text == "" {
 		return false

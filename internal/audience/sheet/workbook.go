@@ -17,13 +17,13 @@ import (
 type workbook struct {
 	archive *archive
 	options Options
-	sheet   string // name of the part
-	strings string // name of the part; empty: none
+	sheet   string // name of the part with the sheet
+	strings string // name of the part with the strings; empty: the workbook has none
 	styles  styles
-	is1904  bool // days are counted from 1904, as on old Macs
+	is1904  bool // days are counted from 1904, as in workbooks of old Macs
 }
 
-// openWorkbook reads what a workbook says of its sheets, and begins to read the rows of one.
+// openWorkbook reads the structure of a workbook, and starts to read the rows of one sheet.
 func openWorkbook(ctx context.Context, file File, options Options) (rows, error) {
 	a, err := openArchive(ctx, file)
 	if err != nil {
@@ -39,10 +39,10 @@ func openWorkbook(ctx context.Context, file File, options Options) (rows, error)
 	return w.openRows()
 }
 
-// relationship is a part to which another part refers.
+// relationship is a reference from one part to another.
 type relationship struct{ kind, target string }
 
-// relationships returns the parts to which a part refers, by id. The kind is the last word of its URL, which differs between variants of the format.
+// relationships returns the references of a part, by id. The kind is the last word of a URL that differs between variants of the format.
 func (w *workbook) relationships(of string) (map[string]relationship, error) {
 	folder, name := "", of
 	if i := strings.LastIndexByte(of, '/'); i >= 0 {
@@ -58,7 +58,7 @@ func (w *workbook) relationships(of string) (map[string]relationship, error) {
 	return all, err
 }
 
-// each calls do with every element of a small part.
+// each calls do for every element of a small part.
 func (w *workbook) each(name string, do func(path []string, element xml.StartElement)) error {
 	part, err := w.archive.open(name, maxSmallPart)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *workbook) each(name string, do func(path []string, element xml.StartEle
 
 // readParts finds the sheet and the parts that it needs.
 func (w *workbook) readParts() error {
-	if !w.archive.has("_rels/.rels") { // a ZIP file, but no document of Office
+	if !w.archive.has("_rels/.rels") { // a ZIP file, but no Office document
 		return wrong(fault.NotAList, nil)
 	}
 	roots, err := w.relationships("")
@@ -89,7 +89,7 @@ func (w *workbook) readParts() error {
 	if err != nil {
 		return err
 	}
-	var names []string // of all sheets
+	var names []string // names of all sheets
 	isBook, isFound := false, false
 	err = w.each(book, func(path []string, e xml.StartElement) {
 		isBook = isBook || len(path) == 0 && e.Name.Local == "workbook"
@@ -111,7 +111,7 @@ func (w *workbook) readParts() error {
 	switch {
 	case err != nil:
 		return err
-	case !isBook: // a text or a presentation
+	case !isBook: // a text document or a presentation
 		return wrong(fault.NotAList, nil)
 	case !isFound && w.options.Sheet != "":
 		return fault.InvalidField("sheet", fault.NotAllowed, names)
@@ -136,7 +136,7 @@ func isTrue(value string) bool { return value == "1" || strings.EqualFold(value,
 // styles are the number formats of cells.
 type styles struct {
 	formats []int          // ids of formats, by style
-	codes   map[int]string // of the workbook's own formats, by id
+	codes   map[int]string // codes of the workbook's own formats, by id
 }
 
 func (w *workbook) readStyles(name string) (styles, error) {
@@ -148,14 +148,15 @@ func (w *workbook) readStyles(name string) (styles, error) {
 				s.codes[id] = attribute(e, "formatCode")
 			}
 		case e.Name.Local == "xf" && slices.Contains(path, "cellXfs"):
-			id, _ := strconv.Atoi(attribute(e, "numFmtId")) // 0 is General
+			id, _ := strconv.Atoi(attribute(e, "numFmtId")) // 0 is the format General
 			s.formats = append(s.formats, id)
 		}
 	})
 	return s, err
 }
 
-// checkSheet unpacks the sheet once. An incomplete sheet and merged cells, which follow the rows, are then reported before anything is done with the rows.
+// checkSheet decompresses the whole sheet once. It thus reports an incomplete sheet, and merged cells, whose elements follow the rows, before the caller uses
+// any row.
 func (w *workbook) checkSheet() error {
 	part, err := w.archive.open(w.sheet, w.options.Unpacked)
 	if err != nil {
@@ -165,7 +166,7 @@ func (w *workbook) checkSheet() error {
 }
 
 func checkRows(part io.Reader) error {
-	const maxTail = 200 // bytes of an element with its attributes
+	const maxTail = 200 // maximum bytes of an element with its attributes
 	buffer, kept := make([]byte, 128<<10), 0
 	for {
 		n, err := part.Read(buffer[kept:])
@@ -184,8 +185,8 @@ func checkRows(part io.Reader) error {
 	}
 }
 
-// mergedIn returns the cells of the first element mergeCell of more than one cell in XML. An element that begins in the last bytes is left for the
-// next window, unless this is the last.
+// mergedIn returns the cells of the first element mergeCell in XML that covers more than one cell. An element that starts in the last tail bytes is left for
+// the next window, unless this window is the last.
 func mergedIn(window []byte, isLast bool, tail int) string {
 	name := []byte("mergeCell ")
 	for rest := window; ; {
@@ -195,7 +196,7 @@ func mergedIn(window []byte, isLast bool, tail int) string {
 		}
 		before := rest[:at]
 		rest = rest[at+len(name):]
-		if i := bytes.LastIndexByte(before, '<'); i < 0 || bytes.ContainsAny(before[i:], " >") { // text, and no element
+		if i := bytes.LastIndexByte(before, '<'); i < 0 || bytes.ContainsAny(before[i:], " >") { // text, not an element
 			continue
 		}
 		element, _, _ := bytes.Cut(rest, []byte(">"))

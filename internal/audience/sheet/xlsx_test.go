@@ -14,12 +14,13 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-// parts are the parts of a workbook, by name.
+// parts contains the parts of a workbook, by name.
 type parts map[string]string
 
 const head = `<?xml version="1.0" encoding="UTF-8" standalone="yes"?>` + "\n"
 
-// book returns the parts of a workbook with one sheet, whose rows are given as XML, and with strings. Other parts replace those of the same name.
+// book returns the parts of a workbook with one sheet. rows is the XML of its rows, and strings are its shared strings. others replaces parts with the same
+// name.
 func book(rows string, strings []string, others parts) parts {
 	all := parts{
 		"_rels/.rels": head + `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" ` +
@@ -44,7 +45,7 @@ func join(texts []string) string {
 	return s.String()
 }
 
-// packed packs the parts of a workbook.
+// packed returns a ZIP file with the parts of a workbook.
 func packed(t testing.TB, all parts) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -64,7 +65,7 @@ func packed(t testing.TB, all parts) []byte {
 	return b.Bytes()
 }
 
-// inline returns a row whose cells are texts.
+// inline returns the XML of a row of texts.
 func inline(no int, texts ...string) string {
 	s := fmt.Sprintf(`<row r="%d">`, no)
 	for i, text := range texts {
@@ -73,7 +74,7 @@ func inline(no int, texts ...string) string {
 	return s + `</row>`
 }
 
-func TestCellsOfAWorkbookAreReadAsTheyAreShown(t *testing.T) {
+func TestCellsOfAWorkbookAreReadAsDisplayed(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
 		`<c><v>13800138000</v></c>`:                      "13800138000",
@@ -111,7 +112,7 @@ func TestCellsOfAWorkbookAreReadAsTheyAreShown(t *testing.T) {
 		`<c t="inlineStr"><is><t><![CDATA[<mergeCell ref="A1:B2"]]></t></is></c>`: `<mergeCell ref="A1:B2"`,
 	} {
 		if strings.Contains(cell, "CDATA") {
-			continue // no program writes it; see below
+			continue // no program writes this format; see below
 		}
 		content := packed(t, book(inline(1, "a", "b")+`<row><c><v>1</v></c>`+cell+`</row>`, []string{
 			"0", "张三", "a_x000A_b_x", "1.38E+10", "'0138", "", "",
@@ -144,7 +145,7 @@ func TestRowsOfAWorkbookKeepTheirNumbersAndColumns(t *testing.T) {
 	}
 }
 
-func TestTheFirstVisibleSheetIsReadUnlessAnotherIsNamed(t *testing.T) {
+func TestTheFirstVisibleSheetIsReadByDefault(t *testing.T) {
 	t.Parallel()
 	sheetOf := func(text string) string {
 		return `<worksheet><sheetData>` + inline(1, text) + `</sheetData></worksheet>`
@@ -168,7 +169,7 @@ func TestTheFirstVisibleSheetIsReadUnlessAnotherIsNamed(t *testing.T) {
 	}
 }
 
-// The files in testdata were written by openpyxl, XlsxWriter, SheetJS, ExcelJS and excelize, each from the same list.
+// openpyxl, XlsxWriter, SheetJS, ExcelJS and excelize wrote the files in testdata, all from the same list.
 func TestWorkbooksOfOtherProgramsAreRead(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir("testdata/workbooks")
@@ -192,7 +193,7 @@ func TestWorkbooksOfOtherProgramsAreRead(t *testing.T) {
 	}
 }
 
-func TestAWorkbookThatCannotBeReadIsExplained(t *testing.T) {
+func TestAnUnreadableWorkbookIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	good := packed(t, book(inline(1, "a", "b")+inline(2, "1", "2"), nil, nil))
 	header := inline(1, "a", "b")

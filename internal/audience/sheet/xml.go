@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// xmlReader reads the tokens of a part of a workbook. Names are without their namespaces, which differ between the variants of the format.
+// xmlReader reads the tokens of a part of a workbook. It drops the namespaces of names, because they differ between the variants of the format.
 type xmlReader struct {
 	source *budgetReader
 	tokens *xml.Decoder
@@ -19,7 +19,7 @@ func newXML(part io.Reader) *xmlReader {
 	return &xmlReader{source, xml.NewDecoder(source)}
 }
 
-// next returns the next token, which is valid until the following one. Errors: io.EOF, errTokenTooLong, those of the part, and the fault damaged.
+// next returns the next token, which is valid until the next call. Errors: io.EOF, errTokenTooLong, errors of the part, and the fault damaged.
 func (x *xmlReader) next() (xml.Token, error) {
 	x.source.spend(maxToken)
 	token, err := x.tokens.RawToken()
@@ -29,11 +29,11 @@ func (x *xmlReader) next() (xml.Token, error) {
 	case x.source.failed != nil:
 		return nil, x.source.failed
 	default:
-		return nil, wrong(fault.Damaged, nil) // no XML, or of another version or encoding
+		return nil, wrong(fault.Damaged, nil) // no XML, or XML of another version or encoding
 	}
 }
 
-// each calls do with every element of a part. do gets the elements around it.
+// each calls do for every element of a part. path contains the names of the enclosing elements.
 func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error {
 	var path []string
 	for {
@@ -62,10 +62,10 @@ func (x *xmlReader) each(do func(path []string, element xml.StartElement)) error
 	}
 }
 
-// maxPath is how deep elements may be nested.
+// maxPath is the maximum nesting depth of elements.
 const maxPath = 100
 
-// attribute returns an attribute of an element; empty: it has none.
+// attribute returns an attribute of an element. It returns an empty string if the attribute is missing.
 func attribute(element xml.StartElement, name string) string {
 	for _, a := range element.Attr {
 		if a.Name.Local == name {

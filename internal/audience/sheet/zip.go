@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	maxDirectory = 2 << 20  // bytes of the directory of a workbook: each of its entries, of which a workbook has some tens, needs hundreds in memory
-	maxSmallPart = 16 << 20 // bytes of a part of a workbook other than its rows and strings
+	maxDirectory = 2 << 20  // maximum bytes of the ZIP directory: a workbook has some tens of entries, and each entry needs hundreds of bytes in memory
+	maxSmallPart = 16 << 20 // maximum bytes of a part other than rows and strings
 )
 
-// archive is a workbook as the ZIP file that it is.
+// archive is the ZIP file of a workbook.
 type archive struct {
-	ctx    context.Context // of Open
+	ctx    context.Context // ctx of Open
 	source *budgetReaderAt
 	parts  map[string]*zip.File
 }
@@ -38,7 +38,7 @@ func openArchive(ctx context.Context, file File) (*archive, error) {
 	return a, nil
 }
 
-// explain returns the error of the file's storage, or else the fault for a ZIP file that is wrong.
+// explain returns the error of the storage, if any, and otherwise the fault of an invalid ZIP file.
 func (a *archive) explain(err error) error {
 	var known *fault.Error
 	switch {
@@ -51,10 +51,10 @@ func (a *archive) explain(err error) error {
 	}
 }
 
-// has reports whether the archive has a part.
+// has reports whether the archive contains a part.
 func (a *archive) has(name string) bool { return a.parts[strings.ToLower(name)] != nil }
 
-// open returns a part, unpacked, of at most most bytes.
+// open returns a reader of a decompressed part of at most most bytes.
 func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
 	part := a.parts[strings.ToLower(name)]
 	switch {
@@ -72,7 +72,7 @@ func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
 	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
 }
 
-// partReader reads a part, whose true size its directory may hide.
+// partReader reads a part and limits its size, because the size in the directory may be wrong.
 type partReader struct {
 	io.ReadCloser
 	archive *archive
@@ -95,7 +95,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// targetOf returns the name of the part that a relationship of another part refers to.
+// targetOf returns the name of the part that a relationship of the part from refers to.
 func targetOf(from, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return strings.TrimPrefix(path.Clean(target), "/")
@@ -103,7 +103,7 @@ func targetOf(from, target string) string {
 	return path.Join(path.Dir(from), target)
 }
 
-// Close implements io.Closer. It repeats no error of Read.
+// Close implements io.Closer. It does not return an error of Read again.
 func (p *partReader) Close() error {
 	_ = p.ReadCloser.Close()
 	return nil

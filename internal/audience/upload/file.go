@@ -13,12 +13,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// cachedParts is how many parts of a file are in memory. Both the strings and the rows of a workbook are read from one file in turn.
+// cachedParts is the number of parts of a file in memory. The strings and the rows of a workbook are read from the same file alternately.
 const cachedParts = 4
 
 // file reads an upload.
 type file struct {
-	ctx  context.Context // of Open: io.ReaderAt takes none
+	ctx  context.Context // ctx of Open, because io.ReaderAt has no ctx
 	q    *uploadq.Queries
 	id   int64
 	name string
@@ -27,7 +27,7 @@ type file struct {
 	encoding string
 
 	mu    sync.Mutex
-	parts []cachedPart // the latest first
+	parts []cachedPart // the most recently used part first
 }
 
 type cachedPart struct {
@@ -35,7 +35,7 @@ type cachedPart struct {
 	bytes []byte
 }
 
-// Open returns a complete upload, which can be read until ctx ends. It holds no connection.
+// Open opens a complete upload, which can be read until ctx ends. It holds no connection.
 func (s *Service) Open(ctx context.Context, id int64) (sheet.File, error) {
 	row, err := s.q.UploadGet(ctx, id)
 	if err != nil {
@@ -77,7 +77,7 @@ func (f *file) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// part returns a part, which it reads unless it is cached.
+// part returns a part, from the cache or from the database.
 func (f *file) part(no int64) ([]byte, error) {
 	for i, cached := range f.parts {
 		if cached.no == no {

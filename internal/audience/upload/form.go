@@ -16,26 +16,26 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxFields is the maximum size in bytes of a form without its file: headers, fields, and what is between them.
+// maxFields is the maximum size in bytes of a form without its file: headers, fields, and separators.
 const maxFields = 256 << 10
 
-// FormSpec says what a form may have.
+// FormSpec defines which fields a form can have.
 type FormSpec struct {
 	Boundary string
-	Files    []string // fields that are files, of which a form has at most one
-	Fields   []string // the other fields
-	Meta     Meta     // of the file; Form sets the name
+	Files    []string // names of file fields; a form contains at most one file
+	Fields   []string // names of the other fields
+	Meta     Meta     // metadata of the file; Form sets Name
 }
 
 // Form is a form of the type multipart/form-data.
 type Form struct {
 	Fields    map[string][]string
-	File      *Upload // nil: none
+	File      *Upload // nil: no file
 	FileField string
 }
 
-// Form reads a form, whose parts may have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive,
-// request.malformed, request.invalid for an unknown field and for a second file.
+// Form reads a form, whose parts can have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive, request.malformed,
+// request.invalid for an unknown field and for a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
 	bounded := &boundedReader{Reader: body, left: maxFields, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}
@@ -60,10 +60,10 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 	}
 }
 
-// encodingField is the field of a form that names the encoding of its file. It may come behind the file.
+// encodingField is the field of a form that names the encoding of its file. The field can come after the file.
 const encodingField = "encoding"
 
-// setEncoding stores the encoding of the file of a form, if the form names one. The contract refuses a form with an encoding that is not known.
+// setEncoding stores the encoding of the file of a form, if the form names one. The contract rejects unknown encodings.
 func (s *Service) setEncoding(ctx context.Context, f Form) error {
 	named := f.Fields[encodingField]
 	if f.File == nil || len(named) == 0 || !slices.Contains(sheet.Encodings, named[0]) {
@@ -94,7 +94,7 @@ func (s *Service) readPart(ctx context.Context, bounded *boundedReader, f *Form,
 	}
 }
 
-// readFile stores the file of a form. A browser sends an empty one for a field in which nothing was chosen.
+// readFile stores the file of a form. For an empty file field, a browser sends an empty file, which is ignored.
 func (s *Service) readFile(ctx context.Context, bounded *boundedReader, f *Form, part *multipart.Part, meta Meta) error {
 	bounded.isFile = true
 	defer func() { bounded.isFile = false }()
@@ -118,20 +118,20 @@ func (s *Service) readFile(ctx context.Context, bounded *boundedReader, f *Form,
 	return nil
 }
 
-// boundedReader reads a body, and bounds the bytes that are not of a file.
+// boundedReader reads a body, and limits the number of bytes outside the file.
 type boundedReader struct {
 	io.Reader
 	left   int
 	isFile bool
-	tail   []byte // what was read last
-	failed error  // of the body
+	tail   []byte // the last bytes that were read
+	failed error  // error of the body
 }
 
-// maxTail is how much of what was read last is kept: the end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or begins in the one
-// before.
+// maxTail is the number of last bytes that are kept. The end of a form is in the last buffer of multipart.Reader, which has 4 KiB, or starts in the previous
+// buffer.
 const maxTail = 8 << 10
 
-// hasRead reports whether a text is in what was read last.
+// hasRead reports whether the last bytes contain a text.
 func (b *boundedReader) hasRead(text string) bool { return bytes.Contains(b.tail, []byte(text)) }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
@@ -151,7 +151,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // explain does
 }
 
-// explain returns the error of a form that could not be read: of its body, or, if the body could be read, of its form.
+// explain returns the error of a form that could not be read: the error of its body or, if the body could be read, of its form.
 func (b *boundedReader) explain(err error) error {
 	var known *fault.Error
 	switch {

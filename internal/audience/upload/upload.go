@@ -1,16 +1,16 @@
-// Package upload owns the files that requests bring. A file is stored in the database in parts, as it arrives, so that any server can work on
-// it. It is deleted when it is worked up, or an hour after it came if nothing uses it by then.
+// Package upload owns the files of requests. It stores a file in the database in parts, as the file arrives, so that any server can process it. A file is
+// deleted after processing, or one hour after its arrival if nothing uses it by then.
 //
-// To add an operation that takes a file:
+// To add an operation that receives a file:
 //
-//   - In the contract, its body is multipart/form-data, with a schema in which format: binary makes a property a file. A form has at most one file.
-//     With the parameter IdempotencyKey, a repeat is known by its fields and the name and content of its file.
+//   - In the contract, its body is multipart/form-data, with a schema in which format: binary makes a property a file. A form contains at most one file. With
+//     the parameter IdempotencyKey, a repeat is recognised by its fields and by the name and content of its file.
 //   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, whose File may be nil, then Open and
 //     sheet.Open.
 //   - The domain stores its row, with an upload_id, and calls Use in the same transaction. Otherwise the file is deleted after the answer.
-//   - The code that works on the file opens it again, on any server, and calls Delete in the transaction in which it records that it is done.
+//   - The code that processes the file opens it again, on any server, and calls Delete in the transaction in which it records the end of its work.
 //
-// apptest.Form makes forms for tests.
+// apptest.Form creates forms for tests.
 package upload
 
 import (
@@ -36,8 +36,8 @@ const (
 	Most = 100 << 20
 
 	partSize    = 256 << 10
-	maxName     = 255     // characters
-	maxCompany  = 1 << 30 // bytes of the complete uploads of a company, beyond which it cannot begin another
+	maxName     = 255     // maximum length in characters
+	maxCompany  = 1 << 30 // total bytes of the complete uploads of a company, beyond which it cannot start another upload
 	unusedFor   = time.Hour
 	deleteBatch = 10
 )
@@ -51,21 +51,21 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: uploadq.New(db)} }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-unused-uploads", Interval: 5 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
-// Meta says whose an upload is.
+// Meta identifies the owner of an upload.
 type Meta struct {
 	CompanyID   int64
-	SubmittedBy string // username
-	Name        string // of the file; folders in it are dropped
+	SubmittedBy string // user name
+	Name        string // name of the file; its folders are dropped
 }
 
-// Upload is a file that was received.
+// Upload is a received file.
 type Upload struct {
 	ID   int64
 	Name string
@@ -75,7 +75,7 @@ type Upload struct {
 
 var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Minute}
 
-// SourceError is an error of the reader from which Receive reads, and not of the database.
+// SourceError is an error of the reader that Receive reads from, as opposed to an error of the database.
 type SourceError struct{ Err error }
 
 func (e *SourceError) Error() string { return "read upload: " + e.Err.Error() }
@@ -83,8 +83,8 @@ func (e *SourceError) Error() string { return "read upload: " + e.Err.Error() }
 // Unwrap returns the error of the reader.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// Receive stores what r yields, each part in a transaction of its own. It must not be called in a transaction, which would stay open for as long
-// as the file takes to arrive. After an error it deletes what it has stored. Errors: *SourceError; faults: request.too_large, request.too_much.
+// Receive stores the content of r, each part in a separate transaction. It must not be called in a transaction, because this transaction would stay open until
+// the file has arrived. After an error, Receive deletes the parts that it has stored. Errors: *SourceError; faults: request.too_large, request.too_much.
 func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	if s.db.InTx(ctx) {
 		return Upload{}, errors.New("receive upload: inside a transaction")
@@ -96,7 +96,7 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	return u, err
 }
 
-// Put is Receive for content that is in memory. It may be a part of the transaction of ctx.
+// Put is Receive for content in memory. It can be part of the transaction of ctx.
 func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		u, err = s.add(ctx, bytes.NewReader(content), meta)
@@ -105,7 +105,7 @@ func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload,
 	return u, postgres.Wrap("store upload", err, nil)
 }
 
-// add stores what r yields. After an error, the upload that it returns may have been stored in part.
+// add stores the content of r. After an error, the upload that it returns may be partly stored.
 func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
@@ -149,7 +149,7 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 	return postgres.Wrap("complete upload", err, nil)
 }
 
-// fill is io.ReadFull with the errors of r itself: io.ReadFull calls a part that is not full io.ErrUnexpectedEOF, as r calls a body that is cut off.
+// fill is io.ReadFull, but returns the errors of r: io.ReadFull returns io.ErrUnexpectedEOF for a short part, which r returns for a truncated body.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var read int
@@ -161,19 +161,19 @@ func fill(r io.Reader, p []byte) (n int, err error) {
 
 var errGone = errors.New("the upload was deleted")
 
-// nameOf returns the name of a file without folders, as PostgreSQL can store it.
+// nameOf returns the name of a file without folders, in a form that PostgreSQL can store.
 func nameOf(name string) string {
 	name = path.Base(strings.ReplaceAll(postgres.Text(name), `\`, "/"))
 	if name == "." || name == "/" {
 		return ""
 	}
 	if runes := []rune(name); len(runes) > maxName {
-		return string(runes[len(runes)-maxName:]) // the end has the extension
+		return string(runes[len(runes)-maxName:]) // the end contains the extension
 	}
 	return name
 }
 
-// Use keeps an upload until Delete. Call it in the transaction that stores what needs the file: usedBy names that, as in "batch 17".
+// Use keeps an upload until Delete. Call it in the transaction that stores the row which needs the file. usedBy names this row, for example "batch 17".
 func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
 	n, err := s.q.UploadUse(ctx, uploadq.UploadUseParams{ID: id, UsedBy: usedBy})
 	if err == nil && n == 0 {
@@ -182,22 +182,22 @@ func (s *Service) Use(ctx context.Context, id int64, usedBy string) error {
 	return postgres.Wrap("use upload", err, nil)
 }
 
-// Delete deletes an upload. Its user calls it when the file is worked up, in the transaction that records this.
+// Delete deletes an upload. Call it in the transaction that records the end of the work on the file.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	return postgres.Wrap("delete upload", s.q.UploadDelete(ctx, id), nil)
 }
 
-// dropLimit bounds Drop.
+// dropLimit is the time limit of Drop.
 const dropLimit = 10 * time.Second
 
-// Drop deletes an upload that nothing uses, also after ctx has ended. DeleteExpired would delete it later.
+// Drop deletes an upload that nothing uses, even if ctx has ended. Without Drop, DeleteExpired would delete it later.
 func (s *Service) Drop(ctx context.Context, u Upload) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropLimit)
 	defer cancel()
 	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
 }
 
-// DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many.
+// DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		return s.q.UploadsDeleteUnused(ctx, uploadq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// bundle is the package on a database of its own.
+// bundle is the service on a test database.
 type bundle struct {
 	*testing.T
 	db *postgres.DB
@@ -54,7 +54,7 @@ func (b bundle) exec(sql string, args ...any) {
 	}
 }
 
-// expectRows expects a number of uploads, and of their parts.
+// expectRows fails the test unless the numbers of uploads and of their parts are as given.
 func (b bundle) expectRows(uploads, parts int) {
 	b.Helper()
 	if n, m := b.count("SELECT count(*) FROM uploads"), b.count("SELECT count(*) FROM upload_parts"); n != uploads || m != parts {
@@ -88,7 +88,7 @@ func TestAnUploadIsReadAsItWasReceived(t *testing.T) {
 	b.expectRows(6, 0+1+1+1+2+4)
 }
 
-func TestNamesOfFilesAreCutToWhatCanBeStored(t *testing.T) {
+func TestFileNamesAreCutToTheStorableLength(t *testing.T) {
 	b := setup(t)
 	for name, want := range map[string]string{
 		`C:\lists\名单.xlsx`: "名单.xlsx", "../../etc/passwd": "passwd", "a\x00\xff.csv": "a\uFFFD.csv", "": "", "/": "",
@@ -101,7 +101,7 @@ func TestNamesOfFilesAreCutToWhatCanBeStored(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatIsCutOffLeavesNothing(t *testing.T) {
+func TestAnInterruptedUploadStoresNothing(t *testing.T) {
 	b := setup(t)
 	broken := errors.New("the caller has gone")
 	_, err := b.Receive(t.Context(), io.MultiReader(strings.NewReader(strings.Repeat("x", 600<<10)), iotest.ErrReader(broken)), meta)
@@ -133,7 +133,7 @@ func TestTheSizeOfAnUploadIsBounded(t *testing.T) {
 	b.expectRows(1, 400)
 }
 
-func TestTheUploadsOfACompanyAreBoundedTogether(t *testing.T) {
+func TestTheTotalSizeOfTheUploadsOfACompanyIsBounded(t *testing.T) {
 	b := setup(t)
 	b.exec("INSERT INTO companies (company_no, name) VALUES ('other', 'o')")
 	b.exec("INSERT INTO uploads (company_id, submitted_by, name, size) VALUES (1, '', '', $1)", 1<<30)
@@ -157,7 +157,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 	}
 }
 
-// An upload is deleted when nothing has used it for an hour, and else only by Delete.
+// An upload is deleted after an hour without use, and otherwise only by Delete.
 func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {
@@ -233,7 +233,7 @@ func TestFormsAreReadInAnyOrder(t *testing.T) {
 	b.expectRows(2, 4)
 }
 
-func TestAFormThatIsWrongIsExplainedAndLeavesNothing(t *testing.T) {
+func TestAnInvalidFormIsRefusedAndStoresNothing(t *testing.T) {
 	b := setup(t)
 	const head = "--x\r\nContent-Disposition: form-data; name="
 	file := head + "file; filename=a.csv\r\n\r\n" + strings.Repeat("a,b\r\n", 100_000) + "\r\n"
@@ -269,8 +269,8 @@ func TestAFormThatIsWrongIsExplainedAndLeavesNothing(t *testing.T) {
 	b.expectRows(0, 0)
 }
 
-// A form of which any part of the end is missing is not taken for a shorter one.
-func TestNoFormIsCompleteBeforeItsEnd(t *testing.T) {
+// A form without its complete end is not read as a shorter form.
+func TestATruncatedFormIsRefused(t *testing.T) {
 	b := setup(t)
 	spec := upload.FormSpec{Boundary: "x", Files: []string{"file"}, Fields: []string{"name", "more"}, Meta: meta}
 	const whole = "--x\r\nContent-Disposition: form-data; name=name\r\n\r\nn\r\n--x\r\nContent-Disposition: form-data; name=file; filename=a\r\nX: y\r\n\r\na,b\r\n" +

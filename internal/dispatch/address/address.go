@@ -1,4 +1,4 @@
-// Package address reads the addresses of people on channels.
+// Package address parses the addresses of recipients on channels.
 package address
 
 import (
@@ -12,13 +12,13 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Longest is how many characters an address can have, with what is not part of it.
+// Longest is the maximum length of the text of an address in characters, including white space and marks around the address.
 const Longest = 254
 
-// maxUsualAddress is how many characters an address on a channel without rules of its own has at most.
+// maxUsualAddress is the maximum length of an address in characters on a channel without special rules.
 const maxUsualAddress = 100
 
-// Field is what a row calls its address on a channel.
+// Field returns the name of the address field of a row on a channel.
 func Field(channel string) string {
 	if channel == directory.SMS {
 		return "phone_number"
@@ -26,7 +26,7 @@ func Field(channel string) string {
 	return "address"
 }
 
-// IsUserID reports whether the address on a channel is the id of a user.
+// IsUserID reports whether the address on a channel is a user id.
 func IsUserID(channel string) bool {
 	switch channel {
 	case directory.SMS, directory.Email, directory.DingTalk, directory.WeChat:
@@ -35,10 +35,11 @@ func IsUserID(channel string) bool {
 	return true
 }
 
-// FoldsCase reports whether upper and lower case make no other address on a channel.
+// FoldsCase reports whether addresses on a channel ignore case.
 func FoldsCase(channel string) bool { return channel == directory.Email }
 
-// Read reads an address on a channel, of sms a phone number of region. Fault: request.invalid, which names Field.
+// Read parses an address on a channel. On sms the address is a phone number, and region applies to numbers without a country code. Fault: request.invalid,
+// which names Field.
 func Read(channel, text, region string) (phone.Number, error) {
 	field := Field(channel)
 	if channel == directory.SMS {
@@ -65,7 +66,7 @@ func Read(channel, text, region string) (phone.Number, error) {
 	return phone.Number{E164: text, Written: text}, nil
 }
 
-// visible drops the invisible marks that come with a text that was copied.
+// visible drops the invisible marks that copied texts contain.
 func visible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

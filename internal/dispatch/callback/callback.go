@@ -1,5 +1,5 @@
-// Package callback owns the configuration of a provider's callbacks: how they prove where they come from, and how
-// they are read (S3.11). It does not use the database.
+// Package callback owns the configuration of a provider's callbacks: how they prove their origin, and how they are parsed (S3.11). It does not use the
+// database.
 package callback
 
 import (
@@ -14,34 +14,34 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// The fields of a sender's configuration for callbacks.
+// The fields of a sender's configuration that configure callbacks.
 const (
-	Field  = "callback"       // a Config
+	Field  = "callback"       // contains a Config
 	Secret = "callbackSecret" // the key as text
 )
 
-// minSecret is the minimum length of a secret in bytes: a shorter one can be guessed.
+// minSecret is the minimum length of a secret in bytes. A shorter secret can be guessed.
 const minSecret = 16
 
 // The values of Config.Verify.
 const (
-	Token            = "token" // the URL holds the secret as ?token=
+	Token            = "token" // the URL contains the secret as ?token=
 	HMAC             = "hmac"
 	StandardWebhooks = "standard-webhooks"
 )
 
-// Config describes the callbacks of a provider. Fields of the body are named by their paths through the JSON.
+// Config describes the callbacks of a provider. Paths through the JSON name the fields of the body.
 type Config struct {
 	Verify    string   `json:"verify"`
-	Header    string   `json:"header"`    // of HMAC: the header with the signature of the body, in hex or base64
+	Header    string   `json:"header"`    // for HMAC: the header with the signature of the body, in hex or base64
 	Addresses []string `json:"addresses"` // networks from which callbacks are accepted; empty: all
 	Format    string   `json:"format"`    // json (default) or form
-	List      string   `json:"list"`      // the field with the list of receipts; empty: the body is a receipt or a list
-	Number    string   `json:"number"`    // the field with the provider's id of the message
-	Recipient string   `json:"recipient"` // the field with the recipient; can be empty
-	State     string   `json:"state"`     // the field with the state
-	Delivered []string `json:"delivered"` // values of State that mean delivered
-	Pending   []string `json:"pending"`   // values of State that are not final; all others mean undelivered
+	List      string   `json:"list"`      // path of the list of receipts; empty: the body is a receipt or a list
+	Number    string   `json:"number"`    // path of the provider's id of the message
+	Recipient string   `json:"recipient"` // path of the recipient; can be empty
+	State     string   `json:"state"`     // path of the state
+	Delivered []string `json:"delivered"` // values of State for delivered messages
+	Pending   []string `json:"pending"`   // values of State that are not final; all other values mean undelivered
 	Code      string   `json:"code"`
 	Answer    struct {
 		Body        string `json:"body"`
@@ -49,8 +49,8 @@ type Config struct {
 	} `json:"answer"`
 }
 
-// Split separates the fields for callbacks from a sender's configuration with open secrets. rest is the configuration
-// without them. config is nil if the sender accepts no callbacks.
+// Split separates the callback fields from a sender's configuration with open secrets. rest is the configuration without these fields. config is nil if the
+// sender accepts no callbacks.
 func Split(opened []byte) (rest []byte, config *Config, secret string, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(opened, &fields); err != nil {
@@ -73,7 +73,7 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 	return rest, config, secret, err
 }
 
-// key returns the key of a secret, or a fault if the secret is not well-formed.
+// key returns the key of a secret, or a fault if the secret is malformed.
 func key(verify, secret string) ([]byte, error) {
 	if verify != StandardWebhooks {
 		return []byte(secret), nil
@@ -85,7 +85,7 @@ func key(verify, secret string) ([]byte, error) {
 	return key, nil
 }
 
-// CheckSecret rejects a secret that is short enough to be guessed. c can be nil.
+// CheckSecret rejects a secret that is too short. c can be nil.
 func (c *Config) CheckSecret(secret string) error {
 	key, err := key(c.Proof().Verify, secret)
 	if err == nil && len(key) < minSecret {
@@ -94,7 +94,7 @@ func (c *Config) CheckSecret(secret string) error {
 	return err
 }
 
-// Check returns a fault for an invalid c or a missing secret.
+// Check returns a fault if c is invalid or the secret is missing.
 func (c *Config) Check(secret string) error {
 	invalid := func(field string, rule fault.Rule, limit any) error {
 		return fault.InvalidField("config.callback."+field, rule, limit)
@@ -122,10 +122,10 @@ func (c *Config) Check(secret string) error {
 	return nil
 }
 
-// Proof is how a provider proves its identity.
+// Proof is the method with which a provider proves its identity.
 type Proof struct{ Verify, Header string }
 
-// Proof returns how callbacks are proven; the zero Proof if c is nil.
+// Proof returns the method with which callbacks are proven. If c is nil, it returns the zero Proof.
 func (c *Config) Proof() (p Proof) {
 	if c != nil {
 		p.Verify = c.Verify

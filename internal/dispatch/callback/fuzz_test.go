@@ -15,7 +15,7 @@ func isFault(err error) bool {
 	return errors.As(err, &expected)
 }
 
-// FuzzReceipts reads any callback under any configuration of a sender. The result is receipts that PostgreSQL can store, or a fault.
+// FuzzReceipts parses any callback with any configuration of a sender. The result is either receipts that PostgreSQL can store, or a fault.
 func FuzzReceipts(f *testing.F) {
 	f.Add(false, "data", "id", "state", "code", "to", []byte(`{"data":[{"id":1,"state":"ok","code":"0","to":"13800138000"},{"id":"2"}]}`))
 	f.Add(false, "", "0.id", "0.state", "", "", []byte(`[[{"id":"a\u0000","state":true}]]`))

@@ -27,19 +27,19 @@ type Call struct {
 	SenderNo, SourceIP string
 	Query              url.Values
 	Header             http.Header
-	Body               []byte // as far as it was read
-	Cut                error  // why the rest was not read; nil: the body is complete
+	Body               []byte // the part of the body that was read
+	Cut                error  // why the rest of the body was not read; nil: the body is complete
 }
 
-// Verifier checks and reads the callbacks for a sender.
+// Verifier verifies and parses the callbacks for a sender.
 type Verifier struct {
 	Config   Config
 	key      []byte // empty: no call can be proven
 	networks []netip.Prefix
 }
 
-// NewVerifier returns the Verifier of a configuration, or the error because of which it cannot be used. If the addresses of
-// the configuration cannot be read, no call can be proven: it was stored before addresses were checked.
+// NewVerifier returns the Verifier of a configuration, or an error if the configuration is unusable. If the addresses of the configuration are invalid, no call
+// can be proven: such a configuration was stored before addresses were checked.
 func NewVerifier(c Config, secret string) (*Verifier, error) {
 	networks, err := outbound.Networks(c.Addresses)
 	if err != nil {
@@ -49,15 +49,13 @@ func NewVerifier(c Config, secret string) (*Verifier, error) {
 	return &Verifier{Config: c, key: key, networks: networks}, err
 }
 
-// IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before a minimum
-// length was required.
+// IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before secrets had a minimum length.
 func (v *Verifier) IsGuessable() bool { return len(v.key) < minSecret }
 
-// IsKnownBeforeBody reports whether MayBeProven is already a proof, by token or address.
+// IsKnownBeforeBody reports whether MayBeProven alone proves a call, by token or address.
 func (v *Verifier) IsKnownBeforeBody() bool { return v.Config.Verify == Token || len(v.networks) > 0 }
 
-// MayBeProven checks the part of a call that is known before its body: the source address, the token, and whether a
-// signature is present.
+// MayBeProven checks the parts of a call that are available before its body: the source address, the token, and the presence of a signature.
 func (v *Verifier) MayBeProven(call Call) bool {
 	if len(v.key) == 0 {
 		return false

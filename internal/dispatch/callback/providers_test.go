@@ -8,8 +8,8 @@ import (
 	"lksms/internal/dispatch/callback"
 )
 
-// B16: the examples in docs/providers read the receipts of the providers, as these document them.
-func TestTheExamplesReadTheReceiptsOfTheirProviders(t *testing.T) {
+// B16: the examples in docs/providers parse the receipts that the providers document.
+func TestTheExampleConfigurationsParseReceiptsOfTheirProviders(t *testing.T) {
 	t.Parallel()
 	for file, body := range map[string]string{
 		"aliyun-sms": `[{"phone_number":"13800138000","send_time":"2026-01-01 00:00:00","report_time":"2026-01-01 00:00:09","success":true,"err_code":"DELIVERED","err_msg":"用户接收成功","sms_size":"1","biz_id":"932702304080415357^0","out_id":"task_1"},` +

@@ -27,8 +27,7 @@ type Receipt struct {
 	State                   int16
 }
 
-// Read returns the receipts of a body, and counts the items of a list that are not receipts. A body with items but no
-// receipt is rejected.
+// Read parses the receipts of a body, and counts the items of a list that are not receipts (leftOut). It rejects a body with items but without receipts.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	body = bom.Decode(body)
 	var whole any
@@ -62,7 +61,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	for _, item := range items {
 		number, hasNumber := provider.Field(item, c.Number)
 		state, hasState := provider.Field(item, c.State)
-		number = cut(postgres.Text(number), 200) // as the number of a sent message is
+		number = cut(postgres.Text(number), 200) // cut like the number of a sent message
 		if !hasNumber || !hasState || number == "" {
 			leftOut++
 			continue

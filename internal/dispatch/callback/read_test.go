@@ -18,8 +18,8 @@ func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
 	}
 }
 
-// A number is cut as that of the sent message is, so that both are equal.
-func TestALongNumberIsCut(t *testing.T) {
+// A number is cut like the number of the sent message, so that both are equal.
+func TestALongProviderNumberIsCut(t *testing.T) {
 	t.Parallel()
 	c := callback.Config{Number: "id", State: "state"}
 	got, _, err := c.Read([]byte(`{"id":"` + strings.Repeat("7", 300) + `","state":"x"}`))
@@ -28,8 +28,8 @@ func TestALongNumberIsCut(t *testing.T) {
 	}
 }
 
-// A state is known by both forms of a whole number, and in GBK.
-func TestStatesOfOlderProvidersAreRead(t *testing.T) {
+// A state matches both forms of a whole number, and texts in GBK.
+func TestStatesInOlderNotationsAreParsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config callback.Config

@@ -15,20 +15,20 @@ const (
 	Off = "off"
 )
 
-// Countries are the countries to which a company may send, or that a channel serves, by their numbers.
+// Countries are the countries to which a company can send, or that a channel serves, by country number.
 type Countries struct {
-	Any bool     // all that are not Off, if none is On
-	On  []string // none: Any decides
-	Off []string // messages to them are accepted and held
+	Any bool     // all countries except Off, if On is empty
+	On  []string // if empty, Any decides
+	Off []string // messages to these countries are accepted and held
 }
 
-// CountriesOf returns the countries of a stored company or channel. Any counts only while no country is on.
+// CountriesOf returns the countries of a stored company or channel. Any is set only if no country is on.
 func CountriesOf(isAny bool, on, off []string) Countries {
 	return Countries{Any: isAny && len(on) == 0, On: on, Off: off}
 }
 
-// Change changes the countries as a request says. What it leaves out is nil. A list that differs means these countries alone, unless the request says any. A
-// country that is switched off by name alone leaves the list.
+// Change changes the countries as a request states. Missing lists of the request are nil. A new list on allows only these countries, unless the request sets
+// isAny. If a request contains only off, its countries are removed from On.
 func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	if on != nil && !slices.Equal(*on, c.On) {
 		c.On, c.Any = *on, false
@@ -38,7 +38,7 @@ func (c *Countries) Change(on, off *[]string, isAny *bool) {
 		if on == nil {
 			c.On = slices.DeleteFunc(slices.Clone(c.On), func(no string) bool { return slices.Contains(*off, no) })
 		}
-	} else if on != nil { // a country that is listed again is on
+	} else if on != nil { // a country that is listed as on again is no longer off
 		c.Off = slices.DeleteFunc(slices.Clone(c.Off), func(no string) bool { return slices.Contains(*on, no) })
 	}
 	if isAny != nil {
@@ -49,17 +49,17 @@ func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	}
 }
 
-// lists returns both lists as parameters of a statement: a nil slice would be NULL, and compare with nothing.
+// lists returns both lists as parameters of a statement. A nil slice would be NULL, which equals nothing.
 func (c Countries) lists() (on, off []string) {
 	return append([]string{}, c.On...), append([]string{}, c.Off...)
 }
 
-// hasRowsOf reports whether the same countries are on and off.
+// hasRowsOf reports whether the same countries are on and off in c and other.
 func (c Countries) hasRowsOf(other Countries) bool {
 	return slices.Equal(c.On, other.On) && slices.Equal(c.Off, other.Off)
 }
 
-// checkCountries returns request.invalid for a country that does not exist or is both on and off, and for any country together with some.
+// checkCountries returns the fault request.invalid for a country that does not exist or is both on and off, and for Any together with On.
 func (s *Service) checkCountries(ctx context.Context, c Countries) error {
 	if c.Any && len(c.On) > 0 {
 		return fault.InvalidField("any_country", fault.NotTogether, "countries")
@@ -84,7 +84,7 @@ func (s *Service) checkCountries(ctx context.Context, c Countries) error {
 	return nil
 }
 
-// allows reports whether messages to a country are accepted by a company or channel: those to a country that is switched off are.
+// allows reports whether a company or channel accepts messages to a country. It also accepts messages to a country that is off, and holds them.
 func allows(isAny bool, on, off []int64, country int64) bool {
 	return slices.Contains(on, country) || slices.Contains(off, country) || isAny && len(on) == 0
 }

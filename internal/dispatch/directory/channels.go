@@ -16,7 +16,7 @@ type Channel struct {
 	SignatureRequired bool
 	Status            string // On or Off
 	Countries         Countries
-	RetryMinutes      []int64 // minutes before each retry by a driven sender; nil: the setting of the server
+	RetryMinutes      []int64 // minutes before each retry of a driven sender; nil: the setting of the server
 }
 
 // CreateChannel adds a channel and its shared pool. Fault: exists.
@@ -81,7 +81,7 @@ func (s *Service) UpdateChannel(ctx context.Context, channel string, version *in
 	return row, err
 }
 
-// listServed replaces the countries that are on or off on a channel.
+// listServed replaces the countries that a channel serves, and the countries that are off for the channel.
 func (s *Service) listServed(ctx context.Context, channel string, c Countries) error {
 	on, off := c.lists()
 	err := s.q.ChannelUnlist(ctx, directoryq.ChannelUnlistParams{Channel: channel, Countries: on, CountriesOff: off})
@@ -97,7 +97,7 @@ func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 		return fault.New(fault.Conflict, fault.InUse)
 	}
 	return s.Change(ctx, func(ctx context.Context) error {
-		// As in DeleteCompany.
+		// See DeleteCompany.
 		if err := s.listServed(ctx, channel, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of channel", err, nil)
 		}

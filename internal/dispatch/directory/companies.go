@@ -19,8 +19,8 @@ type Company struct {
 	Status    string // On or Off
 	Countries Countries
 
-	DefaultRegion     string // of phone numbers without a country code; empty: none
-	UsesSharedSenders bool   // shared senders may send what no route of the company serves
+	DefaultRegion     string // region of phone numbers without a country code; empty: none
+	UsesSharedSenders bool   // shared senders can send messages for which the company has no route
 }
 
 // CreateCompany adds a company. Fault: exists.
@@ -60,7 +60,7 @@ func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int6
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
-// UpdateCompany changes a company by change, which may not change its number. A non-nil version is the one that it must have. Faults:
+// UpdateCompany changes a company with change, which must not change its number. If version is not nil, the company must have this version. Faults:
 // company.not_found, version.stale, request.invalid.
 func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row CompanyRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 	return row, err
 }
 
-// list replaces the countries that are on or off for a company.
+// list replaces the countries to which a company can send, and the countries that are off for the company.
 func (s *Service) list(ctx context.Context, companyNo string, c Countries) error {
 	on, off := c.lists()
 	err := s.q.CompanyUnlist(ctx, directoryq.CompanyUnlistParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
@@ -103,8 +103,8 @@ func (s *Service) list(ctx context.Context, companyNo string, c Countries) error
 	return s.q.CompanyAllow(ctx, directoryq.CompanyAllowParams{CompanyNo: companyNo, Countries: on, CountriesOff: off})
 }
 
-// CheckOpen returns the fault company.off for a company that is switched off: nobody submits messages for it. A change made on another server is
-// seen within four seconds.
+// CheckOpen returns the fault company.off if a company is off: no messages can be submitted for it. A change by another server takes effect within four
+// seconds.
 func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Service) CheckOpen(ctx context.Context, companyID int64) error {
 // DeleteCompany removes a company that nothing references. Faults: company.not_found, in_use.
 func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
-		// The foreign key would delete them too, but then the audit could not name the company.
+		// The foreign key would delete these rows, too, but then the audit could not name the company.
 		if err := s.list(ctx, no, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of company", err, nil)
 		}
@@ -134,10 +134,10 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	})
 }
 
-// CompanyNo returns the number of a company that exists.
+// CompanyNo returns the number of an existing company.
 func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 	d, err := s.cache.Get(ctx)
-	if err == nil && d.companies[id].CompanyNo == "" { // another server may have added it since the view was loaded
+	if err == nil && d.companies[id].CompanyNo == "" { // another server may have added the company after the view was loaded
 		d, err = s.cache.Since(ctx, time.Now())
 	}
 	if err != nil {
@@ -146,7 +146,8 @@ func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 	return d.companies[id].CompanyNo, nil
 }
 
-// DefaultRegion returns the region of phone numbers of a company that have no country code; empty: it has none. A nil company has none.
+// DefaultRegion returns the region of a company's phone numbers without a country code. It returns an empty string if the company has no region, or if
+// companyID is nil.
 func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, error) {
 	if companyID == nil {
 		return "", nil

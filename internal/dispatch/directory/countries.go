@@ -16,13 +16,12 @@ type Country struct {
 	Name              string
 	DialPrefix        string // without the +
 	Region            *string
-	AnyRegion         bool // the country has every number of the prefix; if false and Region is nil, No is the region if it is one with this prefix
+	AnyRegion         bool // the country covers all numbers with the prefix; if false and Region is nil, No is the region if No is a region with this prefix
 	SignatureRequired bool
 	Status            string // On or Off
 }
 
-// defaultRegion is the region of a country for which none was given: the number of the country, if that is a region
-// with this dial prefix.
+// defaultRegion returns the region of a country without a given region: the number of the country, if this is a region with the dial prefix.
 func defaultRegion(no, prefix string) *string {
 	if phone.HasDialPrefix(no, prefix) {
 		return &no
@@ -30,13 +29,12 @@ func defaultRegion(no, prefix string) *string {
 	return nil
 }
 
-// errNotOfPrefix is the fault of a region whose numbers do not have a dial prefix.
+// errNotOfPrefix returns the fault of a region whose numbers do not have a dial prefix.
 func errNotOfPrefix(prefix string) error {
 	return fault.InvalidField("region", fault.NotAllowed, phone.RegionsOf(prefix))
 }
 
-// CreateCountry adds a country. Faults: exists, for the number and for a prefix that is taken in the region;
-// request.invalid.
+// CreateCountry adds a country. Faults: exists, if the number, or the prefix in the region, is in use; request.invalid.
 func (s *Service) CreateCountry(ctx context.Context, c Country) (CountryRow, error) {
 	switch {
 	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
@@ -57,7 +55,7 @@ func (s *Service) CreateCountry(ctx context.Context, c Country) (CountryRow, err
 	return s.GetCountry(ctx, c.No)
 }
 
-// wrapCountryError returns the fault exists for a number or a prefix that is taken.
+// wrapCountryError returns the fault exists if the number or the prefix is in use, and otherwise wraps err.
 func wrapCountryError(err error, act string) error {
 	if postgres.Violates(err, "countries_country_no_key") || postgres.Violates(err, "countries_dial_prefix_region_key") {
 		return fault.New(fault.Conflict, fault.Exists)
@@ -77,7 +75,7 @@ func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
-// UpdateCountry changes a country, as UpdateCompany does. A region that change leaves stays unless it does not have a new prefix. Faults:
+// UpdateCountry changes a country, as UpdateCompany does. If change does not set the region, the region is kept unless it does not have the new prefix. Faults:
 // country.not_found, exists, version.stale, request.invalid.
 func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row CountryRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
@@ -88,8 +86,8 @@ func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, 
 			change(&c)
 			switch {
 			case c.Region == nil || phone.HasDialPrefix(*c.Region, c.DialPrefix):
-			case c.Region == was.Region && c.DialPrefix == was.DialPrefix: // it is not about them
-			case c.Region != was.Region: // change set it
+			case c.Region == was.Region && c.DialPrefix == was.DialPrefix: // neither region nor prefix changes
+			case c.Region != was.Region: // change has set the region
 				return 0, errNotOfPrefix(c.DialPrefix)
 			default:
 				c.Region = defaultRegion(no, c.DialPrefix)

@@ -1,5 +1,5 @@
-// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It keeps a view
-// of them in memory, so that a submission reads no tables of the directory.
+// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It caches a view of them in memory, so that a submission
+// reads no tables of the directory.
 package directory
 
 import (
@@ -22,7 +22,7 @@ type Service struct {
 	db     *postgres.DB
 	q      *directoryq.Queries
 	cache  snapshot.Cache[*view]
-	loaded atomic.Pointer[view] // the view loaded last
+	loaded atomic.Pointer[view] // the most recently loaded view
 
 	senderPools *expirable.LRU[senderPoolKey, int64]
 
@@ -41,7 +41,7 @@ func New(db *postgres.DB) *Service {
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-retired-pools", Interval: time.Hour, Routine: true, Run: s.DeleteRetiredPools},
@@ -57,7 +57,7 @@ const (
 	Email    = "email"
 )
 
-// The faults for something that does not exist.
+// The faults for missing rows.
 var (
 	errNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
 	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)
@@ -65,8 +65,7 @@ var (
 	errNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)
 )
 
-// Change runs fn in a transaction. After the commit this server discards its view of the directory and calls the
-// functions of OnChanged.
+// Change calls fn in a transaction. After the commit, this server discards its view of the directory and calls the functions of OnChanged.
 func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		s.db.AfterCommit(ctx, func() {
@@ -79,19 +78,19 @@ func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error
 	})
 }
 
-// OnChanged adds a function that is called after each change of the directory by this server, before the change is
-// answered. Call OnChanged before any change.
+// OnChanged adds a function that is called after each change of the directory by this server, before the response to the change. Call OnChanged before any
+// change.
 func (s *Service) OnChanged(do func()) { s.changed = append(s.changed, do) }
 
-// OnSwitched sets the function that is called after this server has changed something that may hold tasks, before the change is answered.
+// OnSwitched sets the function that is called after this server has changed a switch that can hold tasks, before the response to the change.
 func (s *Service) OnSwitched(do func()) { s.switched = do }
 
-// switchAfterCommit lets tasks follow a change of something that may hold them: after the commit and before the change is answered.
+// switchAfterCommit calls the function of OnSwitched after the commit of the transaction of ctx.
 func (s *Service) switchAfterCommit(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() { s.switched() })
 }
 
-// Invalidate discards the view, so that the next use loads it again.
+// Invalidate discards the view, so that its next use loads it again.
 func (s *Service) Invalidate() {
 	s.cache.Invalidate()
 	s.senderPools.Purge()

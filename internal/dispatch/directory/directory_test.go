@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// Each kind of resource can be created, shown, listed and changed, and deleted while nothing refers to it.
-func TestTheDirectory(t *testing.T) {
+// Each kind of resource can be created, read, listed and changed, and can be deleted while no row refers to it.
+func TestResourcesOfTheDirectoryCanBeCreatedChangedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct {
 		path, no     string
@@ -77,7 +77,7 @@ func TestTheDirectory(t *testing.T) {
 	b.Expect(409, "version.stale", "PATCH", "/api/v1/admin/users/theirs", `{"top_priority":2,"version":1}`)
 }
 
-func TestTheDirectoryNamesTheWrongField(t *testing.T) {
+func TestTheFaultNamesTheInvalidField(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestTheDirectoryNamesTheWrongField(t *testing.T) {
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "time_zone": "Mars/Olympus"}, "time_zone"},
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "limits": map[string]any{"per_day": -1}}, "limits.per_day"},
 		{"PATCH", "senders/s", map[string]any{"time_zone": "Mars/Olympus"}, "time_zone"},
-		{"PATCH", "senders/s", map[string]any{"time_zone": "UTC+8"}, "time_zone"}, // of POSIX: west of Greenwich
+		{"PATCH", "senders/s", map[string]any{"time_zone": "UTC+8"}, "time_zone"}, // in POSIX, this is west of Greenwich
 		{"PATCH", "senders/s", map[string]any{"status": "asleep"}, "status"},
 		{"POST", "routes", map[string]any{"company_no": "none", "message_type": "marketing", "sender_no": "s"}, "company_no"},
 		{"POST", "routes", map[string]any{"company_no": "default", "message_type": "marketing", "sender_no": "none"}, "sender_no"},
@@ -113,7 +113,7 @@ func TestTheDirectoryNamesTheWrongField(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/admin/settings/none", nil)
 }
 
-// A patch clears the fields that are null, and does not change missing fields.
+// A patch clears fields that are null, and does not change missing fields.
 func TestANullInAPatchClearsAField(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s", "limits": map[string]any{"per_day": 5, "per_hour": 3}, "sign": "x", "lease_seconds": 9, "low_switch": 4})
@@ -133,7 +133,7 @@ func TestANullInAPatchClearsAField(t *testing.T) {
 	}
 }
 
-// Two concurrent patches without a version both succeed, and keep each other's changes of other fields.
+// Two concurrent patches without a version both succeed, and neither undoes changes of other fields.
 func TestPatchesWithoutAVersionDoNotUndoEachOther(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

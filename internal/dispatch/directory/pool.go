@@ -13,19 +13,18 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// view is a copy of the part of the directory that submissions need. It is small, and only administrators change the
-// directory.
+// view is a copy of the part of the directory that submissions need. The view is small, and only administrators change the directory.
 type view struct {
 	version   int64 // version of the directory in the database, read before the other fields
 	companies map[int64]directoryq.DirectoryCompaniesRow
 	countries map[int64]directoryq.DirectoryCountriesRow
-	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" is any
+	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" stands for any region
 	channels  map[string]directoryq.DirectoryChannelsRow
 	pools     map[poolKey]int64
 	driven    map[string]struct{} // senders that the server drives
 }
 
-// poolKey identifies a pool. Company 0 means the shared pool of a channel, country 0 any country.
+// poolKey identifies a pool. Company 0 means the shared pool of a channel, and country 0 any country.
 type poolKey struct {
 	channel, company int64
 	messageType      int16
@@ -38,7 +37,7 @@ func (s *Service) Version(ctx context.Context) (int64, error) {
 	return version, postgres.Wrap("read version of directory", err, nil)
 }
 
-// load returns a view of the directory. It reuses the last one if the version has not changed.
+// load returns a view of the directory. It reuses the previous view if the version has not changed.
 func (s *Service) load(ctx context.Context) (*view, error) {
 	q := directoryq.New(s.db.Outside())
 	version, err := q.DirectoryVersion(ctx)
@@ -100,20 +99,18 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 	return d, nil
 }
 
-// Pool is the pool of a message.
+// Place is the result of finding the pool of a message.
 type Pool struct {
-	Version   int64 // version of the directory that was used
+	Version   int64 // version of the view
 	ID        int64
-	CountryNo string  // empty: no known country
+	CountryNo string  // empty: the country is unknown
 	Weight    float64 // weight of the company
 }
 
-// FindPool finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in
-// E.164, and its country counts; on other channels the address has no country. A message is rejected only by a view
-// that was loaded after asOf, because another server may have added what an older view lacks. Faults: request.invalid
-// for a country to which the company cannot send or which the channel does not serve, and for a missing signature;
-// The Pool is set also with these. A message that was accepted before the country was taken away waits in it all the same: a switch holds it there
-// (Held).
+// Place finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in E.164, whose country matters. On other
+// channels the address has no country. Place rejects a message only with a view that was loaded after asOf, because an older view may lack rows that another
+// server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, and for a missing signature.
+// With a fault, the returned Place is set, too. A message that was accepted before its country was removed uses this Place, where a switch holds it (Held).
 func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -129,7 +126,7 @@ func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, 
 	return d.findPool(channel, companyID, messageType, recipient, signed)
 }
 
-// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country is that of numbers of no known country.
+// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country stands for numbers with an unknown country.
 func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, messageType int16, countryNo string) (int64, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -144,7 +141,7 @@ func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, m
 	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
 }
 
-// IsRouted reports whether a company has routes of its own for messages of a type on a channel, if only to one country.
+// IsRouted reports whether a company has routes for messages of a type on a channel, to any or to at least one country.
 func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64, messageType int16) (bool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -162,7 +159,7 @@ func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64,
 	return false, nil
 }
 
-// Held returns nil for the fault of a country that is not served, and every other error as it is: see FindPool.
+// Held returns nil for the fault of a country that is not served, and any other error unchanged: see Place.
 func Held(err error) error {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {
@@ -195,8 +192,7 @@ func (d *view) findPool(channel string, companyID int64, messageType int16, reci
 	return pool, nil
 }
 
-// poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the
-// shared pool of the channel.
+// poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the shared pool of the channel.
 func (d *view) poolOf(channel, company int64, messageType int16, country int64) int64 {
 	for _, key := range []poolKey{{channel, company, messageType, country}, {channel, company, messageType, 0}} {
 		if pool, ok := d.pools[key]; ok {
@@ -206,8 +202,8 @@ func (d *view) poolOf(channel, company int64, messageType int16, country int64) 
 	return d.pools[poolKey{channel: channel}]
 }
 
-// addPrefix adds a country under its dial prefix. A country whose region shares its calling code with no other is
-// added for all regions, so that countryOf need not look up the region of its numbers.
+// addPrefix adds a country under its dial prefix. If no other region shares the calling code of its region, the country is added for all regions, so that
+// countryOf need not look up the region of numbers.
 func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 	region := ""
 	if c.Region != nil && phone.SharesCallingCode(*c.Region) {
@@ -218,13 +214,13 @@ func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 		byRegion = map[string]int64{}
 		d.byPrefix[c.DialPrefix] = byRegion
 	}
-	if _, taken := byRegion[region]; !taken || c.Region != nil { // a country with a region replaces one without
+	if _, taken := byRegion[region]; !taken || c.Region != nil { // a country with a region replaces a country without a region
 		byRegion[region] = c.ID
 	}
 }
 
-// countryOf returns the country with the longest dial prefix of a number in E.164. Of several countries with this
-// prefix it returns the one of the number's region, else the one for any region. 0: no country matches.
+// countryOf returns the country with the longest dial prefix of a number in E.164. If several countries have this prefix, it returns the country of the
+// number's region, else the country for any region. It returns 0 if no country matches.
 func (d *view) countryOf(number string) int64 {
 	digits := strings.TrimPrefix(number, "+")
 	region, known := "", false
@@ -253,7 +249,7 @@ func (d *view) countryOf(number string) int64 {
 // maxDialPrefix is the maximum length of a dial prefix in digits.
 const maxDialPrefix = 7
 
-// IsDriven reports whether the server drives a sender. A change made on another server is seen within four seconds.
+// IsDriven reports whether the server drives a sender. A change by another server takes effect within four seconds.
 func (s *Service) IsDriven(ctx context.Context, senderNo string) (bool, error) {
 	v, err := s.cache.Get(ctx)
 	if err != nil {

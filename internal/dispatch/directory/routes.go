@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Route is a route to create. With an empty CountryNo it covers every country that has no route of its own.
+// Route is a route to create. With an empty CountryNo it covers every country without a route of its own.
 type Route struct {
 	CompanyNo   string
 	MessageType int16
@@ -20,8 +20,8 @@ type Route struct {
 	Status      string
 }
 
-// CreateRoute lets a sender send a company's messages of one type to a country (S3.9). Faults: exists;
-// request.invalid for a company, country or sender that does not exist.
+// CreateRoute adds a route with which a sender sends a company's messages of one type to a country (S3.9). Faults: exists; request.invalid for a company,
+// country or sender that does not exist.
 func (s *Service) CreateRoute(ctx context.Context, r Route) (row RouteRow, err error) {
 	var created directoryq.RouteCreateRow
 	err = s.Change(ctx, func(ctx context.Context) error {
@@ -70,14 +70,14 @@ func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, sen
 	return rows, postgres.Wrap("list routes", err, nil)
 }
 
-// RouteSettings are what can be changed of a route.
+// RouteSettings are the settings of a route that can be changed.
 type RouteSettings struct {
 	Weight int64
 	Sort   float64
 	Status string
 }
 
-// UpdateRoute changes a route by change. A non-nil version is the one that the route must have. Faults: route.not_found, version.stale.
+// UpdateRoute changes a route with change. If version is not nil, the route must have this version. Faults: route.not_found, version.stale.
 func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, change func(*RouteSettings)) (row RouteRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
@@ -99,8 +99,8 @@ func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, cha
 	return row, err
 }
 
-// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the
-// company's routes for any country, or without such routes to the shared pool. Fault: route.not_found.
+// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the company's routes for any country. Without such
+// routes, the tasks move to the shared pool. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
@@ -116,18 +116,17 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	})
 }
 
-// moveAfterCommit moves the waiting tasks of a pool after a change of its routes: after the commit and before the
-// change is answered, as many as time allows. A sweep moves the rest.
+// moveAfterCommit moves the waiting tasks of a pool after a change of its routes: after the commit and before the response to the change, as many as time
+// allows. A sweep moves the remaining tasks.
 func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 	s.db.AfterCommit(ctx, func() { s.routesChanged(pool) })
 	s.switchAfterCommit(ctx)
 }
 
-// OnRoutesChanged sets the function that is called after this server has changed a route of a pool, before the change
-// is answered.
+// OnRoutesChanged sets the function that is called after this server has changed a route of a pool, before the response to the change.
 func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
-// DeleteRetiredPools deletes pools that were retired long ago, and empty pools of one sender that were made long ago, and returns how many.
+// DeleteRetiredPools deletes old retired pools, and old empty pools of one sender, and returns how many it deleted.
 func (s *Service) DeleteRetiredPools(ctx context.Context) (int, error) {
 	retired, err := s.q.PoolDeleteRetired(ctx)
 	if err != nil {

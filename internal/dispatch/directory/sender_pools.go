@@ -17,15 +17,16 @@ type senderPoolKey struct {
 	senderNo    string
 }
 
-// The pools of one sender that are in memory: how many, and for how long, so that a change made on another server is seen as soon as one of the view.
+// The maximum number of cached pools of one sender, and the lifetime of cached pools. This lifetime equals that of the view, so that both notice a change by
+// another server equally soon.
 const (
 	maxSenderPools   = 10_000
 	senderPoolsFresh = 2 * time.Second
 )
 
-// FindPoolOfSender is FindPool for a message that only one sender may send, whatever the routes are. Faults: as FindPool; request.invalid, naming sender_no,
-// for a sender that does not exist, is of another channel, or does not serve the company: a route of the company names it, or it is shared and no
-// route names it.
+// PlaceOnSender is Place for a message that only one sender can send, whatever the routes are. Faults: those of Place; request.invalid for the field sender_no,
+// if the sender does not exist, belongs to another channel, or does not serve the company. A sender serves a company if a route of the company names the
+// sender, or if the sender is shared and no route names it.
 func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Pool, error) {
 	pool, refused := s.FindPool(ctx, asOf, channel, companyID, messageType, recipient, signed)
 	if Held(refused) != nil {
@@ -39,8 +40,8 @@ func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel 
 	return pool, refused
 }
 
-// SenderPool returns the pool of one sender for a company's messages of a type, and makes it if it does not exist, in the transaction of ctx if there
-// is one. Who adds tasks to it must hold it (HoldSenderPools). Fault: request.invalid, naming sender_no, as FindPoolOfSender.
+// SenderPool returns the pool of one sender for a company's messages of a type. It creates a missing pool, in the transaction of ctx if ctx has one. Before
+// adding tasks to the pool, the caller must lock the pool with HoldSenderPools. Fault: request.invalid for the field sender_no, as in PlaceOnSender.
 func (s *Service) SenderPool(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	key := senderPoolKey{channel, companyID, messageType, senderNo}
 	if pool, isKnown := s.senderPools.Get(key); isKnown {
@@ -67,23 +68,23 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	return pool, err
 }
 
-// ServingSender returns the id of a sender that serves a company. It makes no pool. Fault: request.invalid, naming sender_no, as FindPoolOfSender.
+// ServingSender returns the id of a sender that serves a company. It creates no pool. Fault: request.invalid for the field sender_no, as in PlaceOnSender.
 func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	found, err := s.q.SenderPoolFind(ctx, directoryq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
 	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))
 }
 
-// HoldSenderPools keeps pools of one sender from being deleted until the end of the transaction of ctx, and reports whether all exist.
+// HoldSenderPools locks pools of one sender against deletion until the end of the transaction of ctx, and reports whether all of them exist.
 func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, error) {
 	held, err := s.q.SenderPoolsHold(ctx, pools)
 	return len(held) == len(pools), postgres.Wrap("hold pools of senders", err, nil)
 }
 
-// senderPoolsUnused is how long after it was made an empty pool of one sender is deleted. One that is used every day is made again every day.
+// senderPoolsUnused is the age after which an empty pool of one sender is deleted. A pool that is used every day is created again every day.
 const senderPoolsUnused = 24 * time.Hour
 
-// deleteSenderPools deletes pools of one sender that have no tasks and were made longer ago than older, of one sender and one company if they are
-// named, and returns how many.
+// deleteSenderPools deletes pools of one sender that have no tasks and are older than older. senderNo and companyNo, if not nil, restrict the pools. It returns
+// how many it deleted.
 func (s *Service) deleteSenderPools(ctx context.Context, older time.Duration, senderNo, companyNo *string) (deleted int, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		ids, err := s.q.SenderPoolsLock(ctx, directoryq.SenderPoolsLockParams{Older: older, SenderNo: senderNo, CompanyNo: companyNo})
@@ -97,7 +98,7 @@ func (s *Service) deleteSenderPools(ctx context.Context, older time.Duration, se
 	return deleted, err
 }
 
-// DeletePoolsOfSender deletes the pools of one sender that have no tasks.
+// DeletePoolsOfSender deletes the pools of a sender that have no tasks.
 func (s *Service) DeletePoolsOfSender(ctx context.Context, senderNo string) error {
 	_, err := s.deleteSenderPools(ctx, 0, &senderNo, nil)
 	return err

@@ -1,4 +1,4 @@
-// Package job cancels or requeues all tasks of a filter, in the background.
+// Package job cancels or requeues all tasks that match a filter, in the background.
 package job
 
 import (
@@ -30,11 +30,11 @@ const (
 )
 
 const (
-	// MaxTasks is the largest number of tasks of a job: as many as a batch has rows.
+	// MaxTasks is the maximum number of tasks of a job, which is also the maximum number of rows of a batch.
 	MaxTasks    = 1 << 20
-	maxRunning  = 100 // jobs
-	maxCompany  = 10  // jobs about batches of one company: its users make them, and must not take the slots of others
-	partSize    = 500 // tasks that one transaction changes: tens of milliseconds
+	maxRunning  = 100 // maximum running jobs
+	maxCompany  = 10  // maximum running jobs for batches of one company: users of the company create them, and must not use the slots of others
+	partSize    = 500 // maximum tasks that one transaction changes, which takes tens of milliseconds
 	deleteBatch = 1000
 )
 
@@ -42,7 +42,7 @@ const (
 type Service struct {
 	db       *postgres.DB
 	q        *jobq.Queries
-	inParts  *jobq.Queries // statements that read tasks by their ids
+	inParts  *jobq.Queries // for statements that read tasks by their ids
 	tasks    *task.Service
 	settings *setting.Service
 	log      *slog.Logger
@@ -53,7 +53,7 @@ func New(db *postgres.DB, tasks *task.Service, settings *setting.Service, log *s
 	return &Service{db: db, q: jobq.New(db), inParts: jobq.New(db.InPartitions()), tasks: tasks, settings: settings, log: log}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep, servers.API, servers.Console}, Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
@@ -65,24 +65,24 @@ func (s *Service) Sweeps() []sweep.Job {
 type Request struct {
 	Action string
 	Filter task.Filter
-	Shown  json.RawMessage // the filter as the caller wrote it
-	Count  *int64          // the number of tasks that the caller expects; nil: it only asks for the number
+	Shown  json.RawMessage // the filter in the form of the request
+	Count  *int64          // the number of tasks that the caller expects; nil: the caller only asks for the number
 	Remark string
-	By     string // username
+	By     string // user name
 }
 
-// Row is a job as it is stored.
+// Row is a stored job.
 type Row = jobq.TaskJob
 
-// Plan is the answer to a Request: the number of tasks that its filter selects now, and the job if one was created.
+// Plan is the answer to a Request: the number of tasks that its filter selects now, and the created job, if any.
 type Plan struct {
 	Count  int64
-	Capped bool // the filter selects more
+	Capped bool // the filter selects more tasks than Count
 	Job    *Row
 }
 
-// Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed,
-// job.already_running, limit.reached.
+// Plan counts the tasks of a filter and, if the caller expects this number, creates a job. Faults: request.invalid, job.count_changed, job.already_running,
+// limit.reached.
 func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	status, err := statusOf(r)
 	if err != nil {
@@ -139,7 +139,8 @@ func (s *Service) Plan(ctx context.Context, r Request) (Plan, error) {
 	return Plan{}, changed
 }
 
-// admit makes the creation of other jobs wait until the end of the transaction of ctx. Faults: job.already_running, limit.reached.
+// admit checks whether a job can be created, and blocks the creation of other jobs until the end of the transaction of ctx. Faults: job.already_running,
+// limit.reached.
 func (s *Service) admit(ctx context.Context, r Request) error {
 	if err := s.q.JobsLock(ctx); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (s *Service) admit(ctx context.Context, r Request) error {
 	return nil
 }
 
-// statusOf returns the state of the tasks of a job. Fault: request.invalid for a state that the action does not allow.
+// statusOf returns the state that the tasks of a job must have. Fault: request.invalid for a state that the action does not allow.
 func statusOf(r Request) (int16, error) {
 	allowed := []int16{queue.Pending}
 	if r.Action == Requeue {
@@ -186,7 +187,7 @@ func (s *Service) List(ctx context.Context, before int64, limit int) ([]Row, err
 	return jobs, postgres.Wrap("list jobs", err, nil)
 }
 
-// Stop ends a job. The tasks that are being changed are changed still. Faults: job.not_found, job.not_running.
+// Stop ends a job. A part in progress is still completed. Faults: job.not_found, job.not_running.
 func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.JobStop(ctx, jobq.JobStopParams{ID: id, StoppedBy: by})
@@ -207,15 +208,15 @@ func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	return s.Get(ctx, id)
 }
 
-// Run works on the jobs that run, a part of each in turn, until nothing is left, and returns how many tasks it changed. A part that needs a locked
-// partition, or fails, is left for the next run.
+// Run processes the running jobs, one part of each in turn, until no parts are left, and returns how many tasks it changed. A part that fails, or that needs a
+// locked partition, is left for the next run.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.JobIDsRunning(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("find jobs: %w", err)
 	}
 	changed, failures := 0, map[int64]error{} // the first failure of each job
-	after := map[int64]int32{}                // the last part of each job that was tried
+	after := map[int64]int32{}                // the last tried part of each job
 	for _, id := range ids {
 		after[id] = -1
 	}
@@ -230,7 +231,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 			case err != nil && !postgres.IsLockTimeout(err) && failures[id] == nil:
 				failures[id] = fmt.Errorf("job %d: %w", id, err)
 			}
-			if part == after[id] { // none was read
+			if part == after[id] { // no part was read
 				continue
 			}
 			after[id] = part
@@ -241,11 +242,11 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	return changed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// errNoPart says that a job has nothing left to do now: it has ended, another server works on it, or its last parts were tried.
+// errNoPart is the error of a job without parts to process now: the job has ended, another server processes it, or all its parts were tried.
 var errNoPart = errors.New("no part of the job is left")
 
-// runPart changes the tasks of the first part of a job after another, and counts them, in one transaction. It returns the part, also if it failed; the
-// other one if it read none.
+// runPart changes the tasks of the first part of a job after the part after, and counts them, in one transaction. It returns this part, even if it failed. It
+// returns after if it read no part.
 func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
 	part = after
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -278,8 +279,8 @@ func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int3
 	return part, changed, nil
 }
 
-// change does the action of a job on tasks, and counts them, those that it skips by reason. A task of which the database refuses the change fails alone. An error means that none was
-// changed: they must be tried again.
+// change performs the action of a job on tasks, and counts them. It counts skipped tasks by reason. If the database refuses the change of a task, only this task
+// fails. An error means that no task was changed, and that the caller must try again.
 func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.JobAdvanceParams, err error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	done, skipped := 0, map[fault.Reason]int{}
@@ -321,7 +322,7 @@ func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.Job
 	return p, nil
 }
 
-// DeleteExpired deletes jobs that ended longer ago than the setting history.log_days says, and returns how many.
+// DeleteExpired deletes jobs that ended longer ago than the setting history.log_days, and returns how many it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.JobsDeleteExpired(ctx, jobq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

@@ -43,7 +43,7 @@ func get(b *apptest.Bundle, id int64) api.TaskJob {
 	return apptest.Decode[api.TaskJob](b.T, b.Expect(200, "", "GET", fmt.Sprint(path, "/", id), nil))
 }
 
-// run runs the jobs, and expects the progress of one.
+// run runs the jobs, and checks the progress of one job.
 func run(b *apptest.Bundle, id int64, want string) {
 	b.T.Helper()
 	if _, err := b.App.Jobs.Run(b.T.Context()); err != nil {
@@ -58,7 +58,7 @@ func progress(j api.TaskJob) string {
 	return fmt.Sprintf("%s, %d of %d done, %d skipped, %d failed", j.Status, j.Done, j.Total, j.Skipped, j.Failed)
 }
 
-// insert stores tasks in a state, with ids that begin with a text.
+// insert stores tasks in a state, with ids that contain prefix.
 func insert(b *apptest.Bundle, prefix string, n, status int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, source)
@@ -73,7 +73,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
-	// Two were not delivered, one of them at first, and another one has a receipt from before a requeue.
+	// Two tasks were undelivered, one of them only at first. A third task has a receipt from before a requeue.
 	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
 		SELECT t.task_id, 1, r.event, r.effect, now() FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS n FROM tasks WHERE result LIKE 'MK:0000%') t
 		JOIN (VALUES (1, 'receipt', 'undelivered'), (2, 'receipt', 'undelivered'), (2, 'receipt', 'delivered'), (3, 'past_receipt', 'undelivered')) r (n, event, effect) ON r.n = t.n`)
@@ -118,7 +118,7 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	b.Expect(404, "job.not_found", "GET", path+"/99", nil)
 }
 
-// Lists and jobs select the same tasks by country, template, submitter and number of the provider.
+// Lists and jobs select the same tasks by country, template, submitter and provider number.
 func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("GB", "44", nil)
@@ -161,7 +161,7 @@ func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 			t.Errorf("a job of %s has %d tasks, want %d", query, got, want)
 		}
 	}
-	// A user sees no more by the name of another one.
+	// A user sees no more tasks by filtering for the name of another user.
 	for query, want := range map[string]int{"submitted_by=jane": 0, "submitted_by=user-of-acme": 1, "provider_no=same": 1, "provider_no=own": 0} {
 		if page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...)); len(page.Items) != want {
 			t.Errorf("a user of acme sees %d tasks of %s, want %d", len(page.Items), query, want)
@@ -172,7 +172,7 @@ func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 	}
 }
 
-// A job changes the tasks that its filter selected then: not those that came later, nor those that have changed since.
+// A job changes the tasks that its filter selected at its creation. It changes neither later tasks, nor tasks that have changed since.
 func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 5, nil)
@@ -193,8 +193,8 @@ func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
 	run(b, back.JobID, "finished, 4 of 4 done, 0 skipped, 0 failed")
 }
 
-// A job says why it skipped tasks, as the request for one task does, in the language of the reader. Reasons of several parts are added.
-func TestAJobSaysWhyItSkippedTasks(t *testing.T) {
+// A job reports the reasons of skipped tasks with the texts of the request for one task, in the language of the reader. The counts of all parts are added.
+func TestAJobReportsTheReasonsOfSkippedTasks(t *testing.T) {
 	b := apptest.New(t)
 	expect := func(id int64, want ...string) {
 		t.Helper()
@@ -225,12 +225,12 @@ func TestAJobSaysWhyItSkippedTasks(t *testing.T) {
 	if by := page.Items[0].SkippedBy; len(by) != 2 || by[0].Message != "任务已过 expires_at 期限，请重新提交消息。" {
 		t.Errorf("in Chinese: %+v", by)
 	}
-	// A server of an earlier version counts no reasons.
+	// A server of an earlier version stores no reasons.
 	b.Exec("UPDATE task_jobs SET skipped_by = DEFAULT")
 	expect(requeues.JobID)
 }
 
-func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
+func TestAnInvalidFilterOfAJobIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	for body, field := range map[string]string{
 		`{"action":"cancel","filter":{"status":3}}`:                    "filter.status",
@@ -260,12 +260,12 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 // failure returns the error of a call.
 func failure[T any](_ T, err error) error { return err }
 
-// A stopped job changes nothing more, and says how far it was.
-func TestAJobIsStopped(t *testing.T) {
+// A stopped job changes no further tasks, and returns its progress.
+func TestAStoppedJobChangesNoFurtherTasks(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 1100, 0)
 	job := start(b, "cancel", filter{"source": "bulk"})
-	// Somebody holds a task of the second part, and one of the third.
+	// Another transaction locks a task of the second part and a task of the third part.
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -300,14 +300,14 @@ func TestAJobIsStopped(t *testing.T) {
 	}
 }
 
-// Servers that run the same jobs at once, and one that dies in the middle, change each task once and count it once.
-func TestServersShareJobsAndOneDies(t *testing.T) {
+// If several servers run the same jobs, and one of them dies during a run, each task is changed once and counted once.
+func TestServersShareJobsWhileOneDies(t *testing.T) {
 	b := apptest.New(t)
 	const tasks = 3000
 	insert(b, "f", tasks, 3)
 	insert(b, "p", tasks, 0)
 	requeues, cancels := start(b, "requeue", filter{"source": "bulk"}), start(b, "cancel", filter{"source": "bulk"})
-	// The sessions that work die again and again.
+	// The sessions of the servers are terminated repeatedly.
 	done := make(chan struct{})
 	var killing sync.WaitGroup
 	killing.Go(func() {
@@ -352,8 +352,8 @@ func TestServersShareJobsAndOneDies(t *testing.T) {
 	}
 }
 
-// A part that needs a locked partition is left for later, and the other parts are changed.
-func TestAPartOfALockedPartitionIsLeft(t *testing.T) {
+// A part that needs a locked partition is left for a later run, and the other parts are changed.
+func TestAPartOfALockedPartitionIsLeftForALaterRun(t *testing.T) {
 	b := apptest.New(t)
 	locked, unlock := b.LockDay(5)
 	unlock()
@@ -376,8 +376,8 @@ func TestAPartOfALockedPartitionIsLeft(t *testing.T) {
 	run(b, job.JobID, "finished, 701 of 701 done, 0 skipped, 0 failed")
 }
 
-// A task that the database refuses to change fails alone.
-func TestATaskThatCannotBeChangedFailsAlone(t *testing.T) {
+// If the database refuses to change a task, only this task fails.
+func TestOnlyTheTaskThatCannotBeChangedFails(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 20, 3)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -393,8 +393,8 @@ func TestATaskThatCannotBeChangedFailsAlone(t *testing.T) {
 	}
 }
 
-// A part that fails whenever it is tried keeps no other part waiting, and is tried again by the next run.
-func TestAPartThatFailsIsLeft(t *testing.T) {
+// A part that always fails does not block other parts, and the next run tries it again.
+func TestAFailedPartIsLeftForALaterRun(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 1100, 3)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -413,9 +413,8 @@ func TestAPartThatFailsIsLeft(t *testing.T) {
 	run(b, job.JobID, "finished, 1100 of 1100 done, 0 skipped, 0 failed")
 }
 
-// A repeated request with an Idempotency-Key creates one job. A run that is cancelled goes on later.
-// A console may send a confirmed request twice: the second job would requeue what fails again in the first.
-func TestARequestThatIsSentTwiceMakesOneJob(t *testing.T) {
+// A console may send a confirmed request twice. Otherwise the second job would requeue tasks that fail again in the first job.
+func TestConcurrentEqualRequestsCreateOneJob(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)
 	body := map[string]any{"action": "cancel", "filter": filter{"source": "bulk"}, "count": 900}
@@ -432,7 +431,8 @@ func TestARequestThatIsSentTwiceMakesOneJob(t *testing.T) {
 	b.Expect(200, "", "POST", path, body)
 }
 
-func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
+// A repeated request with an Idempotency-Key creates one job. A cancelled run continues later.
+func TestAJobIsCreatedOncePerKeyAndContinuesAfterACancelledRun(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)
 	body := map[string]any{"action": "cancel", "filter": filter{}, "count": 900}

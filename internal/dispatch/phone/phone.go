@@ -1,5 +1,5 @@
-// Package phone reads phone numbers as people write them, and normalises them to E.164. It is the one reader for every way in: requests, lists,
-// filters, bodies of other programs, SQL.
+// Package phone parses phone numbers in any usual notation, and normalises them to E.164. Every input uses this parser: requests, lists, filters, bodies of
+// other programs, SQL.
 package phone
 
 import (
@@ -16,28 +16,28 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Number is a phone number that was read.
+// Number is a parsed phone number.
 type Number struct {
 	E164    string // for example +8613800138000
-	Written string // what is stored as the number of the caller: as it was written, or in E.164 if a program could read that otherwise
+	Written string // the number to store: as the caller wrote it, or in E.164 if another program could parse it differently
 }
 
-// Longest is how many characters a number can have, with all its separators and marks.
+// Longest is the maximum length of a number in characters, including separators and marks.
 const Longest = 50
 
-// plain is the form of a number that is stored as it was written: the receiver of a task reads it as LKSMS did.
+// plain matches numbers that are stored as the caller wrote them, because the receiver of a task parses them like LKSMS.
 var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const maxPlain = 20
 
-// Normalise is Read for what needs the number alone.
+// Normalise is Read for callers that need only the number.
 func Normalise(field, number, region string) (string, error) {
 	read, err := Read(field, number, region)
 	return read.E164, err
 }
 
-// Read reads a number. A number of a country, which has neither + nor 00, is one of region (ISO 3166-1). If region is empty, it must be a mobile
-// number of mainland China, with 86 or without: any other could belong to a stranger. Faults that name field: request.invalid.
+// Read parses a number. A number without + or 00 is a national number of region (ISO 3166-1). If region is empty, it must be a mobile number of mainland China,
+// with or without 86: any other number could belong to a stranger. Faults for field: request.invalid.
 func Read(field, number, region string) (Number, error) {
 	if isMainlandMobile(number) && isMainland(region) {
 		return Number{E164: mainland + number, Written: number}, nil
@@ -61,7 +61,7 @@ func Read(field, number, region string) (Number, error) {
 	return Number{E164: e164, Written: written}, nil
 }
 
-// dial returns the number of digits that may have a leading +, in E.164, or the rule that they break.
+// dial returns a number in E.164, or the rule that it breaks. dialled consists of digits, with an optional leading +.
 func dial(dialled, region string) (string, fault.Rule) {
 	digits, isFull := strings.CutPrefix(dialled, "+")
 	if abroad, is := strings.CutPrefix(digits, "00"); is && !isFull {
@@ -86,21 +86,21 @@ func dial(dialled, region string) (string, fault.Rule) {
 	return "", fault.NotAPhoneNumber
 }
 
-// minNational is how many digits a number of a country has at least to be one whose country is not known.
+// minNational is the minimum number of digits of a national number whose region is unknown. A shorter number is no phone number.
 const minNational = 8
 
-// isMainland reports whether an 11-digit number that begins with 1 is a mobile number of mainland China.
+// isMainland reports whether an 11-digit number that starts with 1 is a mobile number of mainland China if it has this region.
 func isMainland(region string) bool { return region == "" || region == "CN" }
 
-// spreadsheet is the form of a number that a spreadsheet stored as a decimal: 13800138000.0.
+// spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
 var spreadsheet = regexp.MustCompile(`^(\+?[0-9]{7,})\.0{1,2}$`)
 
-// bare returns the digits of a number, with + in front if it has one, and without what people and programs put between: white space, invisible marks,
-// dashes, dots, brackets, the apostrophe of a spreadsheet in front. Any other character is wrong: U+0061 at 4.
+// bare returns the digits of a number, with a leading + if the number has one, and without separators: white space, invisible marks, dashes, dots, brackets,
+// and the leading apostrophe of a spreadsheet. wrong describes the first other character and its position, for example U+0061 (4).
 func bare(number string) (digits, wrong string) {
 	var b strings.Builder
 	place := 0
-	var first string // the first wrong character
+	var first string // the first invalid character
 	decimal := strings.Builder{}
 	for _, c := range number {
 		place++
@@ -128,7 +128,7 @@ func bare(number string) (digits, wrong string) {
 	return b.String(), ""
 }
 
-// isInvisible reports whether a character shows nothing: white space, and the marks that copied text often has around it.
+// isInvisible reports whether a character is invisible: white space, or a mark that often surrounds copied text.
 func isInvisible(c rune) bool {
 	switch {
 	case c == '\t', c == ' ', c == 0xAD, c == 0x061C, c == 0x180E, c >= 0x200B && c <= 0x200F, c >= 0x202A && c <= 0x202E, c >= 0x2060 && c <= 0x206F, c == 0xFEFF:
@@ -137,7 +137,7 @@ func isInvisible(c rune) bool {
 	return c > 0x7F && unicode.IsSpace(c) || c == '\n' || c == '\r'
 }
 
-// ascii returns the character of ASCII that another one stands for in a number: a full-width or Arabic digit, a dash, a dot, a bracket.
+// ascii returns the ASCII equivalent of a character in a number: of a full-width or Arabic digit, a dash, a dot, or a bracket.
 func ascii(c rune) rune {
 	switch {
 	case c < 0x80:
@@ -158,7 +158,7 @@ func ascii(c rune) rune {
 	return c
 }
 
-// IsRegion reports whether numbers have this region (ISO 3166-1 code).
+// IsRegion reports whether a region (ISO 3166-1 code) has phone numbers.
 func IsRegion(region string) bool { return phonenumbers.GetCountryCodeForRegion(region) != 0 }
 
 // CheckRegion returns the fault request.invalid for an unknown region.
@@ -169,7 +169,7 @@ func CheckRegion(field, region string) error {
 	return nil
 }
 
-// Beginning returns how a number in E.164 begins that begins with text, in a notation that Read accepts; empty if no number does.
+// Beginning returns the E.164 prefix of numbers that start with text, in a notation that Read accepts. It returns an empty string if no number starts so.
 func Beginning(text, region string) string {
 	number, wrong := bare(text)
 	digits, isFull := strings.CutPrefix(number, "+")
@@ -189,11 +189,11 @@ func Beginning(text, region string) string {
 
 const mainland = "+86"
 
-// e164Most is how many digits a number has at most.
+// e164Most is the maximum number of digits of a number.
 const e164Most = 15
 
-// isMainlandMobile recognises mobile numbers of mainland China, which nearly all numbers are, without the tables of
-// the library. It also accepts prefixes that were assigned after the tables were made.
+// isMainlandMobile reports whether a number is a mobile number of mainland China, as nearly all numbers are. It does not use the tables of the library, and
+// also accepts prefixes that were assigned after the tables were made.
 func isMainlandMobile(number string) bool {
 	if len(number) != 11 || number[0] != '1' || number[1] < '3' {
 		return false
@@ -206,7 +206,8 @@ func isMainlandMobile(number string) bool {
 	return true
 }
 
-// Mask hides four digits of a number in any notation, for logs: 138****8000. It hides everything of a text with more digits than a number has.
+// Mask hides four digits of a number in any notation, for logs: 138****8000. It hides the whole text if the text has fewer than 8 digits, or more digits than a
+// number.
 func Mask(number string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -229,8 +230,7 @@ func NormaliseFilter(field string, number *string, region string) (*string, erro
 	return &normalised, err
 }
 
-// Region returns the ISO 3166-1 code of the region of a number in E.164; empty if it has none. A call costs about 20
-// µs.
+// Region returns the ISO 3166-1 code of the region of a number in E.164. It returns an empty string if the number has no region. A call takes about 20 µs.
 func Region(number string) string {
 	if strings.HasPrefix(number, mainland) && isMainlandMobile(number[len(mainland):]) {
 		return "CN"
@@ -245,20 +245,19 @@ func Region(number string) string {
 	return ""
 }
 
-// unknownRegion is the library's name for no region.
+// unknownRegion is the library's code for no region.
 const unknownRegion = "ZZ"
 
-// HasDialPrefix reports whether numbers of a region (ISO 3166-1 code) can begin with a dial prefix, which has no plus
-// sign.
+// HasDialPrefix reports whether numbers of a region (ISO 3166-1 code) can start with a dial prefix, which has no plus sign.
 func HasDialPrefix(region, prefix string) bool {
 	code := phonenumbers.GetCountryCodeForRegion(region)
 	return code != 0 && strings.HasPrefix(prefix, strconv.Itoa(code))
 }
 
-// RegionsOf returns the regions with HasDialPrefix, sorted.
+// RegionsOf returns the regions for which HasDialPrefix is true, sorted.
 func RegionsOf(prefix string) []string {
 	var regions []string
-	for n := 1; n <= min(3, len(prefix)); n++ { // calling codes have up to three digits, and none is the start of another
+	for n := 1; n <= min(3, len(prefix)); n++ { // calling codes have up to three digits, and no code is a prefix of another code
 		if code, err := strconv.Atoi(prefix[:n]); err == nil {
 			regions = append(regions, phonenumbers.GetRegionCodesForCountryCode(code)...)
 		}
@@ -267,14 +266,13 @@ func RegionsOf(prefix string) []string {
 	return regions
 }
 
-// SharesCallingCode reports whether a region has its calling code in common with other regions, so that the code
-// alone does not identify the region of a number.
+// SharesCallingCode reports whether other regions have the same calling code, so that the code alone does not identify the region of a number.
 func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
 
-// IsInFull reports whether candidate is number with the prefix of its country: unchanged, without the +, with 00 for
-// the +, or with separators. An address of another kind matches only itself.
+// IsInFull reports whether candidate is number with its country code: unchanged, without the +, with 00 instead of the +, or with separators. An address that
+// is no number matches only itself.
 func IsInFull(number, candidate string) bool {
 	if number == candidate {
 		return true
@@ -284,7 +282,7 @@ func IsInFull(number, candidate string) bool {
 	return ok && digits != "" && (digits == e164 || digits == "00"+e164)
 }
 
-// IsAtHome reports whether candidate is number, which is in E.164, in the form that is dialled inside its country.
+// IsAtHome reports whether candidate is number, which is in E.164, in the national format.
 func IsAtHome(number, candidate string) bool {
 	digits := digitsOf(candidate)
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
@@ -298,7 +296,7 @@ func IsAtHome(number, candidate string) bool {
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
-// AtHome returns a number that is in E.164 as it is dialled inside its country, without a leading 0; empty if it is no such number.
+// AtHome returns a number in E.164 in the national format, without a leading 0. It returns an empty string if number is not in E.164.
 func AtHome(number string) string {
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil {
@@ -307,7 +305,7 @@ func AtHome(number string) string {
 	return phonenumbers.GetNationalSignificantNumber(parsed)
 }
 
-// digitsOf returns the digits of a number in any notation; empty if text is no number.
+// digitsOf returns the digits of a number in any notation. It returns an empty string if text is no number.
 func digitsOf(text string) string {
 	digits, wrong := bare(strings.ReplaceAll(text, "/", ""))
 	if wrong != "" {

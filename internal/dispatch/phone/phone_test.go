@@ -21,18 +21,18 @@ func TestNormalise(t *testing.T) {
 		{"010-62552266", "CN", "+861062552266"},
 		{"+1 202 555 0143", "", "+12025550143"},
 		{"+852 5123 4567", "", "+85251234567"},
-		// Short numbers, in the form that answers show.
+		// Short numbers, in the form of answers.
 		{"+376312345", "", "+376312345"},
 		{"+299221234", "", "+299221234"},
 		{"00376312345", "", "+376312345"},
-		// Numbers of a region.
+		// Numbers with a region.
 		{"0812-3456-7890", "ID", "+6281234567890"},
 		{"6281234567890", "ID", "+6281234567890"},
 		{"13105551234", "US", "+13105551234"},
 		{"(310) 555-1234", "US", "+13105551234"},
 		{"+8613800138000", "ID", "+8613800138000"},
 		{"312345", "AD", "+376312345"},
-		// What people and programs put around a number.
+		// Characters around and inside numbers.
 		{" 13800138000", "", "+8613800138000"},
 		{"138001380 00 ", "", "+8613800138000"},
 		{"\u202a13800138000\u202c", "", "+8613800138000"},
@@ -62,14 +62,14 @@ func TestNormalise(t *testing.T) {
 		{"+", "", fault.NotAPhoneNumber, nil},
 		{"+86138001380001", "", fault.NotAPhoneNumber, nil},
 		{"1234567890123456", "", fault.NotAPhoneNumber, nil},
-		// A number of some country is not guessed.
+		// The country of a national number is not guessed.
 		{"0812-3456-7890", "", fault.RegionNotKnown, nil},
 		{"081234567890", "", fault.RegionNotKnown, nil},
 		{"1380013800", "", fault.RegionNotKnown, nil},
 		{"12345678901", "", fault.RegionNotKnown, nil},
 		{"010-62552266", "", fault.RegionNotKnown, nil},
 		{"6281234567890", "", fault.RegionNotKnown, nil},
-		// With a region, a number of another country needs its code.
+		// With a region, a number of another country needs its country code.
 		{"13800138000", "ID", fault.NotAPhoneNumber, nil},
 		{"13800138000", "US", fault.NotAPhoneNumber, nil},
 		{"1380013800a", "", fault.NoPartOfANumber, "U+0061 (11)"},
@@ -89,8 +89,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// The receiver of a task may read a number otherwise than LKSMS did, so only plain numbers are stored as they were written.
-func TestANumberThatIsNotPlainIsStoredInFull(t *testing.T) {
+// The receiver of a task may parse a number differently from LKSMS. Therefore only plain numbers are stored as the caller wrote them.
+func TestANumberInAnUnusualNotationIsStoredInE164(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, region, want string }{
 		{"138-0013-8000", "", "138-0013-8000"},
@@ -175,7 +175,7 @@ func FuzzRecipient(f *testing.F) {
 	})
 }
 
-func TestANumberCanBeWrittenInManyWays(t *testing.T) {
+func TestNumbersMatchInAnyNotation(t *testing.T) {
 	for _, c := range []struct {
 		number, said   string
 		inFull, atHome bool
@@ -219,7 +219,7 @@ func TestRegion(t *testing.T) {
 	}
 }
 
-func TestTheBeginningOfANumberMayBeWrittenAsTheNumber(t *testing.T) {
+func TestBeginningAcceptsTheNotationsOfNumbers(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"138": "+86138", "138 0013-80": "+86138001380", "+86 138": "+86138", "+1-416": "+1416", "+": "+", "": "", "-": "", "1380a": "", "++1": "", "１３８": "+86138", "0062 812": "+62812",

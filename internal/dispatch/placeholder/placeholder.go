@@ -1,4 +1,4 @@
-// Package placeholder fills the placeholders ${key} of the texts of notifications.
+// Package placeholder fills the placeholders ${key} in the texts of notifications.
 package placeholder
 
 import (
@@ -12,9 +12,9 @@ import (
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
-// Fill replaces each ${key} by its value in the payload, and returns the keys that are missing there. Placeholders in
-// values are not replaced. A text longer than most characters is cut at some point behind them: a short template may
-// repeat a long value many times. escape writes a value for the format of the text; nil: as it is.
+// Fill replaces each ${key} by its value in the payload, and returns the missing keys. Placeholders in values are not replaced. A text longer than most
+// characters is cut somewhere after the first most characters: a short template may repeat a long value many times. escape escapes a value for the format of
+// the text; nil: values are not escaped.
 func Fill(template string, payload map[string]any, most int, escape func(string) string) (text string, missing []string) {
 	if escape == nil {
 		escape = func(value string) string { return value }
@@ -53,7 +53,7 @@ func Fill(template string, payload map[string]any, most int, escape func(string)
 	return out.String(), missing
 }
 
-// Keys returns the keys of the placeholders of a template, each as often as it is there.
+// Keys returns the keys of the placeholders of a template, including duplicates.
 func Keys(template string) (keys []string) {
 	for _, found := range placeholder.FindAllStringSubmatch(template, -1) {
 		keys = append(keys, found[1])
@@ -61,7 +61,7 @@ func Keys(template string) (keys []string) {
 	return keys
 }
 
-// JSON writes JSON for people to read: < and & are not escaped.
+// JSON returns readable JSON: < and & are not escaped.
 func JSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

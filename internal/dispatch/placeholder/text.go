@@ -12,21 +12,21 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The longest filled texts, in characters.
+// The maximum lengths of filled texts, in characters.
 const (
 	maxTitle   = 1000
 	maxContent = 100_000
 )
 
-// Text is what a rendering says. With placeholders, each recipient fills it.
+// Text is the text of a rendering. If it contains placeholders, it is filled for each recipient.
 type Text struct {
 	Title, Content string
 	HTML           string // Content as HTML; empty: none
-	TemplateID     string // of the provider; empty: none
-	Params         []byte // values of placeholders that are the same for all, and values for the template of the provider
+	TemplateID     string // id of the provider's template; empty: none
+	Params         []byte // values of placeholders that are the same for all recipients, and values for the provider's template
 }
 
-// Fill fills the texts, and returns the keys without a value, each as often as it is there.
+// Fill fills the texts, and returns the keys without a value, including duplicates.
 func (t Text) Fill(values map[string]any) (filled Text, missing []string) {
 	title, missing := Fill(t.Title, values, maxTitle, nil)
 	content, more := Fill(t.Content, values, maxContent, nil)
@@ -35,7 +35,7 @@ func (t Text) Fill(values map[string]any) (filled Text, missing []string) {
 	return t, slices.Concat(missing, more, evenMore)
 }
 
-// ForContact fills a text with its params and the values of a recipient. A title is one line, whatever a value has.
+// ForContact fills a text with its Params and the values of a recipient. It keeps the title in one line, even if a value contains line breaks.
 func (t Text) ForContact(values []byte) (Text, error) {
 	var all map[string]any
 	for _, text := range [][]byte{t.Params, values} { // the values of the recipient have other keys
@@ -53,10 +53,10 @@ func (t Text) ForContact(values []byte) (Text, error) {
 	return t, err //nolint:wrapcheck // says what it is
 }
 
-// Keys returns the placeholders that each recipient fills, each once.
+// Keys returns the placeholders that are filled for each recipient, without duplicates.
 func (t Text) Keys() (keys []string) {
 	var params map[string]any
-	_ = json.Unmarshal(t.Params, &params) // without params, recipients fill everything
+	_ = json.Unmarshal(t.Params, &params) // without Params, all placeholders are filled for each recipient
 	for _, text := range []string{t.Title, t.Content, t.HTML} {
 		for _, key := range Keys(text) {
 			if _, isShared := params[key]; !isShared && !slices.Contains(keys, key) {
@@ -72,7 +72,7 @@ func (t Text) IsTooLong() bool {
 	return utf8.RuneCountInString(t.Title) > maxTitle || max(utf8.RuneCountInString(t.Content), utf8.RuneCountInString(t.HTML)) > maxContent
 }
 
-// Check returns request.invalid, naming content or subject, for a filled text that is too long or has nothing to say.
+// Check returns the fault request.invalid, for the field content or subject, if a filled text is too long or empty.
 func (t Text) Check() error {
 	switch {
 	case utf8.RuneCountInString(t.Title) > maxTitle:
@@ -85,16 +85,16 @@ func (t Text) Check() error {
 	return nil
 }
 
-// dollar is the placeholder that stands for its own first character, so that a text can have "${" itself.
+// dollar is the placeholder whose value is "$", so that a text can contain "${" literally.
 const dollar = "$"
 
-// Literal returns a part of a text in which nothing is a
+// Literal escapes a part of a text, so that the part contains no placeholder.
 func Literal(part string) string { return strings.ReplaceAll(part, "${", "${"+dollar+"}{") }
 
 // Place returns the placeholder of a key.
 func Place(key string) string { return "${" + key + "}" }
 
-// NewText returns a text of parts that Literal and Place returned.
+// NewText returns a text whose parts were returned by Literal and Place.
 func NewText(title, content, body string) Text {
 	return Text{Title: title, Content: content, HTML: body, Params: []byte(`{"` + dollar + `":"` + dollar + `"}`)}
 }

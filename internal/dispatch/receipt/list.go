@@ -13,30 +13,30 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Filter selects callbacks or receipts of a list; nil means any. The page starts before BeforeID.
+// Filter selects callbacks or receipts of a list. A nil field matches all. The page contains ids smaller than BeforeID.
 type Filter struct {
 	SenderNo, ProviderNo *string
-	Matched              *bool // only receipts whose message is known, or only the others
-	Unreadable           *bool // only callbacks that could not be read, or not in full, or only the others
+	Matched              *bool // only receipts with (true) or without (false) a known message
+	Unreadable           *bool // only callbacks that could not be parsed completely (true), or only the other callbacks (false)
 	From, To             *time.Time
 	BeforeID             int64
 	Limit                int
 }
 
-// Page is a page of a list, newest first. Before is the id before which the next page starts; 0: the list is at its end.
+// Page is a page of a list, newest first. The next page starts with ids smaller than Before. 0 means that no page follows.
 type Page[Row any] struct {
 	Rows   []Row
 	Before int64
 }
 
 const (
-	maxScan    = 10_000      // rows that one page reads, about
+	maxScan    = 10_000      // approximate maximum of rows that one page reads
 	maxPortion = 1000        // ids that one statement reads
-	maxBody    = 1000        // characters of a body in a list
-	skew       = time.Minute // how far the order of ids may be from that of times
+	maxBody    = 1000        // maximum characters of a body in a list
+	skew       = time.Minute // maximum difference between the order of ids and the order of times
 )
 
-// walk fills a page: it reads ids in portions, and the rows of those that match.
+// walk fills a page: it reads ids in portions, and the matching rows of each portion.
 func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most int32) ([]int64, error), rows func(ids []int64) ([]Row, error)) (p Page[Row], err error) {
 	before, most := f.BeforeID, f.Limit+1
 	for scanned := 0; scanned < maxScan; {
@@ -62,7 +62,7 @@ func walk[Row any](f Filter, idOf func(Row) int64, ids func(before int64, most i
 	return p, nil
 }
 
-// span returns bounds for the ids of rows that came between the times of f: from first on, and before before.
+// span returns limits for the ids of rows between the times of f: ids from first up to, but not including, before.
 func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64, err error) {
 	before = f.BeforeID
 	if f.From != nil {
@@ -80,7 +80,7 @@ func (f Filter) span(since func(time.Time) (int64, error)) (first, before int64,
 	return first, before, nil
 }
 
-// senders returns the sender of f, or all senders of which callbacks are stored.
+// senders returns the sender of f, or all senders with stored callbacks.
 func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
 	if f.SenderNo != nil {
 		return []string{*f.SenderNo}, nil
@@ -88,7 +88,7 @@ func (s *Service) senders(ctx context.Context, f Filter) ([]string, error) {
 	return s.q.CallbackSenders(ctx)
 }
 
-// Receipts lists the receipts that match, newest first.
+// Receipts lists the matching receipts, newest first.
 func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err error) {
 	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstReceiptSince(ctx, t) })
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Service) Receipts(ctx context.Context, f Filter) (p Page[Row], err erro
 	return p, postgres.Wrap("list receipts", err, nil)
 }
 
-// Callbacks lists the callbacks that match, newest first, with the beginnings of their bodies.
+// Callbacks lists the matching callbacks, newest first, with the beginnings of their bodies.
 func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow], err error) {
 	first, before, err := f.span(func(t time.Time) (int64, error) { return s.q.FirstCallbackSince(ctx, t) })
 	if err != nil {
@@ -161,8 +161,8 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	return p, err
 }
 
-// beginning returns the first maxBody characters of a masked body of length characters, of which twice as many are given. What may be the beginning of
-// the secret, at the end of those, is left out.
+// beginning returns the first maxBody characters of a body of length characters, with the secret masked. body contains up to twice as many characters. If body
+// is cut, its last characters are dropped, because they may be a part of the secret.
 func (r receiver) beginning(body string, length int) string {
 	runes := []rune(body)
 	if length > len(runes) {
@@ -172,7 +172,7 @@ func (r receiver) beginning(body string, length int) string {
 	return string(runes[:min(len(runes), maxBody)])
 }
 
-// masked hides the secret of a sender in a body: some providers send it there.
+// masked masks the secret of a sender in a body, because some providers send the secret in the body.
 func (r receiver) masked(body string) string {
 	if r.secret == "" {
 		return body
@@ -180,22 +180,22 @@ func (r receiver) masked(body string) string {
 	return strings.ReplaceAll(body, r.secret, "***")
 }
 
-// Read is what a stored callback says, as the sender is configured now.
+// Read contains the receipts of a stored callback, parsed with the current configuration of the sender.
 type Read struct {
 	Receipts []ReadReceipt
-	Unread   string // why nothing can be read; empty: it can
+	Unread   string // why the body cannot be parsed; empty: it was parsed
 }
 
-// ReadReceipt is a receipt of a body. Stored is nil if no such receipt is stored.
+// ReadReceipt is a parsed receipt. Stored is nil if no such receipt is stored.
 type ReadReceipt struct {
 	callback.Receipt
 	Stored *receiptq.ReceiptsFindRow
 }
 
-// NoCallback says that the sender of a callback was deleted, or accepts no callbacks.
+// NoCallback is the reason if the sender of a callback was deleted, or accepts no callbacks.
 const NoCallback = "sender.no_callback"
 
-// Callback returns a callback and what is read from it, or the fault callback.not_found.
+// Callback returns a callback and its parsed receipts, or the fault callback.not_found.
 func (s *Service) Callback(ctx context.Context, id int64) (c receiptq.Callback, read Read, err error) {
 	if c, err = s.q.CallbackGet(ctx, id); err != nil {
 		return c, read, postgres.Wrap("get callback", err, fault.New(fault.NotFound, fault.CallbackNotFound))

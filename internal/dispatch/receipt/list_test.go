@@ -18,7 +18,7 @@ const (
 	proof         = "?token=" + apptest.CallbackKey
 )
 
-// numbersOf returns the provider's numbers of all pages of a list of receipts.
+// numbersOf returns the provider's numbers on all pages of a list of receipts.
 func numbersOf(b *apptest.Bundle, query string) string {
 	b.T.Helper()
 	var numbers []string
@@ -57,7 +57,7 @@ func TestReceiptsThatMatchNoMessageAreListed(t *testing.T) {
 	number := *b.Task(id).ProviderNo
 	callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
 	apptest.Eventually(t, "the receipt is matched", func() bool {
-		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // or it waits longer and longer
+		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // without this, the receipts would be due later after each try
 		if _, err := b.App.Receipts.Match(t.Context()); err != nil {
 			t.Log(err)
 		}
@@ -102,7 +102,7 @@ func TestReceiptsAreListedBetweenTwoTimes(t *testing.T) {
 		SELECT 's', '', g::text, sha256(g::text::bytea), now() - make_interval(hours => 100 - g) FROM generate_series(1, 99) g`)
 	b.Exec(`INSERT INTO receipts (callback_id, sender_no, provider_no, state, created_at, matched_at)
 		SELECT c.id, c.sender_no, c.body, 1, c.created_at, CASE WHEN c.body::int % 2 = 0 THEN now() END FROM callbacks c ORDER BY c.id`)
-	b.Exec("DELETE FROM receipts WHERE provider_no IN ('40', '50', '60')") // ids have gaps
+	b.Exec("DELETE FROM receipts WHERE provider_no IN ('40', '50', '60')") // so that the ids have gaps
 	at := func(hour float64) string {
 		return url.QueryEscape(time.Now().Add(time.Duration((hour - 100) * float64(time.Hour))).UTC().Format(time.RFC3339))
 	}
@@ -117,8 +117,8 @@ func TestReceiptsAreListedBetweenTwoTimes(t *testing.T) {
 	}
 }
 
-// A page that reads too many receipts ends, and the next one goes on.
-func TestAPageOfReceiptsHasABoundedCost(t *testing.T) {
+// A page ends after a maximum number of receipts, and the next page continues.
+func TestAPageOfReceiptsReadsABoundedNumberOfRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO callbacks (sender_no, source_ip, body) VALUES ('s', '', '')`)
 	b.Exec(`INSERT INTO receipts (callback_id, sender_no, provider_no, state, matched_at)
@@ -132,7 +132,7 @@ func TestAPageOfReceiptsHasABoundedCost(t *testing.T) {
 	}
 }
 
-func TestCallbacksAreListedAsTheyCame(t *testing.T) {
+func TestCallbacksAreListedWithTheirBodiesAndResults(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, map[string]any{"recipient": "pswd"})
 	callBack(b, 200, proof, "application/json", `{"msgid":"n-1","status":"DELIVRD","pswd":"`+apptest.CallbackKey+`"}`)
 	callBack(b, 400, proof, "application/json", `no JSON`)
@@ -163,8 +163,8 @@ func TestCallbacksAreListedAsTheyCame(t *testing.T) {
 	}
 }
 
-// The body is read as the sender is configured now: an admin who mends the configuration sees what it makes of the bodies that came.
-func TestACallbackIsShownAsItIsReadNow(t *testing.T) {
+// The body is parsed with the current configuration of the sender, so that an admin who corrects the configuration sees its effect on stored bodies.
+func TestACallbackIsShownWithTheCurrentConfiguration(t *testing.T) {
 	b, p := apptest.NewReceiving(t, map[string]any{"number": "msgId"})
 	callBack(b, 422, proof, "application/json", `{"msgid":"n-1","status":"DELIVRD"}`)
 	path := fmt.Sprint(callbacksPath, "/", apptest.Decode[api.CallbackPage](t, b.Expect(200, "", "GET", callbacksPath, nil)).Items[0].CallbackID)
@@ -191,8 +191,8 @@ func TestOnlyAdminsSeeCallbacksAndReceipts(t *testing.T) {
 	}
 }
 
-// Receipts come for days after a message. Those of a sender that is off or retired count; a number that was never used belongs to nobody.
-func TestLateReceiptsOfSendersThatAreOffOrRetiredCount(t *testing.T) {
+// Receipts arrive for days after a message. The receipts of a sender that is off or retired count. A receipt with an unknown number matches no message.
+func TestLateReceiptsOfDisabledOrRetiredSendersCount(t *testing.T) {
 	for _, status := range []string{"off", "retired"} {
 		t.Run(status, func(t *testing.T) {
 			b, _ := apptest.NewReceiving(t, nil)
@@ -219,7 +219,7 @@ func TestLateReceiptsOfSendersThatAreOffOrRetiredCount(t *testing.T) {
 	}
 }
 
-func TestTheProvidersNumberIsInTheTaskItsTimelineAndAFilter(t *testing.T) {
+func TestTheProviderNumberIsShownInTheTaskAndCanBeFiltered(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	first, second := b.Submit("x"), b.Submit("y")
 	b.AwaitStatus(first, queue.Success)
@@ -249,8 +249,8 @@ func TestTheProvidersNumberIsInTheTaskItsTimelineAndAFilter(t *testing.T) {
 	}
 }
 
-// A number of a provider says nothing about the tasks of other companies.
-func TestACompanyFindsOnlyItsTasksByTheProvidersNumber(t *testing.T) {
+// With a provider's number, a company cannot find tasks of other companies.
+func TestACompanyFindsOnlyItsOwnTasksByProviderNumber(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Match matches receipts that came before the answers to their sending, and returns how many it matched. Its cost
-// depends only on the receipts that are due, not on how many are parked.
+// Match matches receipts that arrived before the provider's response to the message, and returns how many it matched. Its cost depends only on the number of
+// due receipts, not on the number of parked receipts.
 func (s *Service) Match(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -28,8 +28,7 @@ func (s *Service) Match(ctx context.Context) (int, error) {
 	}
 }
 
-// MatchSent matches the receipts that came before the reports just made. The sweep matches those that come at the
-// same moment. Errors are logged only.
+// MatchSent matches receipts that arrived before the given reports. The sweep matches receipts that arrive at the same moment. Errors are only logged.
 func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queue.Report) {
 	var numbers []string
 	for _, r := range reports {
@@ -49,8 +48,8 @@ func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queu
 	}
 }
 
-// match matches receipts with tasks in one transaction, and returns how many it matched: by the provider's number
-// and, if the receipt names one, by the recipient.
+// match matches receipts with tasks in one transaction, and returns how many it matched. A receipt matches by the provider's number and, if the receipt
+// contains a recipient, by the recipient.
 func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -62,7 +61,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			return fmt.Errorf("find the messages of receipts: %w", err)
 		}
 		var final []queue.Final
-		var of []int64 // of final, their receipts
+		var of []int64 // the receipts of final
 		for len(rows) > 0 {
 			n := slices.IndexFunc(rows, func(r receiptq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
 			if n < 0 {
@@ -100,8 +99,8 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	return len(params.Found), nil
 }
 
-// matchedBy returns the candidates that one receipt means: those whose recipient it names in full, else those that it
-// names without the prefix of the country. It returns none if that number belongs to several recipients.
+// matchedBy returns the candidates that match one receipt: candidates whose full number the receipt contains, else candidates whose national number it
+// contains. It returns no candidates if the national number belongs to several recipients.
 func matchedBy(candidates []receiptq.ReceiptCandidatesRow) []receiptq.ReceiptCandidatesRow {
 	var inFull, national []receiptq.ReceiptCandidatesRow
 	for _, c := range candidates {

@@ -1,5 +1,5 @@
-// Package receipt owns the callbacks of providers and the receipts in them: what a provider says about messages that
-// it accepted. It finds the tasks of these messages, and settles them through queue.
+// Package receipt owns the callbacks of providers and their receipts, which report the delivery of accepted messages. It finds the tasks of these messages, and
+// settles them through queue.
 package receipt
 
 import (
@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	matchBatch  = 1000           // receipts matched in one transaction: as many as a callback may have
-	parkedFor   = 72 * time.Hour // how long a receipt is matched before it is given up
-	deleteBatch = 1000           // rows deleted by one statement
+	matchBatch  = 1000           // maximum receipts matched in one transaction, which is also the maximum of a callback
+	parkedFor   = 72 * time.Hour // the time during which unmatched receipts are tried again
+	deleteBatch = 1000           // maximum rows deleted by one statement
 )
 
-// KeptFor is how long callbacks and receipts are stored, and how long the receipts of a retired sender are taken.
+// KeptFor is how long callbacks and receipts are stored, and how long receipts of a retired sender are accepted.
 const KeptFor = 30 * 24 * time.Hour
 
 // Service accepts callbacks.
@@ -56,7 +56,7 @@ func New(db *postgres.DB, queue *queue.Service, configs *sender.Configs, log *sl
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: s.Match},
@@ -64,17 +64,17 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Changed discards the cached receivers, after this server changed a sender.
+// Changed discards the cached receivers. Call it after a change of a sender by this server.
 func (s *Service) Changed() { s.receivers.Invalidate() }
 
-// receiver checks and reads the callbacks of a sender.
+// receiver verifies and parses the callbacks of a sender.
 type receiver struct {
 	verifier *callback.Verifier // nil: the sender accepts no callbacks
-	err      error              // set if the configuration cannot be used
-	secret   string             // callbackSecret
+	err      error              // set if the configuration is unusable
+	secret   string             // the callbackSecret of the sender
 }
 
-// loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
+// loadReceivers reads the receivers of all senders at once, so that callbacks for unknown senders cost no query.
 func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error) {
 	rows, err := s.q.SendersCalled(ctx, KeptFor)
 	if err != nil {
@@ -93,9 +93,9 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 	return all, nil
 }
 
-// verifierOf returns the verifier for a call, if the call proves to come from the provider. A network with many
-// unproven calls has to wait, but a right proof is accepted from it, because a stranger may share the provider's
-// address. Only a secret that is short enough to be guessed is not compared during the wait.
+// verifierOf returns the verifier for a call that proves to come from the provider. A network with many unproven calls has to wait, but correct proofs from
+// this network are still accepted, because a stranger may share the address of the provider. During the wait, a secret that is short enough to be guessed is
+// not compared.
 func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
 	all, err := s.receivers.Get(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven f
 	}
 	r, known := all[call.SenderNo]
 	switch {
-	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // the error is shown only until the network has to wait, because anybody can call
+	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // the error is returned only until the network has to wait, because anyone can send calls
 		return nil, fmt.Errorf("read callback configuration of sender %s: %w", call.SenderNo, r.err)
 	case known && r.err == nil && r.verifier != nil && (!r.verifier.IsGuessable() || s.strangers.wait(call.SourceIP) == 0) && isProven(r.verifier, call):
 		return r.verifier, nil
@@ -114,22 +114,22 @@ func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven f
 	return nil, fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
-// Admit rejects, before its body is read, a call that no body could prove. isKnown reports whether the token or the
-// address already proves the caller. Faults: auth.forbidden, auth.too_many_failures.
+// Admit rejects a call that no body could prove, before the body is read. isKnown reports whether the token or the address already proves the caller. Faults:
+// auth.forbidden, auth.too_many_failures.
 func (s *Service) Admit(ctx context.Context, call callback.Call) (isKnown bool, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).MayBeProven)
 	return err == nil && v.IsKnownBeforeBody(), err
 }
 
-// IsUnproven reports whether err rejects a call that did not prove to come from the provider.
+// IsUnproven reports whether err rejects a call without a proof that it comes from the provider.
 func IsUnproven(err error) bool {
 	f := new(fault.Error)
 	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
 }
 
-// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored unchanged,
-// also if it cannot be read; a repeated body is stored once. An unproven call is rejected and not stored, because anybody could
-// fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed, request.invalid, request.too_large.
+// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored unchanged, even if it cannot be parsed; a
+// repeated body is stored once. An unproven call is rejected and not stored, because anyone could fill the disk. Faults: auth.forbidden,
+// auth.too_many_failures, request.malformed, request.invalid, request.too_large.
 func (s *Service) Take(ctx context.Context, call callback.Call) (answer, contentType string, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).IsProven)
 	if err != nil {
@@ -164,28 +164,28 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	return v.Config.Answer.Body, contentType, nil
 }
 
-// proven is a call that proved to come from the provider, and what it says.
+// proven is a call with a proof that it comes from the provider, and its receipts.
 type proven struct {
 	callback.Call
 	hash     [sha256.Size]byte
 	receipts []callback.Receipt
-	refused  string // the reason why it cannot be read
-	leftOut  int    // items that cannot be read
+	refused  string // the reason why the call cannot be parsed
+	leftOut  int    // number of items that are no receipts
 }
 
-// Calls that arrive together are stored together, and their receipts matched together: two commits for all of them. They also wait together while
-// a receipt is about a day that is being moved.
+// Concurrent calls are stored together, and their receipts matched together: two commits for all of them. They also wait together while one of the receipts
+// needs a partition that is being moved.
 //
-// No provider needs its answer within milliseconds. So a server has at most fifty such runs a second, whatever comes: the commits of a flood slow those
-// that submit and claim at other servers of the database.
+// Providers need no answer within milliseconds. A server therefore has at most fifty such runs per second, for any number of calls: the commits of more runs
+// would slow down submissions and claims on all servers of the database.
 const (
 	callsPace      = 20 * time.Millisecond
-	callsMerged    = 100       // calls of one run
+	callsMerged    = 100       // maximum calls of one run
 	receiptsMerged = 10        // a call with more receipts, or
 	bytesMerged    = 64 * 1024 // with a longer body, runs alone
 )
 
-// keep stores calls with distinct bodies, and matches the receipts in them. A receipt that cannot be matched now is matched by the sweep.
+// keep stores calls with distinct bodies, and matches their receipts. The sweep matches receipts that cannot be matched now.
 func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) {
 	var p receiptq.CallbacksKeepParams
 	for i, c := range calls {
@@ -198,20 +198,20 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
 		}
 	}
-	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // an erasure may deadlock with it
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // an erasure may cause a deadlock
 	if err != nil {
 		return nil, fmt.Errorf("store callbacks: %w", err)
 	}
-	if _, err := s.match(ctx, ids); err != nil { // the sweep will match them
+	if _, err := s.match(ctx, ids); err != nil { // the sweep will match the receipts
 		s.log.WarnContext(ctx, "receipts are matched later", "receipts", len(ids), "first_sender_no", calls[0].SenderNo, "error", err)
 	}
 	return make([]struct{}, len(calls)), nil
 }
 
-// Close waits for the runs that write.
+// Close waits for the runs in progress.
 func (s *Service) Close() { s.calls.Wait() }
 
-// DeleteExpired deletes old callbacks and receipts in batches, and returns how many.
+// DeleteExpired deletes old callbacks and receipts in batches, and returns how many rows it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.CallbacksDeleteExpired(ctx, receiptq.CallbacksDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})

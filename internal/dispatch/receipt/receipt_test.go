@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// callBack sends a callback of the provider, which has no user.
+// callBack sends a callback of the provider, without a user.
 func callBack(b *apptest.Bundle, status int, query, contentType, body string, headers ...string) string {
 	b.T.Helper()
 	return callBackTo(b, "pushed", status, query, contentType, body, headers...)
@@ -73,7 +73,7 @@ func TestS3_11_AReceiptSettlesTheDeliveryOfItsMessage(t *testing.T) {
 	if got := b.Task(second); deliveryOf(b, first) != "" || *got.Delivery != "undelivered" || *got.DeliveryCode != "MK:0001" || got.DeliveredAt != nil {
 		t.Errorf("%+v", got)
 	}
-	// Replayed and disordered callbacks change nothing: a message that was delivered stays delivered.
+	// Repeated and reordered callbacks change nothing: a delivered message stays delivered.
 	for _, status := range []string{"DELIVRD", "DELIVRD", "ENROUTE", "UNDELIV", "DELIVRD"} {
 		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
 	}
@@ -95,7 +95,7 @@ func TestS3_11_AReceiptSettlesTheDeliveryOfItsMessage(t *testing.T) {
 	}
 }
 
-func TestCallbacksReachASenderWhoseNumberHasASlash(t *testing.T) {
+func TestCallbacksReachASenderWithASlashInItsNumber(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	for _, no := range []string{"app/1", "app/"} {
 		b.AddSender(map[string]any{"sender_no": no, "kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
@@ -105,7 +105,7 @@ func TestCallbacksReachASenderWhoseNumberHasASlash(t *testing.T) {
 	}
 }
 
-// A body is stored once for each sender, but read and answered each time.
+// A body is stored once per sender, but parsed and answered each time.
 func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
@@ -131,7 +131,7 @@ func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM receipts WHERE sender_no = 'pushed'"); n != 1 {
 		t.Errorf("%d receipts, want 1", n)
 	}
-	// If a crash lost the receipts of a stored callback, its repeat stores them.
+	// If a crash lost the receipts of a stored callback, a repeat of the callback stores them.
 	b.Exec("DELETE FROM receipts")
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
 	if n := b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL"); n != 1 {
@@ -139,8 +139,8 @@ func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	}
 }
 
-// A flood of callbacks costs the database few commits, so that it leaves others theirs. Each has its own answer.
-func TestCallbacksThatArriveTogetherAreStoredTogether(t *testing.T) {
+// Many concurrent callbacks cost the database only few commits, so that other requests are not delayed. Each callback gets its own answer.
+func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	ids := make([]string, 10)
 	for i := range ids {
@@ -166,13 +166,13 @@ func TestCallbacksThatArriveTogetherAreStoredTogether(t *testing.T) {
 			call("pushed", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 1:
 			call("pushed", 422, fmt.Sprintf(`{"status":"DELIVRD","n":%d}`, n))
-		case 2: // also of another sender
+		case 2: // the same body for another sender, too
 			call("another", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
-		case 3: // one whose receipt is in another body, too
+		case 3: // a body whose receipt is also in another body
 			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-2","status":"UNDELIV"},{"n":%d}]`, n))
 		case 4:
 			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-%d","status":"DELIVRD"},{"n":%d}]`, 3+n%8, n))
-		case 5: // too large to be stored with others
+		case 5: // too large to be stored together with others
 			call("pushed", 200, fmt.Sprintf(`{"msgid":"n-2","status":"DELIVRD","n":%d}`, n)+strings.Repeat(" ", 100_000))
 		}
 	}
@@ -203,8 +203,8 @@ func TestCallbacksThatArriveTogetherAreStoredTogether(t *testing.T) {
 	}
 }
 
-// An erasure deletes receipts before it changes their callbacks, and a repeated callback comes from the other side.
-func TestADeadlockFailsNoCallback(t *testing.T) {
+// An erasure deletes receipts before it changes their callbacks. A repeated callback locks them in the reverse order.
+func TestACallbackIsRepeatedAfterADeadlock(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
@@ -235,15 +235,15 @@ func TestCallbacksAreDeletedAfterAMonth(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 	before := b.Task(id)
-	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // a repeat changes nothing, although the first was deleted
+	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // a repeat changes nothing, although the first callback was deleted
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", `{"msgid":"n-1","status":"UNDELIV"}`)
 	if got := b.Task(id); deliveryOf(b, id) != "delivered" || !got.DeliveredAt.Equal(*before.DeliveredAt) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A secret that can be guessed is refused where it is set. An older short one goes on working, but an empty one does not.
-func TestACallbackSecretCannotBeGuessed(t *testing.T) {
+// A secret that can be guessed is rejected when it is set. A short secret that was set earlier still works, but an empty one does not.
+func TestAShortCallbackSecretIsRefused(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	for i, c := range []struct {
@@ -280,7 +280,7 @@ func TestACallbackSecretCannotBeGuessed(t *testing.T) {
 	callBack(b, 403, "", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
 }
 
-// setShortSecret gives the sender a secret from the time before secrets had a least length.
+// setShortSecret stores a secret from the time before secrets had a minimum length.
 func setShortSecret(b *apptest.Bundle, text string) {
 	b.T.Helper()
 	sealed, err := b.Options.Secrets.Seal(fmt.Sprintf("%q", text), "pushed/callbackSecret")
@@ -291,8 +291,8 @@ func setShortSecret(b *apptest.Bundle, text string) {
 	b.App.Receipts.Changed()
 }
 
-// A caller with wrong proofs has to wait after some of them. The provider does not, even at the same address.
-func TestWrongProofsAreThrottledAndRightOnesAreNot(t *testing.T) {
+// After some wrong proofs, a caller has to wait. The provider does not have to wait, even at the same address.
+func TestOnlyWrongProofsAreThrottled(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	body := func(i int) string { return fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, i) }
 	for i := range 50 {
@@ -315,8 +315,8 @@ func TestWrongProofsAreThrottledAndRightOnesAreNot(t *testing.T) {
 	callBack(b, 429, "?token=abc", "application/json", body(1))
 }
 
-// A receipt of a provider may arrive before its answer to the message.
-func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
+// A receipt may arrive before the provider's response to the message.
+func TestS3_11_AReceiptCanArriveBeforeTheResponse(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	release := make(chan struct{})
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -331,8 +331,8 @@ func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 	apptest.Eventually(t, "the receipt is matched", func() bool { return deliveryOf(b, id) == "delivered" })
 }
 
-// The sweep matches receipts that neither the callback nor the answer has matched: both came at the same moment, or the server died.
-func TestAnUnmatchedReceiptIsTriedAgainUntilItIsGivenUp(t *testing.T) {
+// The sweep matches receipts that neither the callback nor the report has matched, because both happened at the same moment or the server died.
+func TestAnUnmatchedReceiptIsTriedAgainForThreeDays(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	match := func(want int) {
 		t.Helper()
@@ -361,13 +361,13 @@ func TestAnUnmatchedReceiptIsTriedAgainUntilItIsGivenUp(t *testing.T) {
 	if left := nextTries(); deliveryOf(b, id) != "delivered" || len(left) != 1 || time.Until(left[0]) < 50*time.Minute {
 		t.Errorf("the delivery is %q, receipts to try again at %v", deliveryOf(b, id), left)
 	}
-	// After three days a receipt is given up.
+	// After three days, a receipt is not tried again.
 	if n := b.Count("SELECT count(*) FROM receipts WHERE look_at IS NULL AND matched_at IS NULL AND provider_no = 'never'"); n != 1 {
 		t.Errorf("%d receipts were given up, want 1", n)
 	}
 }
 
-func TestAReceiptCanWriteItsRecipientInManyWays(t *testing.T) {
+func TestAReceiptMatchesItsRecipientInAnyNotation(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	p.Does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":"0","id":"n"}`) })
 	ids := map[string]string{}
@@ -379,7 +379,7 @@ func TestAReceiptCanWriteItsRecipientInManyWays(t *testing.T) {
 		{"6591234567", "+6591234567"}, {"004791234567", "+4791234567"}, {"81234567", "+6581234567"}, {"(415) 555-2671", "+14155552671"},
 		{"13800138000", "+8613800138000"}, {"+39 347 123 4567", "+393471234567"}, {"0912345678", "+886912345678"},
 		{"１３８００１３８０００", "+8613800138000"}, {"13800138000.0", "+8613800138000"}, {"٨٦١٣٨٠٠١٣٨٠٠٠", "+8613800138000"},
-		{"91234567", ""}, // the number of two recipients
+		{"91234567", ""}, // the national number of two recipients
 		{"1234567", ""}, {"0000013800138000", ""}, {"x", ""},
 	} {
 		b.Exec("UPDATE tasks SET delivery = NULL")
@@ -393,7 +393,7 @@ func TestAReceiptCanWriteItsRecipientInManyWays(t *testing.T) {
 	}
 }
 
-func TestABadItemOfACallbackIsLeftOut(t *testing.T) {
+func TestAnInvalidItemOfACallbackIsSkipped(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
@@ -406,7 +406,7 @@ func TestABadItemOfACallbackIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestARefusedCallbackOfTheProviderIsStored(t *testing.T) {
+func TestAnUnreadableCallbackOfTheProviderIsStored(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	long := `{"msgid":"` + strings.Repeat("x", 1<<20) + `","status":"DELIVRD"}`
 	for _, c := range []struct {
@@ -471,8 +471,8 @@ func TestACallbackNeedsTheProvidersProof(t *testing.T) {
 	}
 }
 
-// A callback that no body can prove is refused before its body is read. Otherwise unknown callers could keep the server busy with bodies.
-func TestACallbackThatNoBodyCanProveIsRefusedUnread(t *testing.T) {
+// A callback that no body can prove is rejected before its body is read. Otherwise unknown callers could keep the server busy with bodies.
+func TestAnUnprovableCallbackIsRefusedBeforeItsBodyIsRead(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	for no, callback := range map[string]map[string]any{
 		"signed": {"verify": "hmac", "header": "X-Sig"}, "webhook": {"verify": "standard-webhooks"},
@@ -496,7 +496,7 @@ func TestACallbackThatNoBodyCanProveIsRefusedUnread(t *testing.T) {
 	}
 }
 
-func TestFormsAndListsAreReadAsConfigured(t *testing.T) {
+func TestFormsAndListsAreParsedAsConfigured(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, map[string]any{"format": "form"})
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxStrange      = 50          // unproven callbacks of a network in strangeFor before it has to wait
+	maxStrange      = 50          // unproven callbacks of a network within strangeFor before the network has to wait
 	strangeFor      = time.Minute // counted from the first unproven callback
-	strangeNetworks = 50_000      // networks in memory
+	strangeNetworks = 50_000      // maximum networks in memory
 )
 
 // strangers counts unproven callbacks by network. Use newStrangers.
@@ -29,12 +29,12 @@ type stranger struct {
 func newStrangers() *strangers {
 	networks, err := lru.New[string, stranger](strangeNetworks)
 	if err != nil {
-		panic(err) // the size is positive
+		panic(err) // impossible: the size is positive
 	}
 	return &strangers{networks: networks}
 }
 
-// add counts an unproven callback, and returns how long its network has to wait; 0: not at all.
+// add counts an unproven callback, and returns how long its network has to wait. 0 means that it does not have to wait.
 func (s *strangers) add(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *strangers) add(address string) time.Duration {
 	return one.wait(now)
 }
 
-// wait returns how long a network has to wait; 0: not at all.
+// wait returns how long a network has to wait. 0 means that it does not have to wait.
 func (s *strangers) wait(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

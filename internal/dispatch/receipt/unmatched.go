@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	unmatchedGrace = 2 * time.Minute // a receipt that came before the answer to the sending has that long to be matched
-	maxUnmatched   = 10_000          // receipts counted of each sender
-	unmatchedNamed = 1000            // senders counted, those with the most receipts
-	unmatchedDay   = 24 * time.Hour  // what the metric counts
+	unmatchedGrace = 2 * time.Minute // a receipt counts as unmatched only after this time, because it may have arrived before the response to its message
+	maxUnmatched   = 10_000          // maximum counted receipts per sender
+	unmatchedNamed = 1000            // maximum counted senders; those with the most receipts are counted
+	unmatchedDay   = 24 * time.Hour  // the period that the metric covers
 )
 
-// UnmatchedReceipts is how many receipts of a sender match no message.
+// UnmatchedReceipts is the number of receipts of one sender that match no message.
 type UnmatchedReceipts = receiptq.ReceiptsUnmatchedRow
 
-// Unmatched counts the receipts of each sender that came within within and match no message, the most first.
+// Unmatched counts, for each sender, the receipts that arrived within a period and match no message. The senders with the most receipts come first.
 func Unmatched(ctx context.Context, db *postgres.DB, within time.Duration) ([]UnmatchedReceipts, error) {
 	rows, err := receiptq.New(db).ReceiptsUnmatched(ctx, receiptq.ReceiptsUnmatchedParams{
 		CameWithin: within, Grace: unmatchedGrace, MaxCounted: maxUnmatched, MaxSenders: unmatchedNamed,
@@ -31,10 +31,10 @@ func Unmatched(ctx context.Context, db *postgres.DB, within time.Duration) ([]Un
 var unmatchedDesc = prometheus.NewDesc("lksms_receipts_unmatched", "Receipts of the last 24 hours that match no message, up to 10000 of each sender. Missing for "+
 	"a sender without such receipts. At most 1000 senders are named: those with the most.", []string{"sender"}, nil)
 
-// Register registers with reg a gauge of the receipts without message that is read at each scrape.
+// Register registers with reg a gauge of the unmatched receipts, which is read at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(unmatchedCollector{s}) }
 
-// unmatchedCollector asks the database at each scrape.
+// unmatchedCollector queries the database at each scrape.
 type unmatchedCollector struct{ receipts *Service }
 
 func (c unmatchedCollector) Describe(out chan<- *prometheus.Desc) { out <- unmatchedDesc }
@@ -43,7 +43,7 @@ func (c unmatchedCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	rows, err := Unmatched(ctx, c.receipts.db, unmatchedDay)
-	if err != nil { // left out of this scrape; the pool's gauges show why
+	if err != nil { // the gauge is omitted from this scrape; the gauges of the pool show why
 		return
 	}
 	for _, row := range rows {

@@ -2,8 +2,8 @@ package segment
 
 import "github.com/rivo/uniseg"
 
-// Beginning returns the longest beginning of a text with at most most characters that cuts no grapheme: an accent stays with its letter, and a family
-// of emoji stays whole.
+// Beginning returns the longest prefix of a text with at most most characters that splits no grapheme: an accent stays with its letter, and an emoji of several
+// characters stays complete.
 func Beginning(text string, most int) string {
 	end, characters := 0, 0
 	for g := uniseg.NewGraphemes(text); g.Next(); _, end = g.Positions() {
@@ -14,7 +14,7 @@ func Beginning(text string, most int) string {
 	return text[:end]
 }
 
-// Shortened returns a text of at most most characters. One that is cut ends with an ellipsis.
+// Shortened returns a text of at most most characters. A text that was cut ends with an ellipsis.
 func Shortened(text string, most int) string {
 	if len(text) <= most || len([]rune(text)) <= most {
 		return text

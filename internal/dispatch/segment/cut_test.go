@@ -2,7 +2,7 @@ package segment
 
 import "testing"
 
-func TestNothingIsCutWithinAGrapheme(t *testing.T) {
+func TestShortenedSplitsNoGrapheme(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text, want string

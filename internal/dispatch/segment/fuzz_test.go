@@ -7,7 +7,7 @@ import (
 	"lksms/internal/dispatch/segment"
 )
 
-// FuzzCount counts the segments of any text: at least one, at most one for each character, and no fewer for a longer text.
+// FuzzCount counts the segments of any text. The result is at least one, at most one per character, and never smaller for a longer text.
 func FuzzCount(f *testing.F) {
 	f.Add("a€短😀", "公司")
 	f.Add("\xff", "")

@@ -3,21 +3,20 @@ package segment
 
 import "strings"
 
-// The characters of GSM 03.38. A character of the basic alphabet takes one septet (seven bits), one of the extension two.
+// The characters of GSM 03.38. A character of basic takes one septet (seven bits), and a character of extension takes two.
 const (
 	basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
 		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 	extension = "\f^{}\\[~]|€"
 )
 
-// Capacity of a segment: of a single one, and of a part of a longer message, whose header takes some space. Septets
-// are for GSM 03.38, units for UCS-2.
+// The capacity of a single segment, and of one part of a longer message, whose header takes some space. Septets apply to GSM 03.38, and units to UCS-2.
 const (
 	septetsAlone, septetsInPart = 160, 153
 	unitsAlone, unitsInPart     = 70, 67
 )
 
-// septets holds the size of each GSM 03.38 character.
+// septets contains the size of each GSM 03.38 character in septets.
 var septets = func() map[rune]int {
 	sizes := make(map[rune]int, 138)
 	for _, r := range basic {
@@ -44,7 +43,7 @@ func Count(text string) int {
 	})
 }
 
-// IsGSM reports whether text has only characters of GSM 03.38, of which a segment takes the most.
+// IsGSM reports whether text contains only characters of GSM 03.38, of which a segment can contain the most.
 func IsGSM(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0
 }
@@ -64,7 +63,8 @@ func count(text string, alone, inPart int, size func(rune) int) int {
 	return parts
 }
 
-// Signed returns text with the signature sign in front, once, also if text begins with it; text alone if sign is empty.
+// Signed returns text with the signature sign in front. If text already starts with the signature, Signed does not add it twice. If sign is empty, Signed
+// returns text.
 func Signed(sign, text string) string {
 	if sign == "" {
 		return text
@@ -72,7 +72,7 @@ func Signed(sign, text string) string {
 	return "【" + sign + "】" + Unsigned(sign, text)
 }
 
-// Unsigned returns text without the signature sign in front, if text begins with it.
+// Unsigned returns text without the signature sign at its beginning.
 func Unsigned(sign, text string) string {
 	if sign == "" {
 		return text

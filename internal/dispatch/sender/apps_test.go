@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An app cannot take or settle the tasks of a driven sender in any of these ways.
+// An app cannot claim or settle the tasks of a driven sender in any of these ways.
 func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log","status":"on","is_shared":true}`)
@@ -35,7 +35,7 @@ func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM send_logs") + b.Count("SELECT count(*) FROM report_logs"); n != 0 {
 		t.Errorf("the app left %d log rows", n)
 	}
-	// Once the sender is an app again, it is served at once. As a driven sender again, it has its reports refused.
+	// If the sender becomes an app again, it can claim at once. If it becomes a driven sender again, its reports are refused.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"app"}`)
 	if got := b.Claim("driven", 1); len(got) != 1 {
 		t.Errorf("claimed %v", got)
@@ -44,7 +44,7 @@ func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "driven", 2, nil))
 }
 
-func TestAppsAreRegisteredAtTheirFirstPoll(t *testing.T) {
+func TestAnUnknownAppIsRegisteredAtItsFirstPoll(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 3, nil)
 	if got := len(b.Take("new", 1)); got != 1 {
@@ -96,8 +96,8 @@ func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 	}
 }
 
-// A retried attempt lowers the rate of the attempts of its sender, and not that of its tasks.
-func TestAttemptsAndTasksOfASenderHaveARateEach(t *testing.T) {
+// A retried attempt lowers the success rate of the sender's attempts, but not the success rate of its tasks.
+func TestAttemptsAndTasksOfASenderHaveSeparateSuccessRates(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"one", "two"} {
 		user := b.AddCompany("of-"+no, 1)
@@ -113,7 +113,7 @@ func TestAttemptsAndTasksOfASenderHaveARateEach(t *testing.T) {
 	}
 	b.Exec("UPDATE queue SET due_at = now()")
 	b.Report(b.Take("one", 1)[0].TaskID, "one", 2, nil)
-	for range 2 { // before and after the fold
+	for range 2 { // before and after the facts are counted
 		for no, want := range map[string]string{"one": "0.33 0.33 0.50", "two": "1.00 1.00 1.00"} {
 			s := b.GetSender(no)
 			if got := fmt.Sprintf("%.2f %.2f %.2f", *s.SuccessRate, *s.AttemptSuccessRate, *s.TaskSuccessRate); got != want {

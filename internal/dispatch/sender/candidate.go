@@ -16,32 +16,32 @@ const (
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
 	WhyOutranked    = "outranked" // a sender with a larger sort is available
-	WhyAhead        = "ahead"     // the sender has had its share, and another sender of the pool has not
+	WhyAhead        = "ahead"     // the sender has used its share, and another sender of the pool has not
 	WhyFailedBefore = "failed_before"
 )
 
-// Candidate is a sender that may serve a pool. An empty Why means that it can take a task now.
+// Candidate is a sender that may serve a pool. An empty Why means that the sender can claim a task now.
 type Candidate struct {
 	SenderNo string
 	Why      string
-	Until    *time.Time // of a paused sender: end of the pause
+	Until    *time.Time // end of the pause, for a paused sender
 	Weight   *int64     // weight of its route; nil: no route
 	Served   float64    // tasks served by its route, divided by the weight
-	Shares   bool       // the other senders of the pool leave this sender its share
+	Shares   bool       // the sender counts in the distribution of tasks by weight
 	Segments int        // segments that an attempt costs
 	Sort     float64    // sort in the pool
-	GivesWay bool       // the sender was in trouble, and leaves the tasks that caused it to the others
+	GivesWay bool       // the circuit breaker is not closed: the sender leaves tasks that it failed to others
 }
 
-// Need is the part of a task that matters to senders.
+// Need contains the properties of a task that matter to senders.
 type Need struct {
 	PoolID   int64
 	Content  string
 	Sign     *string
-	Segments int16 // segments with the task's own signature
+	Segments int16 // number of segments with the task's own signature
 }
 
-// Candidates returns the senders of a task's pool, best first, and whether routes name them.
+// Candidates returns the senders of a task's pool, best first, and whether routes name these senders.
 func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

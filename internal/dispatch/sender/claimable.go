@@ -10,16 +10,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// claimable holds the pools of a sender.
+// claimable contains the pools of a sender.
 type claimable struct {
-	pools       map[int64]float64 // id of the pool to the sort of the sender there
-	isPaced     bool              // a claim that takes tasks may begin its interval
-	isRested    bool              // no interval held it back when it was read, and it took no tasks at this server since
-	isCountedOn bool              // others depend on its presence, by a route or its sort, so that its polls must be stored soon
+	pools       map[int64]float64 // id of the pool to the sort of the sender in the pool
+	isPaced     bool              // a successful claim may start the interval of the sender
+	isRested    bool              // when it was read, no interval delayed the sender, and the sender has claimed no tasks at this server since
+	isCountedOn bool              // other senders depend on this sender's presence, because of a route or its sort, so that its polls must be stored soon
 }
 
-// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache before; an app that registers
-// itself is no such change, but others may depend on a sender since.
+// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache earlier. The registration of an app
+// does not clear the cache, although other senders may depend on this sender from then on.
 const poolsKept = time.Minute
 
 // claimables caches the pools of senders.
@@ -27,7 +27,7 @@ type claimables struct {
 	cache *expirable.LRU[string, claimable]
 
 	mu      sync.Mutex
-	clears  int   // number of clears; a read that a clear interrupts is not cached
+	clears  int   // number of clears; the result of a read during which the cache is cleared is not cached
 	version int64 // last seen version of the directory
 }
 
@@ -37,8 +37,8 @@ func newClaimables() *claimables {
 
 func (c *claimables) get(senderNo string) (claimable, bool) { return c.cache.Get(senderNo) }
 
-// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not
-// cached if the cache was cleared meanwhile: a sender that is cached without a pool would find no task for a minute.
+// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not cached if the cache was cleared meanwhile: a
+// sender that was cached without a pool would find no task for a minute.
 func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	c.mu.Lock()
 	before := c.clears
@@ -52,7 +52,7 @@ func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	}
 }
 
-// took records that a sender took tasks at this server.
+// took records that a sender claimed tasks at this server.
 func (c *claimables) took(senderNo string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +74,7 @@ func (c *claimables) clear() {
 	c.cache.Purge()
 }
 
-// setVersion stores the version of the directory, and reports whether it changed; then it clears the cache.
+// setVersion stores the version of the directory, and reports whether it changed. If it changed, setVersion clears the cache.
 func (c *claimables) setVersion(version int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ func (c *claimables) setVersion(version int64) bool {
 	return true
 }
 
-// Waits returns, for a sender that found no task, how long its interval still holds it back, and the pools that it
-// serves with its sort in each. A change made on another server is seen after Notice.
+// Waits returns, for a sender that found no task, how long its interval still delays it, and the pools that it serves with its sort in each pool. A change by
+// another server takes effect after Notice.
 func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(senderNo); known && !c.isPaced {
 		return 0, c.pools, nil
@@ -112,8 +112,8 @@ func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Dur
 	return wait, c, nil
 }
 
-// MayWait returns the pools of a sender with its sort in each, and whether the sender may wait without a claim if no task waits there: no rest holds it
-// back, and its polls are stored soon enough without a claim. Call Polled before.
+// MayWait returns the pools of a sender with its sort in each pool. may reports whether the sender can wait for tasks without a claim if its pools are empty:
+// no interval delays it, and its polls are stored soon enough without a claim. Call Polled first.
 func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64]float64, may bool, err error) {
 	c, known := s.pools.get(senderNo)
 	if !known {
@@ -133,11 +133,11 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 	return c.pools, c.isRested, nil
 }
 
-// Took records that a sender took tasks at this server.
+// Took records that a sender claimed tasks at this server.
 func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 
-// Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then
-// the pools of senders may have changed, and the caches are cleared.
+// Notice receives the version of the directory in the database, and reports whether it changed since the last call. If it changed, the pools of senders may
+// have changed, and Notice clears the caches.
 func (s *Service) Notice(version int64) (isNew bool) {
 	isNew = s.pools.setVersion(version)
 	if isNew {

@@ -20,7 +20,7 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// Configs seals, opens and shows the configurations of driven senders.
+// Configs seals, opens and displays the configurations of driven senders.
 type Configs struct {
 	q   *senderq.Queries
 	box *secret.Box
@@ -36,24 +36,23 @@ func (c *Configs) SealField(senderNo, field, text string) (string, error) {
 	return c.box.Seal(text, sealOwner(senderNo, field))
 }
 
-// OpenField opens what SealField returned for the same field.
+// OpenField opens the result of SealField for the same field.
 func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
 	return c.box.Open(sealed, sealOwner(senderNo, field))
 }
 
-// hidden stands for a secret in answers. If a caller sends it back, the stored secret is kept.
+// hidden replaces a secret in answers. If a caller sends it back, the stored secret is kept.
 const hidden = "***"
 
-// sealOwner is the owner that a sealed field is bound to. It cannot be opened for another field or sender.
+// sealOwner returns the owner of a sealed field, so that the field cannot be opened for another field or sender.
 func sealOwner(senderNo, field string) string { return senderNo + "/" + field }
 
-// secretsOf returns the fields of a configuration that are never shown.
+// secretsOf returns the fields of a configuration that are never displayed.
 func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URLs, which may hold a
-// token.
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and its URLs, which may contain a token.
 func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
 // Opened is a configuration with open secrets.
@@ -84,7 +83,7 @@ func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, 
 	})
 }
 
-// openField opens a field. A field that is not sealed was stored without a key, or before it had to be sealed.
+// openField opens a field. A field that is not sealed was stored without a key, or before fields of this kind were sealed.
 func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
 	sealed, ok := sealedIn(value)
 	if !ok {
@@ -94,13 +93,13 @@ func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (j
 	return json.RawMessage(opened), err
 }
 
-// sealedIn returns the sealed text of a field, and whether it holds one.
+// sealedIn returns the sealed text of a field, and whether the field is sealed.
 func sealedIn(value json.RawMessage) (text string, ok bool) {
 	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
 	return text, ok
 }
 
-// Show hides the secrets of a configuration, and everything in its URLs but the host.
+// Show masks the secrets of a configuration, and everything in its URLs except the host.
 func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if !driver.IsAddress(kind, name) {
@@ -114,7 +113,7 @@ func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	})
 }
 
-// shownAddress returns the shown form of a URL, given as JSON text: credentials, path and query may hold a token.
+// shownAddress returns the displayed form of a URL, given as JSON text: credentials, path and query may contain a token.
 func shownAddress(value json.RawMessage) string {
 	var address string
 	_ = json.Unmarshal(value, &address) // the driver has checked it
@@ -133,13 +132,13 @@ func shownAddress(value json.RawMessage) string {
 	return scheme + "://" + host[credentials+1:] + "/" + hidden
 }
 
-// isHidden reports whether a field has the form in which it is shown.
+// isHidden reports whether a field has its masked form.
 func isHidden(value json.RawMessage) bool {
 	var text string
 	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
 }
 
-// holdsCredentials reports whether a URL, given as JSON text, has a part for credentials.
+// holdsCredentials reports whether a URL, given as JSON text, contains a part for credentials.
 func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(value, "?@") }
 
 // dropSecrets removes the sealed fields of a configuration.
@@ -147,8 +146,7 @@ func dropSecrets(kind string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// eachSealed replaces those fields of a configuration that are stored sealed, if it has them. If replace returns nil,
-// the field is removed.
+// eachSealed replaces the existing fields of a configuration that are stored sealed. If replace returns nil, the field is removed.
 func eachSealed(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(config, &fields); err != nil {
@@ -174,14 +172,13 @@ func eachSealed(kind string, config []byte, replace func(name string, value json
 	return text, nil
 }
 
-// storedConfig is a configuration as stored in the database.
+// storedConfig is a configuration in its stored form.
 type storedConfig struct {
 	Kind   string
 	Config []byte
 }
 
-// changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
-// an app is not sealed.
+// changed returns the configuration to store after a change. A nil config keeps the current configuration. The configuration of an app is not sealed.
 func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, err error) {
 	switch {
 	case kind == KindApp && config != nil:
@@ -197,10 +194,9 @@ func (c *Configs) changed(was Row, kind string, config []byte) (changed []byte, 
 	return c.checkAndSeal(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
 }
 
-// checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
-// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. Null removes them. They
-// are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
-// caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
+// checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Missing or masked secrets, and masked URLs, are copied from
+// before, the stored configuration, which can be nil. Null removes a secret. Secrets are not copied for another provider, and the callback secret is not copied
+// for another proof method. Otherwise a caller that can change a sender, but not read its secrets, could send them to another host. Faults: request.invalid.
 func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
 	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
 	if err := json.Unmarshal(config, &m.fields); err != nil {
@@ -208,7 +204,7 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	}
 	for name := range m.fields {
 		for _, sealed := range sealedOf(kind) {
-			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field, and it would not be sealed
+			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field in this spelling, and it would not be sealed
 				return nil, fault.InvalidField("config."+name, fault.UnknownField, nil)
 			}
 		}
@@ -251,7 +247,7 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	})
 }
 
-// Gaps returns the fields of a stored configuration without which no sender can be saved any more. The sender goes on as it was saved.
+// Gaps returns the required fields that a stored configuration lacks. The sender continues to work, but cannot be saved without these fields.
 func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 	gaps := []string{}
 	if kind == KindApp {
@@ -259,7 +255,7 @@ func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 	}
 	opened, err := c.Open(kind, senderNo, stored)
 	if err != nil {
-		return gaps // another error says so
+		return gaps // another error reports this
 	}
 	var missing *fault.Error
 	if built, err := build(kind, opened); err == nil && errors.As(driver.Review(built), &missing) {
@@ -270,7 +266,7 @@ func (c *Configs) Gaps(kind, senderNo string, stored []byte) []string {
 	return gaps
 }
 
-// build makes a driver that calls nobody.
+// build returns a driver that sends no requests.
 func build(kind string, parts Opened) (driver.Driver, error) {
 	return driver.New(kind, parts.Driver, provider.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
 }
@@ -294,17 +290,17 @@ func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Drive
 	return parts, built, err
 }
 
-// merging is a new configuration together with the fields taken over from the previous one.
+// merging is a new configuration with fields copied from the previous configuration.
 type merging struct {
 	kind    string
-	fields  map[string]json.RawMessage // as given, with the fields that were taken over
-	stored  map[string]json.RawMessage // the previous configuration as stored
-	old     map[string]json.RawMessage // the previous configuration, open; nil: none of this kind exists, or it cannot be opened
-	kept    []string                   // names of the fields that were taken over
-	missing []string                   // names of hidden fields that cannot be taken over
+	fields  map[string]json.RawMessage // the given fields and the copied fields
+	stored  map[string]json.RawMessage // the previous configuration in its stored form
+	old     map[string]json.RawMessage // the previous configuration, open; nil: no configuration of this kind exists, or it cannot be opened
+	kept    []string                   // names of the copied fields
+	missing []string                   // names of masked fields that cannot be copied
 }
 
-// takeOver fills the hidden fields that are not given from the previous configuration.
+// takeOver copies masked fields from the previous configuration.
 func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfig) {
 	m.stored = map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
@@ -329,20 +325,19 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		}
 	}
 	isAddress := func(name string) bool { return driver.IsAddress(m.kind, name) }
-	if slices.ContainsFunc(m.missing, isAddress) { // the URL is of another provider
+	if slices.ContainsFunc(m.missing, isAddress) { // the URL belongs to another provider
 		m.missing = append(m.missing, m.kept...)
 	}
 }
 
-// isStored reports whether a field is stored as it would be sealed now. It then stays as it is stored: sealed once more it would look changed,
-// and the audit would say so.
+// isStored reports whether the stored form of a field is current. The field then keeps its stored form: if it were sealed again, the audit would record it as
+// changed.
 func (m *merging) isStored(box *secret.Box, name string) bool {
 	sealed, ok := sealedIn(m.stored[name])
 	return ok && box.IsCurrent(sealed) && bytes.Equal(m.old[name], m.fields[name])
 }
 
-// compare finds the fields that must not be taken over: all of them for another provider, the secret of callbacks for
-// another way of proof.
+// compare finds the fields that must not be copied: all fields if the provider changes, and the callback secret if the proof method changes.
 func (m *merging) compare(parts Opened, built driver.Driver) {
 	old, builtBefore, err := check(m.kind, m.old)
 	switch {
@@ -357,7 +352,7 @@ func (m *merging) compare(parts Opened, built driver.Driver) {
 	}
 }
 
-// missingFault returns the fault that names the fields to give.
+// missingFault returns the fault that lists the missing fields.
 func (m *merging) missingFault(isChange bool) *fault.Error {
 	rule := fault.Required
 	if isChange {
@@ -391,13 +386,13 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 	})
 }
 
-// isOpen reports whether a field is shown as it is: a URL with nothing but a host.
+// isOpen reports whether a field is displayed unmasked, because it is a URL that contains only a host.
 func isOpen(kind, name string, value json.RawMessage) bool {
 	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
-// Rotate seals all fields again that the first key did not seal, and returns how many configurations it changed. Each
-// is stored in a statement of its own; a configuration that is changed meanwhile is left as it is.
+// Rotate seals all fields again that were not sealed with the first key, and returns how many configurations it changed. Each configuration is stored with a
+// separate statement. A configuration that changes meanwhile is skipped.
 func (c *Configs) Rotate(ctx context.Context) (int, error) {
 	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {

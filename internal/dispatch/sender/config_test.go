@@ -28,7 +28,7 @@ func TestSecretsOfSendersAreSealedAndHidden(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM senders s WHERE s::text LIKE '%hunter2%'"); n != 0 {
 		t.Error("the secret is in the database in plain text")
 	}
-	// The configuration can be sent back as it was shown: the secret stays.
+	// A configuration can be sent back in its displayed form: the secret is kept.
 	shown.Config["timeoutSeconds"] = 1
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": shown.Config})
 	b.AwaitStatus(b.Submit("x"), queue.Success)
@@ -66,7 +66,7 @@ func TestNullRemovesASecret(t *testing.T) {
 	if _, found := shown["secrets"]; found || shown["callbackSecret"] != "***" {
 		t.Errorf("shown: %v", shown)
 	}
-	// A secret that something needs cannot go alone.
+	// A secret that another field needs cannot be removed alone.
 	shown["callbackSecret"] = nil
 	if a := b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"config": shown}); !strings.Contains(a.Fields(), "callback") {
 		t.Errorf("wrong fields %s", a.Fields())
@@ -81,7 +81,7 @@ func TestNullRemovesASecret(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeySecretsAreRefused(t *testing.T) {
+func TestSecretsAreRefusedWithoutAKey(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
 		"sender_no": "x", "name": "x", "kind": "oa", "config": map[string]any{"url": "http://x", "secret": "s"},
@@ -91,7 +91,7 @@ func TestWithoutAKeySecretsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRotateSecretsSealsThemAgain(t *testing.T) {
+func TestRotateSecretsSealsAllSecretsAgain(t *testing.T) {
 	old, fresh := secret.NewKey(), secret.NewKey()
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, old) })
 	p := apptest.NewProvider(t)
@@ -115,7 +115,7 @@ func box(t *testing.T, keys ...string) *secret.Box {
 	return b
 }
 
-func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
+func TestTheExampleProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	files, err := filepath.Glob("../../../docs/providers/*.json")
 	if err != nil || len(files) < 3 {
@@ -129,7 +129,7 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 		}
 		added := apptest.Decode[api.Sender](t, b.Expect(200, "", "POST", "/api/v1/admin/senders", string(content)))
 		modes[added.SignMode]++
-		// Only a provider that adds the signature itself needs it apart.
+		// Only a provider that adds the signature itself needs the signature as a separate value.
 		if takesSign := strings.Contains(string(content), "${sign}"); added.Kind == "http-sms" && takesSign != (added.SignMode == api.SignByProvider) {
 			t.Errorf("%s has the sign_mode %s", file, added.SignMode)
 		}
@@ -139,8 +139,8 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 	}
 }
 
-// A secret is bound to the provider that it was set for, so that a caller who cannot see it cannot have it sent elsewhere.
-func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
+// A secret is bound to the provider for which it was set, so that a caller who cannot read the secret cannot send it to another host.
+func TestAChangeOfTheProviderRequiresNewSecrets(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	thief := apptest.NewProvider(t)
 	expectSecretsRequired(b, p, thief)
@@ -162,7 +162,7 @@ func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 // pushedPath is the path of the sender of apptest.NewReceiving.
 const pushedPath = "/api/v1/admin/senders/pushed"
 
-// changed returns a change of the configuration of the sender of p, with its secrets as they are shown.
+// changed returns a change of the configuration of the sender of p, with masked secrets.
 func changed(p *apptest.Provider, change func(config map[string]any)) map[string]any {
 	config := apptest.ReceiverConfig(p, nil)
 	config["secrets"], config["callbackSecret"] = "***", "***"
@@ -170,7 +170,7 @@ func changed(p *apptest.Provider, change func(config map[string]any)) map[string
 	return map[string]any{"config": config}
 }
 
-// expectSecretsRequired fails the test if the sender of p can be changed to send to a thief without its secrets being entered again.
+// expectSecretsRequired fails the test if the sender of p can be changed to send to a thief without new secrets.
 func expectSecretsRequired(b *apptest.Bundle, p, thief *apptest.Provider) {
 	b.T.Helper()
 	_, port, err := net.SplitHostPort(p.Listener.Addr().String())
@@ -213,7 +213,7 @@ func expectSecretsRequired(b *apptest.Bundle, p, thief *apptest.Provider) {
 	}
 }
 
-// expectOtherNamesRefused fails the test if a new sender can use a hidden secret, or if a secret can have another name.
+// expectOtherNamesRefused fails the test if a new sender can use a masked secret, or if a secret can be copied to another field.
 func expectOtherNamesRefused(b *apptest.Bundle, p, thief *apptest.Provider) {
 	b.T.Helper()
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
@@ -229,7 +229,7 @@ func expectOtherNamesRefused(b *apptest.Bundle, p, thief *apptest.Provider) {
 	}
 }
 
-// expectSecretsKept fails the test unless the secrets stay for the same provider, even if one for callbacks is replaced.
+// expectSecretsKept fails the test unless the secrets are kept for the same provider, even if the callback secret is replaced.
 func expectSecretsKept(b *apptest.Bundle, p *apptest.Provider) {
 	b.T.Helper()
 	for _, body := range []map[string]any{
@@ -245,7 +245,7 @@ func expectSecretsKept(b *apptest.Bundle, p *apptest.Provider) {
 	}
 }
 
-func TestAnotherMailServerNeedsThePasswordAgain(t *testing.T) {
+func TestAChangeOfTheMailServerRequiresTheNewPassword(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	config := func(more map[string]any) map[string]any {
 		c := map[string]any{"host": "mail.example.com", "username": "u", "password": "***", "from": "a@example.com"}
@@ -267,7 +267,7 @@ func TestAnotherMailServerNeedsThePasswordAgain(t *testing.T) {
 	}
 }
 
-// Of a URL only the host is shown. The rest may contain a token and is sealed in the database, and hidden in answers, the log and events.
+// Only the host of a URL is displayed. The rest may contain a token: it is sealed in the database, and masked in answers, logs and events.
 func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
@@ -304,12 +304,12 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 		t.Error("the URL is in the database in plain text")
 	}
 	sends()
-	// The configuration can be sent back as it was shown: the URL stays.
+	// The configuration can be sent back in its displayed form: the URL is kept.
 	shown := b.GetSender("pushed").Config
 	shown["timeoutSeconds"] = 5
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": shown})
 	sends()
-	// A URL that was stored before URLs were sealed goes on working, is hidden, and is sealed when the keys change.
+	// A URL that was stored before URLs were sealed still works, is masked, and is sealed when the keys are rotated.
 	b.Exec("UPDATE senders SET version = version + 1, config = config || jsonb_build_object('url', $1::text) WHERE sender_no = 'pushed'", config["url"])
 	b.App.Pusher.Changed()
 	hidden()
@@ -335,8 +335,8 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	}
 }
 
-// Without a key, a URL that may have credentials is refused. Any other URL is stored in plain text, and hidden all the same.
-func TestWithoutAKeyAURLMayHaveNoCredentials(t *testing.T) {
+// Without a key, a URL that may contain credentials is refused. Any other URL is stored in plain text, but still masked.
+func TestURLsWithCredentialsAreRefusedWithoutAKey(t *testing.T) {
 	b := apptest.New(t)
 	sender := func(url string) map[string]any {
 		return map[string]any{
@@ -357,8 +357,8 @@ func TestWithoutAKeyAURLMayHaveNoCredentials(t *testing.T) {
 	}
 }
 
-// A new text that looks sealed is a secret like any other. Only stored secrets are opened.
-func TestASecretThatLooksSealedIsUsedAsItIs(t *testing.T) {
+// A new secret that looks sealed is used literally. Only stored secrets are opened.
+func TestANewSecretThatLooksSealedIsUsedLiterally(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	config := p.SenderConfig()
@@ -375,8 +375,8 @@ func TestASecretThatLooksSealedIsUsedAsItIs(t *testing.T) {
 	}
 }
 
-// Rotating secrets changes the stored configuration but not the version. A patch that has read the sender before, and changes other
-// fields, leaves the configuration alone.
+// Rotating secrets changes the stored configuration but not the version. A patch that has read the sender before, and that changes other fields, does not
+// change the configuration.
 func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "config": map[string]any{"a": "before"}})
@@ -402,8 +402,8 @@ func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	}
 }
 
-// A value of another type is answered with the type that it must have, wherever it is in the configuration.
-func TestAConfigurationWithAnotherTypeSaysWhichItMustHave(t *testing.T) {
+// The error for a value of the wrong type contains the required type, anywhere in the configuration.
+func TestTheErrorForAWrongTypeContainsTheRequiredType(t *testing.T) {
 	t.Parallel()
 	b := apptest.Open(t, apptest.DefaultRules, apptest.WithSecrets)
 	for field, c := range map[string]struct{ config, want string }{

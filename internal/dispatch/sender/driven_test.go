@@ -8,8 +8,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A provider account that was saved with too little took whatever waited, of all companies. It starts when somebody switches it on.
-func TestADrivenSenderStartsPausedAndServesItsRoutesOnly(t *testing.T) {
+// A new driven sender is off until an admin enables it, and serves only its routes. Otherwise a sender with an incomplete configuration would claim the waiting
+// tasks of all companies.
+func TestADrivenSenderStartsDisabledAndServesOnlyItsRoutes(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	create := func(body map[string]any) api.Sender {
@@ -41,8 +42,8 @@ func TestADrivenSenderStartsPausedAndServesItsRoutesOnly(t *testing.T) {
 	}
 }
 
-// A request that is the same for every message reaches nobody, and an answer that is not read makes everything a success.
-func TestAConfigurationThatSwallowsMessagesIsRefused(t *testing.T) {
+// If the request is the same for every message, no message reaches its recipient. If the answer is not checked, every message counts as sent.
+func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "old", "kind": "http-sms", "config": p.SenderConfig()})
@@ -50,7 +51,7 @@ func TestAConfigurationThatSwallowsMessagesIsRefused(t *testing.T) {
 	byStatus := map[string]any{"success": "status"}
 	for name, c := range map[string]struct {
 		config map[string]any
-		field  string // empty: it is accepted
+		field  string // empty: the configuration is accepted
 	}{
 		"an address alone":        {map[string]any{}, "config.body"},
 		"no recipient":            {map[string]any{"body": map[string]any{"text": "${content}"}, "answer": byStatus}, "config.body"},
@@ -83,8 +84,9 @@ func TestAConfigurationThatSwallowsMessagesIsRefused(t *testing.T) {
 	}
 }
 
-// A sender that was saved before success had to be named goes on, says so, and is completed with the next change of its configuration.
-func TestASenderOfAnEarlierVersionGoesOn(t *testing.T) {
+// A sender that was saved before the success field was required still works, lists the field as a gap, and needs the field in the next change of its
+// configuration.
+func TestASenderOfAnEarlierVersionStillWorks(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "old", "kind": "http-sms", "config": p.SenderConfig()})

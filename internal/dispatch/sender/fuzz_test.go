@@ -19,8 +19,8 @@ func isFault(err error) bool {
 	return errors.As(err, &expected)
 }
 
-// FuzzConfig seals any configuration of any kind of sender. A refusal is a fault. An accepted configuration shows no secret, can be opened
-// unchanged, and can be sent back as it was shown.
+// FuzzConfig seals any configuration of any kind of sender. A refusal is a fault. An accepted configuration displays no secret, can be opened unchanged, and
+// can be sent back in its displayed form.
 func FuzzConfig(f *testing.F) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {

@@ -22,7 +22,7 @@ func TestSendersAreFoundByAPartOfTheirNumberOrName(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone_2", map[string]any{"status": "off"})
 	b.AddRoute("acme", "phone_1", 1)
 	for _, c := range []struct {
-		query, want string // the numbers in the order of the alphabet
+		query, want string // sender numbers in alphabetical order
 		headers     []string
 	}{
 		{"q=phone", "phone_1 phone_2 z", nil},
@@ -67,22 +67,22 @@ func TestSendersAreFoundByAPartOfTheirNumberOrName(t *testing.T) {
 	}
 }
 
-// A search of ten thousand senders reads each of their tables once or twice at most, and little if it finds a page at once.
+// A search of ten thousand senders reads each table at most about twice, and only a few rows if it quickly finds a full page.
 func TestASearchOfSendersReadsABoundedNumberOfRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`ALTER TABLE senders DISABLE TRIGGER audited;
 		WITH made AS (INSERT INTO senders (sender_no, name) SELECT 'sender-' || i, 'Phone ' || i FROM generate_series(1, 10000) i RETURNING id)
 		INSERT INTO sender_states (sender_id) SELECT id FROM made;
 		ANALYZE senders; ANALYZE sender_states`)
-	read := func(ctx context.Context) (n int, err error) { // rows of all tables by this connection, since it last reported its statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of all tables that this connection has read since it last reported its statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables").Scan(&n)
 		return n, err
 	}
 	for _, c := range []struct {
 		part string
-		most int // rows
+		most int // maximum number of rows
 	}{{"nobody", 11_000}, {"phone", 500}, {"sender-777", 70_000}} {
-		for range 7 { // a generic plan would come after five
+		for range 7 { // PostgreSQL considers a generic plan after five executions
 			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 				before, err := read(ctx)
 				if err != nil {

@@ -10,10 +10,10 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxNamed is how many senders the metrics name, so that apps that register themselves cannot fill the memory of the monitoring system.
+// maxNamed is the maximum number of senders in the metrics, so that apps that register themselves cannot fill the memory of the monitoring system.
 const maxNamed = 1000
 
-// namedHelp ends the help of each metric of single senders.
+// namedHelp is appended to the help text of each metric of single senders.
 const namedHelp = " At most 1000 senders are named: first those that are on, then those that an admin added, then those seen last."
 
 var (
@@ -27,10 +27,10 @@ var (
 		"1 is all of it. Missing for a window without a limit."+namedHelp, []string{"sender", "window"}, nil)
 )
 
-// Register registers with reg gauges of the senders that are read at each scrape.
+// Register registers with reg gauges of the senders, which are read at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(gaugeCollector{s}) }
 
-// gaugeCollector asks the database at each scrape.
+// gaugeCollector queries the database at each scrape.
 type gaugeCollector struct{ senders *Service }
 
 func (c gaugeCollector) Describe(out chan<- *prometheus.Desc) {
@@ -43,13 +43,13 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	rows, err := c.senders.gauges(ctx)
-	if err != nil { // these gauges are left out of this scrape; the pool's gauges show why
+	if err != nil { // these gauges are omitted from this scrape; the gauges of the pool show why
 		return
 	}
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	var all senderq.SenderGaugesRow // the numbers of all senders, which every row has
+	var all senderq.SenderGaugesRow // totals of all senders, which every row contains
 	for _, row := range rows {
 		all = row
 		ready := 0.0
@@ -80,7 +80,7 @@ func (c gaugeCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(countDesc, float64(all.AllOff), "off")
 }
 
-// usedRatio returns which part of a limit is used. A limit of 0 is always used up.
+// usedRatio returns the used fraction of a limit. A limit of 0 is always used up.
 func usedRatio(used, most int64) float64 {
 	if most == 0 {
 		return 1

@@ -7,7 +7,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// expectMetrics fails unless /metrics has each line that begins with one of want, and none that begins with one of not.
+// expectMetrics fails the test unless /metrics has lines with each prefix in want, and no line with a prefix in not.
 func expectMetrics(b *apptest.Bundle, want, not []string) {
 	b.T.Helper()
 	lines := "\n" + b.Expect(200, "", "GET", "/metrics", nil).Raw
@@ -42,7 +42,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	}
 	expectMetrics(b, []string{
 		`lksms_sender_ready{sender="limited"} 1`,
-		`lksms_sender_ready{sender="slow"} 1`, // it only waits for its interval
+		`lksms_sender_ready{sender="slow"} 1`, // the sender only waits for its interval
 		`lksms_sender_ready{sender="off"} 0`,
 		`lksms_sender_ready{sender="driven"} 1`,
 		`lksms_sender_ready{sender="paused"} 0`,
@@ -61,7 +61,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	expectMetrics(b, []string{
 		`lksms_sender_limit_used_ratio{sender="limited",window="hour"} 1`,
 		`lksms_sender_ready{sender="limited"} 0`,
-		`lksms_sender_ready{sender="slow"} 0`, // silent
+		`lksms_sender_ready{sender="slow"} 0`, // the sender is silent
 		`lksms_sender_ready{sender="driven"} 1`,
 		`lksms_sender_last_seen_seconds{sender="slow"} 36`,
 	}, nil)
@@ -70,7 +70,7 @@ func TestMetricsShowTheStateOfSenders(t *testing.T) {
 	expectMetrics(b, []string{`lksms_senders{state="off"} 0`}, []string{`lksms_sender_ready{sender="off"}`})
 }
 
-func TestMetricsNameAThousandSendersAtMost(t *testing.T) {
+func TestMetricsNameAtMostAThousandSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO senders (sender_no, name, status, is_self_registered) SELECT 'off-' || i, 'x', 'off', true FROM generate_series(1, 20) i")
 	b.Exec("INSERT INTO senders (sender_no, name, is_self_registered) SELECT 'app-' || i, 'x', true FROM generate_series(1, 1000) i")

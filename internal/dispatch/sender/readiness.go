@@ -7,16 +7,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxNotReady is how many senders Readiness names.
+// maxNotReady is the maximum number of senders that Readiness names.
 const maxNotReady = 20
 
-// Readiness says how many senders that are on can take tasks, and which ones cannot.
+// Readiness contains how many enabled senders can claim tasks, and which senders cannot.
 type Readiness struct {
 	Ready, NotReady int64
 	NotReadyFirst   []ReadyRow // by number, with the reason
 }
 
-// Readiness returns the readiness of all senders, or of those that the routes of a company name.
+// Readiness returns the readiness of all senders, or only of the senders in the routes of a company.
 func (s *Service) Readiness(ctx context.Context, company *int64) (r Readiness, err error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Polled records a poll of an app in memory. It registers an unknown app if the settings allow it. Faults:
-// sender.not_found, limit.reached if too many apps have registered themselves.
+// Polled records a poll of an app in memory. It registers an unknown app if the settings allow this. Faults: sender.not_found, limit.reached if too many apps
+// have registered themselves.
 func (s *Service) Polled(ctx context.Context, senderNo string) error {
 	_, known := s.known.Get(senderNo)
 	if !known {
@@ -59,27 +59,26 @@ func (s *Service) register(ctx context.Context, senderNo string) error {
 	return err
 }
 
-// refusal is a failed registration because of too many apps.
+// refusal is a registration that failed because of too many apps.
 type refusal struct {
 	fault *fault.Error
 	at    time.Time
 }
 
-// fullFor is how long no further app is registered after a refusal. Each attempt leaves a dead row in tables that
-// every claim reads.
+// fullFor is the time after a refusal during which no app is registered. Each attempt would leave a dead row in tables that every claim reads.
 const fullFor = time.Second
 
 const (
-	// SeenApart is the minimum time between stored polls of a sender on which no other depends while its shared pool has no waiting tasks, so that a
-	// thousand idle senders write almost nothing.
+	// SeenApart is the minimum time between stored polls of a sender, if no other sender depends on it and its shared pool has no waiting tasks. A thousand
+	// idle senders thus write almost nothing.
 	SeenApart = 10 * time.Minute
-	// RecordEvery is the time between sweeps that store polls.
+	// RecordEvery is the interval of the sweep that stores polls.
 	RecordEvery = 5 * time.Second
-	// recordedSteps is how many times in silent_after the polls are stored of a sender on which others depend.
+	// recordedSteps is how often within silent_after the polls of a sender are stored if other senders depend on it.
 	recordedSteps = 4
 )
 
-// Waiting records that senders wait at this server for tasks, or for the end of their interval, which counts as a poll.
+// Waiting records that senders wait at this server for tasks, or for the end of their interval. Waiting counts as a poll.
 func (s *Service) Waiting(forTasks, forInterval []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +123,8 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	return int(n), postgres.Wrap("store polls", err, nil)
 }
 
-// CheckApp returns sender.is_driven if the server drives the sender: an app of this number could take or settle tasks
-// that the server is about to send. A change made on another server is seen within four seconds.
+// CheckApp returns sender.is_driven if the server drives the sender: an app with this number could claim or settle tasks that the server is about to send. A
+// change by another server takes effect within four seconds.
 func (s *Service) CheckApp(ctx context.Context, senderNo string) error {
 	isDriven, err := s.directory.IsDriven(ctx, senderNo)
 	if err == nil && isDriven {

@@ -10,8 +10,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A statement that changes the states of several senders locks them in one order: while the first is locked, none of the others is.
-func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
+// A statement that changes the states of several senders locks them in a fixed order: while the first row is locked, the statement locks no other row.
+func TestTheStatesOfSendersAreLockedInAFixedOrder(t *testing.T) {
 	b := withPolls(t)
 	holder := holdFirstState(b)
 	done := make(chan error, 1)
@@ -31,8 +31,8 @@ func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
 	}
 }
 
-// Claims of other senders may wait for the rows of a sweep, and the sweep waits for none of them.
-func TestPollsAreStoredWithoutAWaitForALock(t *testing.T) {
+// Claims of other senders may wait for the rows of a sweep, but the sweep waits for no claim.
+func TestPollsAreStoredWithoutWaitingForLocks(t *testing.T) {
 	b := withPolls(t)
 	holder := holdFirstState(b)
 	if n, err := b.App.Senders.SweepSeen(t.Context()); n != 49 || err != nil {

@@ -1,5 +1,4 @@
-// Package sender owns senders: their configuration, balances, ledgers and last polls. The statements of a claim use
-// up balances and quotas themselves.
+// Package sender owns senders: their configuration, balances, ledgers and last polls. The statements of a claim charge balances and quotas themselves.
 package sender
 
 import (
@@ -24,10 +23,10 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// KindApp is the kind of a sender that polls. The other kinds are the names of drivers.
+// KindApp is the kind of a sender that polls. All other kinds are names of drivers.
 const KindApp = "app"
 
-// drivenLease is the default lease of a driven sender in seconds. It is much longer than a provider is waited for.
+// drivenLease is the default lease of a driven sender in seconds. It is much longer than the timeout of a request to a provider.
 const drivenLease int64 = 120
 
 // Service manages senders. Every method is at most one transaction.
@@ -37,12 +36,12 @@ type Service struct {
 	settings  *setting.Service
 	directory *directory.Service
 	configs   *Configs
-	known     *expirable.LRU[string, struct{}] // numbers of senders that exist
+	known     *expirable.LRU[string, struct{}] // numbers of existing senders
 	full      atomic.Pointer[refusal]          // the last refused registration
 	pools     *claimables
 
 	mu   sync.Mutex
-	seen map[string]bool // senders that polled since SweepSeen; true: it waits for tasks
+	seen map[string]bool // senders that polled since SweepSeen; true: the sender waits for tasks
 }
 
 // New returns a Service on db.
@@ -56,7 +55,7 @@ func New(db *postgres.DB, settings *setting.Service, directory *directory.Servic
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "sum-up-ledger", Interval: 10 * time.Minute, Limit: 30 * time.Minute, Run: s.SumUpLedger},
@@ -65,7 +64,7 @@ func (s *Service) Sweeps() []sweep.Job {
 
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
-// checkZone returns request.invalid if the database does not know the time zone.
+// checkZone returns the fault request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
 	isKnown, err := s.settings.TimeZoneExists(ctx, zone)
 	if err == nil && !isKnown {
@@ -74,7 +73,7 @@ func (s *Service) checkZone(ctx context.Context, zone string) error {
 	return err
 }
 
-// checkSigns returns request.invalid if a sender cannot sign in this way.
+// checkSigns returns the fault request.invalid if a sender of this kind cannot sign with this mode.
 func checkSigns(kind, mode string, sign *string) error {
 	switch {
 	case mode != claim.SignNone:
@@ -87,8 +86,8 @@ func checkSigns(kind, mode string, sign *string) error {
 	return nil
 }
 
-// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists;
-// request.invalid for an unknown channel or time zone and for a wrong configuration.
+// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists; request.invalid for an unknown channel or time zone
+// and for an invalid configuration.
 func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 	if p.Config == nil {
 		p.Config = []byte("{}")
@@ -138,11 +137,11 @@ func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, erro
 	return postgres.One(rows, err, "get sender", errNoSender)
 }
 
-// Filter selects senders of a list; nil means any.
+// Filter selects senders of a list. A nil field matches all.
 type Filter struct {
-	CompanyID *int64 // only senders of this company's routes
+	CompanyID *int64 // only senders in the routes of this company
 	Status    *string
-	Part      *string // of the number or the name
+	Part      *string // part of the number or the name
 }
 
 // List lists up to limit senders with smaller ids than before, newest first.
@@ -158,7 +157,7 @@ func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) (
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 
-// Settings are what can be changed of a sender.
+// Settings are the settings of a sender that can be changed.
 type Settings struct {
 	Name, Kind, Status, TimeZone, OnUnclear string
 	Sort                                    float64
@@ -170,13 +169,12 @@ type Settings struct {
 	SignMode                                string
 	LowWarning, LowSwitch                   *int64
 	SegmentPrice                            *int64 // in 1/10000 of the currency
-	Config                                  []byte // nil: it stays
-	IsMended                                bool   // the circuit breaker is closed, because what was changed may have mended the sender
+	Config                                  []byte // nil: the configuration is kept
+	IsMended                                bool   // the circuit breaker is closed, because the change may have repaired the sender
 }
 
-// Update changes a sender by change. A non-nil version is the one that it must have. Secrets that the configuration leaves out, or gives
-// as they are shown, are kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong
-// configuration.
+// Update changes a sender with change. If version is not nil, the sender must have this version. Secrets that are missing or masked in the configuration are
+// kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for an invalid configuration.
 func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row Row, err error) {
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
 		read := func() (Row, error) { return s.Get(ctx, nil, no) }
@@ -194,7 +192,7 @@ func (s *Service) Update(ctx context.Context, no string, version *int64, by stri
 	return row, err
 }
 
-// changed returns what a change makes of a sender.
+// changed returns the parameters that store a change of a sender.
 func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) (p senderq.SenderUpdateParams, err error) {
 	to := Settings{
 		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
@@ -221,7 +219,7 @@ func (s *Service) changed(ctx context.Context, was Row, change func(*Settings)) 
 	}, err
 }
 
-// Delete removes a sender that has never sent, that no route names, and for which no task waits. Faults: sender.not_found, in_use.
+// Delete removes a sender that has never sent a message, that no route names, and for which no task waits. Faults: sender.not_found, in_use.
 func (s *Service) Delete(ctx context.Context, no string) error {
 	defer s.known.Remove(no)
 	defer s.full.Store(nil)
@@ -234,8 +232,8 @@ func (s *Service) Delete(ctx context.Context, no string) error {
 	})
 }
 
-// ChangeBalance adds change, in segments, to a balance and writes the ledger in the same transaction (S3.8). Faults:
-// sender.not_found; request.invalid for a balance below 0.
+// ChangeBalance adds change, in segments, to a balance and writes the ledger in the same transaction (S3.8). Faults: sender.not_found; request.invalid if the
+// balance would be below 0.
 func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, remark *string, by string) (entry LedgerRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		entry, err = s.q.SenderBalanceChange(ctx, senderq.SenderBalanceChangeParams{SenderNo: no, Change: change, Remark: remark, Username: by})
@@ -250,8 +248,8 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 	return entry, err
 }
 
-// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. A non-nil company leaves
-// out the attempts for other companies. Fault: sender.not_found.
+// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. If company is not nil, attempts for other companies are omitted.
+// Fault: sender.not_found.
 func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]LedgerRow, error) {
 	if _, err := s.Get(ctx, company, no); err != nil {
 		return nil, err
@@ -273,9 +271,9 @@ func (s *Service) Answers(ctx context.Context, no string) ([]Answer, error) {
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var sums senderq.SenderTotalsAddParams
 	for _, f := range facts {
-		failed := max(0, f.Failed) // a requeued task is FAILED no more, but it failed
+		failed := max(0, f.Failed) // a requeued task is no longer FAILED, but it did fail
 		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
-			continue // only tasks changed: the sender did nothing
+			continue // only states of tasks changed: the sender did nothing
 		}
 		sums.SenderNos = append(sums.SenderNos, *f.SenderNo)
 		sums.Leases = append(sums.Leases, f.Leases)
@@ -288,12 +286,12 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	return postgres.Wrap("add facts to senders", s.q.SenderTotalsAdd(ctx, sums), nil)
 }
 
-// ledgerBatch is the number of rows of the ledger that one statement sums up.
+// ledgerBatch is the maximum number of ledger rows that one statement sums.
 const ledgerBatch = 20_000
 
-// SumUpLedger replaces the charges and refunds of leases that are older than the setting history.ledger_days says by their sums for each company and
-// day, and returns how many rows or partitions. Those of a partition leave with it. Of those from before the first one, a day with more rows than one
-// statement replaces keeps several sums.
+// SumUpLedger replaces charges and refunds of leases that are older than the setting history.ledger_days by their sums per company and day. It returns the
+// number of rows and partitions. The rows of a partition are dropped with the partition. For rows from before the first partition, a day with more rows than
+// one statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	rows, err := s.settings.DeleteExpiredCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})

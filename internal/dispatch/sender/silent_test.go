@@ -10,9 +10,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// Every answer about a sender follows one rule: an app whose polls are stored rarely is silent as soon as work of its pool has waited for too long. An
-// app of another channel, in which nothing waits, is not.
-func TestOneRuleSaysWhichAppsAreSilent(t *testing.T) {
+// Every answer about a sender follows one rule: an app whose polls are rarely stored is silent as soon as a task of its pool has waited for too long. An app of
+// another channel without waiting tasks is not silent.
+func TestAllAnswersUseOneRuleForSilentApps(t *testing.T) {
 	b := apptest.New(t)
 	for no, channel := range map[string]string{"alive": "sms", "dead": "sms", "other": "oa"} {
 		b.AddSender(map[string]any{"sender_no": no, "channel": channel})
@@ -65,8 +65,8 @@ func silentOf(views []api.SenderView) string {
 	return strings.Join(silent, " ")
 }
 
-// An app that a route names and that is shared is silent for the shared pool, too.
-func TestAnAppWithARouteIsSilentInBothItsPools(t *testing.T) {
+// A shared app that a route names is silent for the shared pool, too.
+func TestASharedAppWithARouteIsSilentInBothItsPools(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "both"})
@@ -77,8 +77,8 @@ func TestAnAppWithARouteIsSilentInBothItsPools(t *testing.T) {
 	}
 }
 
-// While work waits, the polls of shared apps are stored soon: one that may not take the work is not silent because others do not take it.
-func TestPollsAreStoredSoonWhileWorkWaits(t *testing.T) {
+// While tasks wait, the polls of shared apps are stored soon. An app that cannot claim these tasks is not silent only because other apps do not claim them.
+func TestPollsAreStoredSoonWhileTasksWait(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"a", "b"} {
 		b.AddSender(map[string]any{"sender_no": no})

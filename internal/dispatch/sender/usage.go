@@ -8,15 +8,15 @@ import (
 
 // Usage decides which of several senders that wait for the same pool is woken first (S3.9, S4.3).
 type Usage struct {
-	Sort       float64 // sort of the sender, unless a route sets one
+	Sort       float64 // sort of the sender, unless a route sets another sort
 	DayLimit   int64   // daily limit in segments; 0: no limit
 	DayUsed    int64   // segments used of the daily limit
 	Today      int64   // tasks claimed today
 	ResponseMS int64   // average response time in milliseconds
 }
 
-// Compare is negative if u comes before o, without regard to Sort: the smaller used share of the daily limit comes
-// first, then the fewer tasks today, then the shorter response time.
+// Compare returns a negative number if u comes before o, ignoring Sort. The smaller used share of the daily limit comes first, then fewer tasks today, then the
+// shorter response time.
 func (u Usage) Compare(o Usage) int {
 	return cmp.Or(cmp.Compare(u.dayShare(), o.dayShare()), cmp.Compare(u.Today, o.Today), cmp.Compare(u.ResponseMS, o.ResponseMS))
 }
@@ -28,7 +28,7 @@ func (u Usage) dayShare() float64 {
 	return float64(u.DayUsed) / float64(u.DayLimit)
 }
 
-// After returns the usage after that many more tasks, assuming one segment for each.
+// After returns the usage after the given number of further tasks, assuming one segment per task.
 func (u Usage) After(tasks int64) Usage {
 	u.DayUsed, u.Today = u.DayUsed+tasks, u.Today+tasks
 	return u

@@ -25,14 +25,14 @@ func add(b *apptest.Bundle, content string, more map[string]any) api.Template {
 
 func pathOf(t api.Template) string { return fmt.Sprint(templatePath, "/", t.ID) }
 
-// chosen is a message rendered with a template.
+// chosen returns a message that is rendered with a template.
 func chosen(no string, params any, more map[string]any) map[string]any {
 	body := map[string]any{"phone_number": apptest.Phone, "template_no": no, "params": params}
 	maps.Copy(body, more)
 	return body
 }
 
-// fields lists the wrong fields of an answer with their messages.
+// fields lists the invalid fields of an answer with their messages.
 func fields(a apptest.Answer) string {
 	var all []string
 	for _, f := range a.Body.Error.Fields {
@@ -73,7 +73,7 @@ func TestS3_10_AMessageChoosesItsTemplate(t *testing.T) {
 	}
 }
 
-// The documented flow and the chosen templates stand beside each other in one list, and a bad message refuses no other.
+// One list can contain messages of the documented flow and messages with a chosen template, and an invalid message does not cause the rejection of others.
 func TestS3_10_ABatchMixesTemplates(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "first {code}", nil)
@@ -159,8 +159,8 @@ func TestS3_10_FieldsThatExcludeEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// Two companies have templates of one scene. Neither can use the other's, nor find out that it exists.
-func TestS3_10_ATemplateOfAnotherCompanyIsLikeNone(t *testing.T) {
+// Two companies have templates of the same scene. Neither company can use the other's template, nor find out that it exists.
+func TestS3_10_ATemplateOfAnotherCompanyIsHidden(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	add(b, "acme {n}", map[string]any{"template_no": "acme-login", "scene": "login", "companies": []string{"acme"}})
@@ -197,7 +197,7 @@ func TestS3_10_ATemplateOfAnotherCompanyIsLikeNone(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-func TestS3_10_ATemplateHasANumber(t *testing.T) {
+func TestS3_10_ATemplateWithoutAGivenNumberGetsOne(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "x", nil)
 	if want := fmt.Sprint("template-", first.ID); first.TemplateNo != want {
@@ -224,8 +224,8 @@ func TestS3_10_ATemplateHasANumber(t *testing.T) {
 	}
 }
 
-// Each state can become what the contract says, and nothing else.
-func TestS3_10_StatesOfATemplate(t *testing.T) {
+// Each state can change only to the states that the contract allows.
+func TestS3_10_ATemplateChangesOnlyBetweenAllowedStates(t *testing.T) {
 	next := map[string]string{
 		"draft": "in_review voided", "in_review": "draft active voided", "active": "disabled voided", "disabled": "active draft voided",
 	}
@@ -266,8 +266,8 @@ func TestS3_10_StatesOfATemplate(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", templatePath, `{"template_name":"n","template_content":"c","status":"voided"}`)
 }
 
-// is_active enables and disables as the document has it.
-func TestS0_5_IsActiveIsAState(t *testing.T) {
+// is_active enables and disables a template as documented.
+func TestS0_5_IsActiveChangesTheState(t *testing.T) {
 	b := apptest.New(t)
 	if made := add(b, "x", nil); made.Status != api.TemplateActive || !made.IsActive {
 		t.Errorf("%+v", made)
@@ -303,7 +303,7 @@ func TestS0_5_IsActiveIsAState(t *testing.T) {
 	b.Expect(200, "", "DELETE", pathOf(made), nil)
 }
 
-// What is approved is what was reviewed.
+// A template is approved in exactly the form that was reviewed.
 func TestS3_10_TextsInReviewCannotBeChanged(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "{a}", map[string]any{"status": "in_review", "sign": "公司"})
@@ -322,7 +322,7 @@ func TestS3_10_TextsInReviewCannotBeChanged(t *testing.T) {
 	}
 }
 
-func TestS3_10_VersionsAreKept(t *testing.T) {
+func TestS3_10_EarlierVersionsAreStored(t *testing.T) {
 	b := apptest.New(t)
 	editor := b.AddUser("editor", "admin", nil)
 	made := add(b, "one {a}", map[string]any{"template_no": "t", "language": "zh"})
@@ -388,8 +388,8 @@ func text(p *string) string {
 	return *p
 }
 
-// Changes that come together make versions one after the other.
-func TestConcurrentChangesOfATemplateMakeVersionsInARow(t *testing.T) {
+// Concurrent changes create consecutive versions.
+func TestConcurrentChangesOfATemplateCreateConsecutiveVersions(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "x", nil)
 	apptest.Together(8, func(i int) {
@@ -404,11 +404,11 @@ func TestConcurrentChangesOfATemplateMakeVersionsInARow(t *testing.T) {
 	}
 }
 
-func TestS3_10_TranslationsHaveThePlaceholdersOfTheText(t *testing.T) {
+func TestS3_10_TranslationsMustHaveThePlaceholdersOfTheText(t *testing.T) {
 	b := apptest.New(t)
 	for name, c := range map[string]struct {
 		body map[string]any
-		want string // the wrong fields
+		want string // the invalid fields
 		says string
 	}{
 		"the same in another order":      {map[string]any{"translations": map[string]string{"en": "{b} {a} {b}", "zh-TW": "{a}{b}"}}, "", ""},
@@ -444,8 +444,8 @@ func TestS3_10_TranslationsHaveThePlaceholdersOfTheText(t *testing.T) {
 	}
 }
 
-// S3.5: the signature of a template counts where one is required, and takes its part of the segments.
-func TestS3_5_ATemplateSigns(t *testing.T) {
+// S3.5: the signature of a template satisfies the requirement of a signature, and counts for the segments.
+func TestS3_5_TheSignatureOfATemplateIsAdded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
 	signed := add(b, "{text}", map[string]any{"template_no": "signed", "sign": "示例公司"})
@@ -474,13 +474,13 @@ func TestS3_5_ATemplateSigns(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("plain", "x", nil)); a.Fields() != "sign" {
 		t.Errorf("fields %q", a.Fields())
 	}
-	// A channel requires a signature as a country does.
+	// A channel requires a signature in the same way as a country.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", `{"signature_required":false}`)
 	b.Expect(200, "", "POST", "/api/v1/sms/send", chosen("plain", "x", nil))
 	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"signature_required":true}`)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("plain", "x", nil))
 	b.Expect(200, "", "POST", "/api/v1/sms/send", chosen("signed", "x", nil))
-	// A default content that is parameters gets the signature too, alone and in a list.
+	// A default content of parameters gets the signature, too, alone and in a list.
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "text=欢迎", "use_template": true})
 	for i, headers := range [][]string{nil, {apptest.KeyHeader, "key"}} {
 		if got := *apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{"messages": []any{map[string]any{"phone_number": apptest.Phone}}}, headers...)).Items[0].FinalContent; got != "【示例公司】欢迎" {
@@ -503,8 +503,8 @@ func TestS3_5_ATemplateSigns(t *testing.T) {
 	}
 }
 
-// A template may be longer than most messages. What it renders keeps to the limits of the message type, with its signature.
-func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
+// A template may be longer than most messages. Its rendered messages obey the limits of the message type, including the signature.
+func TestS3_10_ARenderedMessageObeysTheLimitsOfItsType(t *testing.T) {
 	b := apptest.New(t)
 	a := func(n int) string { return strings.Repeat("短", n) }
 	free := add(b, "{x}", map[string]any{"template_no": "free"})
@@ -543,7 +543,7 @@ func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
 			t.Errorf("a trial of %d characters: %s", n, got.Raw)
 		}
 	}
-	// The signature of the template makes a fourth segment.
+	// The signature of the template causes a fourth segment.
 	b.Expect(200, "", "PATCH", pathOf(free), `{"sign":"公司"}`)
 	if got := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("free", a(201), marketing)); got.Fields() != "content" || !strings.Contains(fields(got), "4") {
 		t.Errorf("%s", got.Raw)
@@ -556,7 +556,7 @@ func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
 	}
 }
 
-// S3.2: the send type of the chosen template counts, not that of the first one.
+// S3.2: the send type of the chosen template counts, not the send type of the first template.
 func TestS3_2_AChosenTemplateCanSchedule(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "first", nil)
@@ -579,11 +579,11 @@ func TestS3_2_AChosenTemplateCanSchedule(t *testing.T) {
 	}
 }
 
-// A template that is voided after it was looked up is used for that message, and for no later one.
-func TestATemplateThatIsVoidedWhileAMessageIsStored(t *testing.T) {
+// A template that is voided after a message has read it is used for this message, but for no later message.
+func TestATemplateVoidedDuringASubmissionIsStillUsed(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "one {n}", map[string]any{"template_no": "t"})
-	b.Submit("x") // makes the row of fair_ranks
+	b.Submit("x") // creates the row of fair_ranks
 	for name, c := range map[string]struct {
 		path string
 		body any
@@ -614,7 +614,7 @@ func TestATemplateThatIsVoidedWhileAMessageIsStored(t *testing.T) {
 	}
 }
 
-// A name or a key of a submission means the same with a template: its first answer counts, whatever the template is now.
+// Dedup keys and idempotency keys work in the same way with a template: a repeat returns the first answer, even if the template has changed.
 func TestARepeatedMessageIsNotRenderedAgain(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "one {n}", map[string]any{"template_no": "t"})
@@ -634,7 +634,7 @@ func TestARepeatedMessageIsNotRenderedAgain(t *testing.T) {
 	b.Expect(422, "idempotency.key_reused", "POST", "/api/v1/sms/send", chosen("t", "3", nil), apptest.KeyHeader, "key")
 }
 
-func TestATemplateIsPreviewed(t *testing.T) {
+func TestAPreviewRendersATemplate(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "您的验证码是{code}，用户{name}", map[string]any{
 		"status": "draft", "sign": "示例公司", "language": "zh", "translations": map[string]string{"en": "{name}, {code}"},
@@ -670,7 +670,7 @@ func TestATemplateIsPreviewed(t *testing.T) {
 	}
 }
 
-func TestATemplateIsTried(t *testing.T) {
+func TestATrialSendsAMessageWithATemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "of-acme"})

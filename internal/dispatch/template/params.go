@@ -14,15 +14,15 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Params are the values for the placeholders of a template that a submission chose by its number (S3.10): by name, or in the order in which
-// the placeholders first appear.
+// Params contains the values for the placeholders of a template that a submission chose by its number (S3.10), either by name, or in the order in which the
+// placeholders first appear.
 type Params struct {
 	named   map[string]string // by name in NFC
-	inOrder []string          // nil: they are named
+	inOrder []string          // nil: the values are named
 }
 
-// ParseParams reads params as they were sent: an object of texts and numbers, or a text of values with ; between them. A value with a ; must
-// be in an object. No JSON and null are no values. All errors are faults of the field params.
+// ParseParams parses params: an object of texts and numbers, or a text of values separated by ;. A value that contains ; must be in an object. Missing JSON and
+// null contain no values. All errors are faults of the field params.
 func ParseParams(sent json.RawMessage) (Params, error) {
 	sent = bytes.TrimSpace(sent)
 	wrong := func(field string) error { return fault.InvalidField(field, fault.NothingElseIsKnown, nil) }
@@ -41,7 +41,7 @@ func ParseParams(sent json.RawMessage) (Params, error) {
 	}
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(sent))
-	decoder.UseNumber() // a number is sent as it is written
+	decoder.UseNumber() // a number keeps its original notation
 	if decoder.Decode(&members) != nil {
 		return Params{}, wrong("params")
 	}
@@ -68,7 +68,7 @@ func ParseParams(sent json.RawMessage) (Params, error) {
 	return p, nil
 }
 
-// of returns the values for placeholders. There must be one for each of them, and no other.
+// of returns the values for placeholders. There must be exactly one value for each placeholder.
 func (p Params) of(names []string) (map[string]string, error) {
 	if p.inOrder != nil {
 		values := p.inOrder
@@ -109,16 +109,16 @@ func (p Params) of(names []string) (map[string]string, error) {
 	return p.named, nil
 }
 
-// maxNames is how many characters of names an error shows.
+// maxNames is the maximum number of characters of names in an error.
 const maxNames = 500
 
-// joined lists names in an error.
+// joined lists names for an error.
 func joined(names []string) string {
 	return segment.Shortened(strings.Join(names, ", "), maxNames)
 }
 
-// parseForm parses a form body as browsers write it (S0.8): + is a space, %XX is UTF-8, the first of two equal names counts. It splits pairs at
-// & only, so that a ; is text; url.ParseQuery would reject the whole body for a ;.
+// parseForm parses a form body as browsers write it (S0.8): + is a space, %XX is UTF-8, and the first of two equal names counts. It splits pairs at & only, so
+// that ; is text. url.ParseQuery would reject the whole body because of a ;.
 func parseForm(form string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(form, "&") {

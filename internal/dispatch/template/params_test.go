@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// sample has a translation with the placeholders in another order.
+// sample is a template whose translations have the placeholders in another order.
 var sample = Template{
 	ID: 7, No: "login", Version: 3, Sign: "示例公司", language: "zh", text: parse("您的验证码是{code}，用户{name}，{code}"),
 	translations: map[string]string{"en": "{name}, {code}", "zh-Hant": "驗證碼{code}，{name}", "pt-BR": "{code} {name} (br)"},
@@ -37,8 +37,8 @@ func optionalText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// S3.10: values come by name, or in the order of the placeholders.
-func TestS3_10_ParametersOfATemplate(t *testing.T) {
+// S3.10: values are given by name, or in the order of the placeholders.
+func TestS3_10_ParametersAreGivenByNameOrInOrder(t *testing.T) {
 	for name, c := range map[string]struct{ params, language, want, wrong string }{
 		"by name":                           {params: `{"code":"1","name":"张三"}`, want: "您的验证码是1，用户张三，1"},
 		"a number as it is written":         {params: `{"code":012e0,"name":"x"}`, wrong: "params invalid"},
@@ -104,7 +104,7 @@ func TestATemplateWithoutPlaceholdersNeedsNoValues(t *testing.T) {
 	}
 }
 
-// A list of rows is rendered by one text that was read once, with values by the names of columns.
+// A text that is parsed once is rendered for all rows of a list, with values by column name.
 func TestATextIsRenderedForEachRow(t *testing.T) {
 	text, err := Parse("content", "{姓名}：{金额}元，{te\u0302n}")
 	if err != nil || !slices.Equal(text.Names(), []string{"姓名", "金额", "t\u00ean"}) {
@@ -133,7 +133,7 @@ func TestATextIsRenderedForEachRow(t *testing.T) {
 	}
 }
 
-func TestASubmissionInTheLogNamesItsTemplate(t *testing.T) {
+func TestALoggedSubmissionContainsItsTemplate(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a":1}`:         `{"a":1,"template":{"id":7,"template_no":"login","version":3,"language":"en"}}`,
 		" { \"a\" : 1 } ": `{ "a" : 1,"template":{"id":7,"template_no":"login","version":3,"language":"en"}}`,

@@ -13,20 +13,20 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Template is a stored template to render messages with. It does not change when the stored one does.
+// Template is a stored template for rendering messages. Later changes of the stored template do not change it.
 type Template struct {
 	ID       int64
 	No       string
 	Version  int64
-	Sign     string // signature of messages that have none of their own; empty: that of the sender
-	Deferred bool   // its messages are sent at the next full interval (S3.2)
+	Sign     string // signature of messages without their own signature; empty: the signature of the sender
+	Deferred bool   // the messages are sent at the next full interval (S3.2)
 
-	language     string // of text; empty: not known
+	language     string // language of text; empty: unknown
 	text         Text
 	translations map[string]string // by language
 }
 
-// Of returns a stored template to render with.
+// Of returns a stored template for rendering.
 func Of(row Row) (Template, error) {
 	t := Template{
 		ID: row.ID, No: row.TemplateNo, Version: row.Version, Sign: optional.Value(row.Sign), Deferred: row.SendType == scheduled,
@@ -38,10 +38,10 @@ func Of(row Row) (Template, error) {
 	return t, nil
 }
 
-// Names returns the names of the placeholders in the order in which they first appear in the text itself, whatever a translation's order is.
+// Names returns the names of the placeholders in the order in which they first appear in the original text, not in a translation.
 func (t Template) Names() []string { return t.text.Names() }
 
-// In returns the text in a language, and the language that it is in: for de-AT the one in de-AT, else the one in de, else the text itself, whose
+// In returns the text in a language, and the language of this text. For de-AT it returns the text in de-AT, else the text in de, else the original text, whose
 // language may be unknown (empty).
 func (t Template) In(language string) (Text, string) {
 	for language != "" && language != t.language {
@@ -53,15 +53,15 @@ func (t Template) In(language string) (Text, string) {
 	return t.text, t.language
 }
 
-// Rendered is a text to send.
+// Rendered is a rendered text.
 type Rendered struct {
 	Content  string
 	Sign     string  // signature of the template; empty: none
-	Deferred bool    // it is sent at the next full interval
-	Source   *Source // the template that it comes from; nil: none
+	Deferred bool    // the message is sent at the next full interval
+	Source   *Source // the template of the text; nil: none
 }
 
-// Source says from which text of which template a message was rendered.
+// Source identifies the template, version and language from which a message was rendered.
 type Source struct {
 	ID         int64  `json:"id"`
 	TemplateNo string `json:"template_no"`
@@ -74,8 +74,8 @@ func (t Template) Source(language string) *Source {
 	return &Source{ID: t.ID, TemplateNo: t.No, Version: t.Version, Language: language}
 }
 
-// AddTo returns a submission, a JSON object, with the source as its member template. The log of submissions keeps it. No request has a member
-// of this name. A nil Source adds nothing.
+// AddTo returns a submission, a JSON object, with the source as its member template. The log of submissions stores it. No request contains a member with this
+// name. A nil Source adds nothing.
 func (s *Source) AddTo(submission []byte) ([]byte, error) {
 	if s == nil {
 		return submission, nil
@@ -96,7 +96,7 @@ func (s *Source) AddTo(submission []byte) ([]byte, error) {
 	return append(append(append(added, `"template":`...), source...), '}'), nil
 }
 
-// Render renders a message in a language, empty for the text itself. params must have one value for each placeholder and no other. Faults: those
+// Render renders a message in a language; an empty language means the original text. params must contain exactly one value for each placeholder. Faults: those
 // of params, and those of Text.Render.
 func (t Template) Render(params Params, language string) (Rendered, error) {
 	values, err := params.of(t.Names())
@@ -107,7 +107,7 @@ func (t Template) Render(params Params, language string) (Rendered, error) {
 	return t.rendered(text, language, values)
 }
 
-// renderForm renders the text itself with form-encoded params (S0.8), which may have more values than the text needs.
+// renderForm renders the original text with form-encoded params (S0.8), which may contain additional values.
 func (t Template) renderForm(form string) (Rendered, error) {
 	values, err := parseForm(form)
 	if err != nil {
@@ -124,8 +124,8 @@ func (t Template) rendered(text Text, language string, values map[string]string)
 	return Rendered{Content: content, Sign: t.Sign, Deferred: t.Deferred, Source: t.Source(language)}, err
 }
 
-// Find returns the template with a number that a company may use. Faults: request.invalid for the field template_no if no such template exists, also
-// if it belongs to other companies; template.not_active.
+// Find returns the template with a number that a company can use. Faults: request.invalid for the field template_no if no such template exists, or if it
+// belongs only to other companies; template.not_active.
 func (s *Service) Find(ctx context.Context, companyID int64, templateNo string) (Template, error) {
 	row, err := s.q.TemplateFind(ctx, templateq.TemplateFindParams{CompanyID: companyID, TemplateNo: templateNo})
 	switch {
@@ -146,19 +146,19 @@ func (s *Service) FirstActive(ctx context.Context, companyID int64) (Template, e
 	return Of(row)
 }
 
-// Choice is how a submission chooses a template and gives values for it.
+// Choice contains the template that a submission chooses, and the values for it.
 type Choice struct {
 	TemplateNo string          // empty: the first active template
-	Params     json.RawMessage // as sent: of a template with a number
-	Language   string          // of a template with a number; empty: the language of the text itself
-	Form       string          // form-encoded values: of the first active template
+	Params     json.RawMessage // values in their original form, for a template with a number
+	Language   string          // for a template with a number; empty: the language of the original text
+	Form       string          // form-encoded values, for the first active template
 }
 
-// Finder renders the messages of one request for a company. It looks for each template once. It must not be used by two goroutines at once.
+// Finder renders the messages of one request for a company. It reads each template once. Only one goroutine may use a Finder.
 type Finder struct {
 	service   *Service
 	companyID int64
-	found     map[string]found // by number; empty: the first active one
+	found     map[string]found // by number; an empty number means the first active template
 }
 
 type found struct {

@@ -46,7 +46,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRenderRejectsInvalidParameters(t *testing.T) {
 	for _, c := range []struct {
 		name, text, params string
 		rule               fault.Rule
@@ -133,7 +133,7 @@ func FuzzParseForm(f *testing.F) {
 			}
 			return
 		}
-		// Parameters that were read and are written again read the same.
+		// Parameters that were parsed, encoded and parsed again are equal.
 		form := url.Values{}
 		for name, value := range got {
 			if !utf8.ValidString(name+value) || strings.ContainsRune(name+value, 0) {

@@ -38,7 +38,7 @@ var (
 // scheduled is the send type of a template whose messages are sent at the next full interval (S3.2).
 const scheduled = "scheduled"
 
-// The states of a template (S3.10). Only active ones are sent.
+// The states of a template (S3.10). Only active templates can be used for messages.
 const (
 	Draft    = "draft"
 	InReview = "in_review"
@@ -47,7 +47,7 @@ const (
 	Voided   = "voided"
 )
 
-// next has the states that may follow each state. Voided is final.
+// next contains the states that can follow each state. Voided is final.
 var next = map[string][]string{
 	Draft:    {InReview, Voided},
 	InReview: {Draft, Active, Voided},
@@ -56,7 +56,7 @@ var next = map[string][]string{
 	Voided:   {},
 }
 
-// before returns the states in which a template may be given a state, which may be the one that it has.
+// before returns the states in which a template can be given a state, including the same state.
 func before(status string) []string {
 	var from []string
 	for state, allowed := range next {
@@ -67,18 +67,18 @@ func before(status string) []string {
 	return from
 }
 
-// Settings are what an administrator sets of a template.
+// Settings are the settings of a template that an administrator sets.
 type Settings struct {
 	Name, Content, Scene, Purpose string
-	Language                      *string           // of Content; nil: not known
+	Language                      *string           // language of Content; nil: unknown
 	Translations                  map[string]string // by language
-	Sign                          *string           // nil: that of the sender
+	Sign                          *string           // nil: the signature of the sender
 	Status                        string
 	SendType                      string
-	Companies                     []string // by number; empty: every company can use it
+	Companies                     []string // numbers of the companies that can use the template; empty: all companies
 }
 
-// Enable enables or disables a template as the documented is_active does. A template that is not active stays in its state if it is disabled.
+// Enable enables or disables a template as documented for is_active. Disabling a template that is not active does not change its state.
 func (t *Settings) Enable(isActive bool) {
 	switch {
 	case isActive:
@@ -88,11 +88,11 @@ func (t *Settings) Enable(isActive bool) {
 	}
 }
 
-// givenNo is the form of numbers that are made from ids. No other template can have one.
+// givenNo matches numbers that are derived from ids. No administrator can choose such a number.
 var givenNo = regexp.MustCompile(`^template-[0-9]+$`)
 
-// Create adds a template. Without a number it gets one that is made from its id. Faults: exists for a taken number, limit.reached, and
-// request.invalid for an unknown company, a reserved number and bad texts.
+// Create adds a template. If no is nil, the number is derived from the id. Faults: exists if the number is in use, limit.reached, and request.invalid for an
+// unknown company, a reserved number and invalid texts.
 func (s *Service) Create(ctx context.Context, no *string, t Settings) (row Row, err error) {
 	if no != nil && givenNo.MatchString(*no) {
 		return row, fault.InvalidField("template_no", fault.Reserved, nil)
@@ -126,7 +126,7 @@ func (s *Service) Create(ctx context.Context, no *string, t Settings) (row Row, 
 	return row, err
 }
 
-// checkTexts checks the texts of a template that changed: those that were stored before a check existed stay as they are.
+// checkTexts checks the changed texts of a template. Unchanged texts that were stored before a check existed are not checked.
 func checkTexts(was, t Settings) error {
 	hasOtherContent := t.Content != was.Content
 	if hasOtherContent {
@@ -170,7 +170,7 @@ func checkTexts(was, t Settings) error {
 // languageTag matches the languages that the contract allows.
 var languageTag = regexp.MustCompile(`^[a-z]{2,3}(-[A-Z][a-z]{3})?(-([A-Z]{2}|[0-9]{3}))?$`)
 
-// encoded writes translations as PostgreSQL stores them: an object, also without translations.
+// encoded returns translations in their stored form: an object, even without translations.
 func encoded(translations map[string]string) ([]byte, error) {
 	if len(translations) == 0 {
 		return []byte("{}"), nil
@@ -182,7 +182,7 @@ func encoded(translations map[string]string) ([]byte, error) {
 	return object, nil
 }
 
-// checkCompanies returns request.invalid if one of the companies does not exist.
+// checkCompanies returns the fault request.invalid if one of the companies does not exist.
 func (s *Service) checkCompanies(ctx context.Context, companies []string) error {
 	if len(companies) == 0 {
 		return nil
@@ -200,10 +200,10 @@ func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	return row, postgres.Wrap("get template", err, errTemplateNotFound)
 }
 
-// Filter selects templates for a list: up to Limit with smaller ids than BeforeID. Nil selects all.
+// Filter selects templates for a list: up to Limit templates with smaller ids than BeforeID. A nil field matches all.
 type Filter struct {
 	TemplateNo, Scene, Status *string
-	CompanyNo                 *string // a company that may use them
+	CompanyNo                 *string // a company that can use the templates
 	OnlyActive                bool
 	BeforeID                  int64
 	Limit                     int
@@ -229,8 +229,8 @@ func (s *Service) Versions(ctx context.Context, id int64, before int64, limit in
 	return rows, postgres.Wrap("list versions of template", err, nil)
 }
 
-// Update changes a template. version is the version of its texts that the caller read; nil: any. Faults: template.not_found, version.stale,
-// template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for what changes.
+// Update changes a template. version is the version of its texts that the caller read; nil: any version. Faults: template.not_found, version.stale,
+// template.voided, template.wrong_status, template.in_review, limit.reached, and those of Create for the changed fields.
 func (s *Service) Update(ctx context.Context, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		was, err := s.q.TemplateLock(ctx, id)
@@ -283,7 +283,7 @@ func (s *Service) update(ctx context.Context, was Row, change func(*Settings)) (
 	case err != nil:
 		return row, fmt.Errorf("update template: %w", err)
 	case row.Version != was.Version && was.Status == InReview && row.Status != Draft:
-		return row, fault.New(fault.Conflict, fault.TemplateInReview) // what is approved must be what was reviewed
+		return row, fault.New(fault.Conflict, fault.TemplateInReview) // an approved template must equal the reviewed one
 	}
 	return row, postgres.Wrap("keep version of template", s.q.TemplateVersionKeep(ctx, was.ID), nil)
 }
@@ -294,8 +294,8 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete template", errTemplateNotFound)
 }
 
-// CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
-// notation, the fault is default_content.exists. A number without a country code is one of region.
+// CreateDefault stores the default content of a company for a phone number. If the number already has a default content, in any notation, the fault is
+// default_content.exists. region applies to a number without a country code.
 func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (DefaultRow, error) {
 	read, err := phone.Read("phone_number", number, region)
 	if err == nil {
@@ -313,7 +313,8 @@ func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, nu
 	return row, postgres.Wrap("create default content", err, nil)
 }
 
-// checkDefault returns request.invalid for a default content that no message may have. The limit of its message type holds when it is sent.
+// checkDefault returns the fault request.invalid for a default content that is too long for every message type. The limit of its message type is checked when
+// it is sent.
 func (s *Service) checkDefault(ctx context.Context, content string, useTemplate bool) error {
 	values, err := s.settings.Get(ctx)
 	if err != nil || useTemplate {
@@ -331,8 +332,7 @@ func (s *Service) GetDefault(ctx context.Context, id int64) (DefaultRow, error) 
 	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
 }
 
-// ListDefaults returns up to limit default contents with smaller ids than before, newest first. A non-nil companyID
-// or number restricts the list.
+// ListDefaults returns up to limit default contents with smaller ids than before, newest first. companyID and number, if not nil, restrict the list.
 func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region string, number *string, before int64, limit int) ([]DefaultRow, error) {
 	recipient, err := phone.NormaliseFilter("phone_number", number, region)
 	if err != nil {
@@ -344,7 +344,7 @@ func (s *Service) ListDefaults(ctx context.Context, companyID *int64, region str
 	return rows, postgres.Wrap("list default contents", err, nil)
 }
 
-// DefaultPatch is a change of a default content; a nil field is left unchanged.
+// DefaultPatch is a change of a default content. A nil field is not changed.
 type DefaultPatch = templateq.DefaultContentUpdateParams
 
 // UpdateDefault changes a default content, or returns the fault default_content.not_found.
@@ -373,21 +373,21 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
 }
 
-// ConsumeDefault returns the default content of a company for recipient, rendered if it or isForm asks for a template, and
-// marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
-// Faults: default_content.already_sent, request.invalid, and those of FirstActive.
+// ConsumeDefault returns the default content of a company for recipient, and marks it as sent (S0.9). It renders the content with a template if the default
+// content or isForm requires this. The mark is committed with the transaction of ctx; only one transaction can set it. Faults: default_content.already_sent,
+// request.invalid, and those of FirstActive.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentConsume(ctx, templateq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
-// PeekDefault is ConsumeDefault, but consumes nothing.
+// PeekDefault is ConsumeDefault without the mark.
 func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentPeek(ctx, templateq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
-// renderDefault renders a default content that was read, or returns why it has no text.
+// renderDefault renders a default content, or returns the reason why no text exists.
 func (s *Service) renderDefault(
 	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
 ) (Rendered, error) {

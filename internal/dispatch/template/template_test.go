@@ -34,7 +34,7 @@ func TestS3_2_ATemplateCanSchedule(t *testing.T) {
 	}
 }
 
-func TestATemplateCanBeForSomeCompanies(t *testing.T) {
+func TestATemplateCanBeRestrictedToCompanies(t *testing.T) {
 	b := apptest.New(t)
 	acme, other := b.AddCompany("acme", 1), b.AddCompany("other", 1)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/template", map[string]any{"template_name": "t", "template_content": "x", "companies": []string{"none"}})
@@ -52,8 +52,8 @@ func TestATemplateCanBeForSomeCompanies(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A company is not deleted while a template that names it is being stored.
-func TestACompanyOfATemplateStays(t *testing.T) {
+// A company cannot be deleted while a template that names the company is being stored.
+func TestACompanyOfATemplateCannotBeDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"n"}`)
 	for act, want := range map[string]int{
@@ -100,7 +100,7 @@ func TestAValueIsNeverExpandedAgain(t *testing.T) {
 	}
 }
 
-func TestParametersThatWouldExpandToMegabytesAreRefused(t *testing.T) {
+func TestParametersThatExpandToMegabytesAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "n", "template_content": strings.Repeat("{a}", 60)})
 	body := map[string]any{"phone_number": apptest.Phone, "content": "a=" + strings.Repeat("x", 100_000), "use_template": true}
@@ -109,7 +109,7 @@ func TestParametersThatWouldExpandToMegabytesAreRefused(t *testing.T) {
 	}
 }
 
-func TestASecondDefaultContentIsAConflictAndShowsNoSQL(t *testing.T) {
+func TestASecondDefaultContentIsAConflict(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "x"})
 	a := b.Expect(409, "default_content.exists", "POST", "/api/v1/admin/default-sms", `{"phone_number":"+86 138-0013-8000","content":"x"}`)
@@ -120,7 +120,7 @@ func TestASecondDefaultContentIsAConflictAndShowsNoSQL(t *testing.T) {
 	}
 }
 
-func TestS0_5_Templates(t *testing.T) {
+func TestS0_5_TemplatesCanBeCreatedChangedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	made := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", "/api/v1/admin/template",
 		`{"template_name":"验证码模板","template_content":"您的验证码是{code}，用户{name}"}`))
@@ -175,7 +175,7 @@ func TestS0_5_Templates(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/admin/template?cursor=nonsense", nil)
 }
 
-func TestS0_6_DefaultContents(t *testing.T) {
+func TestS0_6_DefaultContentsCanBeCreatedChangedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	made := apptest.Decode[api.DefaultContent](t, b.Expect(200, "", "POST", "/api/v1/admin/default-sms",
 		`{"phone_number":"13800138000","content":"欢迎使用我们的服务","use_template":false}`))
@@ -214,7 +214,7 @@ func TestS0_6_DefaultContents(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/default-sms", `{"phone_number":"12345678901","content":"x"}`)
 }
 
-func TestS0_8_TemplateFlow(t *testing.T) {
+func TestS0_8_TheFirstActiveTemplateIsRendered(t *testing.T) {
 	b := apptest.New(t)
 	send := func(params string) apptest.Answer {
 		return b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": params, "use_template": true})
@@ -255,7 +255,7 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 	}
 }
 
-func TestS0_9_DefaultContentFlow(t *testing.T) {
+func TestS0_9_ADefaultContentIsSentOnce(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone})
 	if a.Fields() != "content" {
@@ -282,7 +282,7 @@ func TestASpacedPlaceholderIsRefusedWhenATemplateIsStored(t *testing.T) {
 	}
 	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{code}"})).ID
 	b.Expect(422, "request.invalid", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_content": "{a b}"})
-	// A template that was stored before this check sends the same text as ever, and its other fields can be changed.
+	// A template that was stored before this check existed still sends the same text, and its other fields can be changed.
 	b.Exec("UPDATE templates SET template_content = '{ code } {code}'")
 	b.Expect(200, "", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_name": "y"})
 	if got := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code=1", "use_template": true}).FinalContent; got != "{ code } 1" {
@@ -290,7 +290,7 @@ func TestASpacedPlaceholderIsRefusedWhenATemplateIsStored(t *testing.T) {
 	}
 }
 
-// The users of a company send the default contents of their company, even if another company has one for the same number.
+// The users of a company send the default contents of their company, even if another company has a default content for the same number.
 func TestDefaultContentsBelongToACompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	const path = "/api/v1/admin/default-sms"

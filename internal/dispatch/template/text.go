@@ -11,26 +11,24 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// maxContent is the maximum length of a rendered message in characters: what the database stores. The settings may allow less, and package queue
-// checks that.
+// maxContent is the maximum length of a rendered message in characters, which the database can store. The settings may allow less, which package queue checks.
 const maxContent = 1024
 
-// placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around
-// anything else are plain text.
+// placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around any other text are plain text.
 var placeholder = regexp.MustCompile(`\{([\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-]+)\}`)
 
-// spaced matches a name in braces with spaces around or in it: probably meant as a placeholder, but none.
+// spaced matches a name in braces with spaces around or in it: probably a mistyped placeholder.
 var spaced = regexp.MustCompile(`\{([\s\p{Z}]*[\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-][\p{L}\p{M}\p{N}_.\x{200C}\x{200D}\s\p{Z}-]*)\}`)
 
-// Text is a text with placeholders, read once to be rendered many times.
+// Text is a parsed text with placeholders, which can be rendered many times.
 type Text struct {
-	literals []string // before, between and after the placeholders: one more than places
-	places   []int    // indexes of names, one for each placeholder
-	names    []string // of the placeholders, each once, in the order in which they first appear, in NFC
+	literals []string // texts before, between and after the placeholders: one more than places
+	places   []int    // indexes of names, one per placeholder
+	names    []string // names of the placeholders in NFC, without duplicates, in the order in which they first appear
 }
 
-// Parse reads a text with placeholders. It rejects a spaced placeholder, which would send the name of a parameter instead of its value, with
-// a fault of field.
+// Parse parses a text with placeholders. It rejects a spaced placeholder with a fault of field, because the message would contain the name of a parameter
+// instead of its value.
 func Parse(field, content string) (Text, error) {
 	for _, found := range spaced.FindAllString(content, -1) {
 		if !placeholder.MatchString(found) {
@@ -44,7 +42,7 @@ func parse(content string) Text {
 	var t Text
 	end := 0
 	for _, at := range placeholder.FindAllStringSubmatchIndex(content, -1) {
-		name := norm.NFC.String(content[at[2]:at[3]]) // a name can be written with precomposed characters or combining marks
+		name := norm.NFC.String(content[at[2]:at[3]]) // a name can contain precomposed characters or combining marks
 		place := slices.Index(t.names, name)
 		if place < 0 {
 			place, t.names = len(t.names), append(t.names, name)
@@ -56,10 +54,10 @@ func parse(content string) Text {
 	return t
 }
 
-// Placeholders returns the names of the placeholders in a content, as Names of its Text.
+// Placeholders returns the names of the placeholders in a content, as Text.Names does.
 func Placeholders(content string) []string { return parse(content).Names() }
 
-// Names returns the names of the placeholders, each once, in the order in which they first appear, in NFC. The caller must not change them.
+// Names returns the names of the placeholders in NFC, without duplicates, in the order in which they first appear. The caller must not change them.
 func (t Text) Names() []string { return t.names }
 
 // String returns the text with its placeholders.
@@ -67,7 +65,7 @@ func (t Text) String() string {
 	return t.Rewrite(func(part string) string { return part }, func(name string) string { return "{" + name + "}" })
 }
 
-// Rewrite returns the text in another notation: literal writes the parts between the placeholders, and place the placeholders by their names.
+// Rewrite returns the text in another notation: literal converts the texts between the placeholders, and place converts the names of the placeholders.
 func (t Text) Rewrite(literal, place func(string) string) string {
 	var out strings.Builder
 	for i, at := range t.places {
@@ -76,8 +74,8 @@ func (t Text) Rewrite(literal, place func(string) string) string {
 	return out.String() + literal(t.literals[len(t.places)])
 }
 
-// Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing, and is not expanded again. Text beyond
-// the maximum length is not built. All errors are faults of the field content.
+// Render replaces each placeholder by the value of its name (S0.8). A value can be blank but not missing, and is not expanded again. Render stops at the
+// maximum length. All errors are faults of the field content.
 func (t Text) Render(value func(name string) (string, bool)) (string, error) {
 	values := make([]string, len(t.names))
 	var missing []string

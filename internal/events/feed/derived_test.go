@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// notify creates a notification to three people by short message, and returns its id.
+// notify creates a notification to three people on the channel sms, and returns its id.
 func notify(b *apptest.Bundle, more map[string]any) int64 {
 	b.T.Helper()
 	body := map[string]any{
@@ -28,7 +28,7 @@ func notify(b *apptest.Bundle, more map[string]any) int64 {
 	return made.Items[0].NotificationID
 }
 
-// finished returns the data of the events that notifications are over.
+// finished returns the data of the events notification.finished after a cursor.
 func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData) {
 	b.T.Helper()
 	sequence(b)
@@ -42,8 +42,8 @@ func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData)
 	return all
 }
 
-// B13: a notification is over when its last task has ended, and once more when a task of it was requeued and ended again.
-func TestANotificationIsOverWithItsLastTask(t *testing.T) {
+// B13: the end of a notification is published when its last task has ended, and again when one of its tasks was requeued and has ended again.
+func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
 	id := notify(b, nil)
@@ -75,8 +75,8 @@ func TestANotificationIsOverWithItsLastTask(t *testing.T) {
 	}
 }
 
-// B13: the ends of a notification's tasks may be moved to the feed in several runs, after all of them happened. Its own end is published once,
-// after all of them.
+// B13: several runs of the sequencer may move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
+// once, after all of them.
 func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -97,7 +97,7 @@ func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	}
 }
 
-// B13: a receipt that is staged behind the last end of a task does not publish the end of the notification, which does not wait for it.
+// B13: a receipt that is staged after the last end of a task does not publish the end of the notification. This end does not wait for the receipt.
 func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -131,8 +131,8 @@ func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	}
 }
 
-// B13: a task of a notification is requeued between the two reads of the notification. It is not over, and nothing says so.
-func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
+// B13: if a task is requeued between the two reads of its notification, the notification has not ended, and no event is published.
+func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
 	notify(b, nil)
@@ -146,7 +146,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	}
 	defer requeue.Rollback(t.Context())
 	for _, statement := range []string{
-		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // lets the second read wait, for less than half a second
+		"LOCK TABLE channels IN ACCESS EXCLUSIVE MODE", // blocks the second read for less than half a second
 		"UPDATE report_logs SET outcome = NULL WHERE task_id = '" + ids[0] + "'",
 		`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id)
 			SELECT task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, rendering_id
@@ -178,7 +178,7 @@ func TestANotificationWithATaskThatIsRequeuedMeanwhileIsNotOver(t *testing.T) {
 	}
 }
 
-// B13: while an old partition is moved to a tablespace, the end of a notification that may have tasks in it waits. Other events do not.
+// B13: while an old partition is moved to another tablespace, the end of a notification that may have tasks in this partition waits. Other events do not wait.
 func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -203,7 +203,7 @@ func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	}
 }
 
-// B13: while an old partition is moved to a tablespace, the events of its tasks wait, in their order. Those of other tasks do not.
+// B13: while an old partition is moved to another tablespace, the events of its tasks wait, and keep their order. The events of other tasks do not wait.
 func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	b := apptest.New(t)
 	pull(b, "", "")
@@ -211,7 +211,7 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	b.Exec(`INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
 		SELECT company_id, 'message.delivered', task_id, log_id, at FROM feed_staged WHERE task_id = $1`, locked)
 	id := send(b, 2, nil)
-	// More than one portion, so that those that wait are left out of each.
+	// More than one portion, so that each portion must skip the waiting events.
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), '{}' FROM generate_series(1, 1500)")
 	apptest.Promptly(t, "moving events", func() { sequence(b) })
 	if n := b.Count("SELECT count(*) FROM feed WHERE task_id = $1", id); n != 1 {
@@ -228,9 +228,8 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	}
 }
 
-// B13: a notification that is ended before its time is over at once. No event is published for a deleted one,
-// nor for one of a company to which nobody listens.
-func TestANotificationThatIsEndedIsOver(t *testing.T) {
+// B13: the end of a cancelled notification is published at once. No event is published for a deleted notification, nor for a company without listeners.
+func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	notify(b, nil)
 	for _, id := range b.ClaimIDs(10) {
@@ -252,14 +251,14 @@ func TestANotificationThatIsEndedIsOver(t *testing.T) {
 	if got = finished(b, start); len(got) != 2 || got[1].NotificationID != unreached || got[1].Status != api.NotificationFailed || got[1].Counts.Failed != 1 {
 		t.Errorf("got %+v", got)
 	}
-	unsaid := notify(b, map[string]any{"biz_type": 55, "biz_id": 11}) // there is no template
+	unsaid := notify(b, map[string]any{"biz_type": 55, "biz_id": 11}) // this notification has no template
 	if got = finished(b, start); len(got) != 3 || got[2].NotificationID != unsaid || got[2].Status != api.NotificationFailed || got[2].Counts.People != 0 {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // B13: only readers of all companies get the events of senders and alerts.
-func TestEventsOfSendersAndAlertsReachNoCompany(t *testing.T) {
+func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle
 	start := pull(b, "", "").NextCursor
@@ -276,7 +275,7 @@ func TestEventsOfSendersAndAlertsReachNoCompany(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("got %v\nwant %v", types, want)
 	}
-	// The event of an alert that was not sent names its subject and its receivers. It is no second silence of the sender.
+	// The event of an alert that was not sent contains its subject and its receivers. The event does not count as a second silence of the sender.
 	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
 		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
 	sequence(b)
@@ -285,7 +284,7 @@ func TestEventsOfSendersAndAlertsReachNoCompany(t *testing.T) {
 	expectForAllCompanies(w, start, len(want))
 }
 
-// silenceSender lets a sender have a low balance, become silent, come back and become silent again. It returns the number of the rule of the alerts.
+// silenceSender makes a sender have a low balance, become silent, poll again and become silent again. It returns the number of the alert rule.
 func silenceSender(b *apptest.Bundle) int64 {
 	b.T.Helper()
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "low_warning": 9})
@@ -305,11 +304,11 @@ func silenceSender(b *apptest.Bundle) int64 {
 	evaluate()
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paid')")
 	evaluate()
-	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // which ends the alert, and no silence
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // deleting the rule ends the alert, but not the silence
 	return rule
 }
 
-// checkEvent fails the test unless an event of a sender or an alert has the data of its type.
+// checkEvent fails the test unless the event of a sender or an alert contains the data of its type.
 func checkEvent(b *apptest.Bundle, e api.EventOfFeed, rule int64) {
 	b.T.Helper()
 	switch e.Type {
@@ -336,7 +335,7 @@ func checkEvent(b *apptest.Bundle, e api.EventOfFeed, rule int64) {
 	}
 }
 
-// checkNotSent fails the test unless the last of n events is that of an alert that was not sent.
+// checkNotSent fails the test unless all contains n events and the last one has the type alert.not_sent.
 func checkNotSent(b *apptest.Bundle, all []api.EventOfFeed, n int, rule int64) {
 	b.T.Helper()
 	var d api.AlertEventData
@@ -374,13 +373,13 @@ func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 	}
 }
 
-// B13: ids of the feed are given out by one transaction at a time. Without FeedLock, a second one could take events that became visible since, and
-// commit larger ids before the smaller ones can be seen: a reader would then move its cursor past events that do not exist yet.
-func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
+// B13: one transaction at a time assigns ids of the feed. Without FeedLock, a second transaction could take events that became visible meanwhile, and commit
+// larger ids before the smaller ids are visible. A reader would then move its cursor past events that it has not seen.
+func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	stage := "INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), jsonb_build_object('task_id', 'x') FROM generate_series(1, %d)"
-	early, err := b.App.DB.Pool().Begin(t.Context()) // stages a whole portion, and commits later than the next one
+	early, err := b.App.DB.Pool().Begin(t.Context()) // stages a whole portion, and commits after the next transaction
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +388,7 @@ func TestIDsOfTheFeedAreGivenOutByOneTransactionAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Exec(fmt.Sprintf(stage, 1))
-	held, err := b.App.DB.Pool().Begin(t.Context()) // the first to be given out conflicts with it, and waits
+	held, err := b.App.DB.Pool().Begin(t.Context()) // the first transaction that assigns ids conflicts with this one, and waits
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,31 +17,31 @@ import (
 // Event is a row of the feed.
 type Event = feedq.FeedReadRow
 
-// Rendered is an event as it is published.
+// Rendered is an event in its published form.
 type Rendered struct {
 	ID        int64           `json:"-"`
 	Type      string          `json:"type"`
 	Timestamp time.Time       `json:"timestamp"`
 	Data      json.RawMessage `json:"data"`
 
-	SmsgateID string `json:"-"` // of the message of SMSGate that the task belongs to; empty: none, or an erasure took it
+	SmsgateID string `json:"-"` // id of the SMSGate message of the task; empty: the task has none, or an erasure deleted it
 }
 
-// idPrefix is before the id of an event wherever it is published.
+// idPrefix is the prefix of the published id of an event.
 const idPrefix = "evt_"
 
-// IDText returns the id of an event as it is published.
+// IDText returns the published id of an event.
 func IDText(id int64) string { return idPrefix + strconv.FormatInt(id, 10) }
 
-// ParseID reads what IDText wrote.
+// ParseID parses the result of IDText.
 func ParseID(text string) (id int64, isID bool) {
 	digits, hasPrefix := strings.CutPrefix(text, idPrefix)
 	id, err := strconv.ParseInt(digits, 10, 64)
 	return id, hasPrefix && err == nil && id > 0
 }
 
-// message is the data of an event about a task. The names are those of a task in the contract. It follows from the message and one row of report_logs alone, so
-// that an event is the same each time it is published, even if the task changes later; only the erasure of the person changes it.
+// message is the data of an event about a task. Its fields have the names that a task has in the contract. The data depends only on the message and on one row
+// of report_logs. An event is therefore the same each time it is published, even if the task changes later; only the erasure of the person changes it.
 type message struct {
 	TaskID          string     `json:"task_id"`
 	CompanyNo       *string    `json:"company_no,omitempty"`
@@ -63,15 +63,15 @@ type message struct {
 	DeliveryCode    *string    `json:"delivery_code,omitempty"`
 }
 
-// statuses are the states in which events say that a task ended.
+// statuses are the final states of tasks, by the type of the event.
 var statuses = map[string]int16{
 	MessageSent: 2, MessageFailed: 3, MessageExpired: 3, MessageCancelled: 4, // SUCCESS, FAILED, FAILED, CANCELLED
 }
 
-// messageTypes are the names of message types, by how tasks keep them.
+// messageTypes are the names of message types, indexed by their stored value.
 var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
-// messageOf returns the data of an event about a task. Who settled it is the same as in the view tasks.
+// messageOf returns the data of an event about a task. It computes settled_by in the same way as the view tasks.
 func messageOf(e Event, t feedq.FeedTasksRow) message {
 	m := message{
 		TaskID: t.TaskID, CompanyNo: t.CompanyNo, PhoneNumber: &t.PhoneNumber, Source: t.Source, DedupKey: t.DedupKey,
@@ -93,7 +93,7 @@ func messageOf(e Event, t feedq.FeedTasksRow) message {
 	return m
 }
 
-// Render returns events as they are published, in their order.
+// Tell returns the published form of events, in their order.
 func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p feedq.FeedTasksParams
 	for _, e := range events {
@@ -117,7 +117,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 		if e.TaskID == "" {
 			continue
 		}
-		m := message{TaskID: e.TaskID} // its day was dropped
+		m := message{TaskID: e.TaskID} // the partition of the task was dropped
 		if t, isKept := tasks[e.LogID]; isKept {
 			m, all[i].SmsgateID = messageOf(e, t), t.SmsgateID
 		}
@@ -129,7 +129,7 @@ func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error
 	return all, nil
 }
 
-// Read returns up to limit events behind an id, oldest first, of those that a viewer sees.
+// Read returns up to limit events with ids after a given id, oldest first. It returns only events that the viewer can see.
 func (s *Service) Read(ctx context.Context, viewer task.Viewer, after int64, limit int) ([]Event, error) {
 	rows, err := s.inParts.FeedRead(ctx, feedq.FeedReadParams{
 		AfterID: after, CompanyID: viewer.CompanyID, SubmittedBy: viewer.Owner, PageLimit: int32(limit),

@@ -1,4 +1,4 @@
-// Package feed owns the feed: what happened to messages and batches, in one order that every reader sees, for those who pull it and for webhooks.
+// Package feed owns the feed: the events of messages and batches, in one order for all readers. Programs pull the feed, and webhooks post it.
 package feed
 
 import (
@@ -29,7 +29,7 @@ const (
 
 	NotificationFinished = "notification.finished"
 
-	// Of the service itself: only those hear them who hear every company.
+	// Events of the service itself. Only listeners of all companies get them.
 	SenderSilent     = "sender.silent"
 	SenderRecovered  = "sender.recovered"
 	SenderLowBalance = "sender.low_balance"
@@ -38,7 +38,7 @@ const (
 	AlertNotSent     = "alert.not_sent"
 )
 
-// IsOfService reports whether a type is that of events of the service itself.
+// IsOfService reports whether a type belongs to events of the service itself.
 func IsOfService(ofType string) bool {
 	return strings.HasPrefix(ofType, "sender.") || strings.HasPrefix(ofType, "alert.")
 }
@@ -52,14 +52,14 @@ type Service struct {
 	watcher  *watcher
 }
 
-// New returns a Service on db. Close ends it.
+// New returns a Service on db. Call Close to stop it.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{db: db, settings: settings, q: feedq.New(db), inParts: feedq.New(db.InPartitions())}
 	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "sequence-feed", Interval: time.Second, Routine: true, Run: s.Sequence},
@@ -67,13 +67,13 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// portion is how many events one transaction of Sequence moves: milliseconds of work.
+// portion is the maximum number of events that one transaction of Sequence moves, which takes milliseconds.
 const portion = 1000
 
-// Sequence moves staged events to the feed and returns how many. Several servers may run it: their transactions follow each other. While a partition
-// is locked, the events of its tasks stay staged, in their order, and hold up no others.
+// Sequence moves staged events to the feed and returns how many it moved. Several servers may call Sequence: their transactions run one after the other. While
+// a partition is locked, the events of its tasks stay staged, in their order, and do not delay other events.
 func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
-	locked := []string{} // days whose partitions are
+	locked := []string{} // days of locked partitions
 	for isMore := true; isMore; {
 		var n int
 		var found []string
@@ -81,7 +81,7 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 			n, found, err = s.sequencePortion(ctx, locked)
 			return err
 		})
-		if errors.Is(err, errLocked) { // the portion is tried again without them
+		if errors.Is(err, errLocked) { // the portion is tried again without these days
 			locked = append(locked, found...)
 			continue
 		}
@@ -93,14 +93,14 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	if moved == 0 {
 		return 0, nil
 	}
-	// Without this, the next runs would read the dead rows until autovacuum runs, a minute later.
+	// Without VACUUM, the next runs would read the dead rows until autovacuum runs, a minute later.
 	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
 }
 
-// errLocked says that a portion has events of tasks whose partition is locked, so that its transaction is rolled back.
+// errLocked is the error of a portion with events of tasks in a locked partition. It rolls the transaction of the portion back.
 var errLocked = errors.New("a partition is locked")
 
-// sequencePortion moves up to portion events, but none of the tasks of some days. With errLocked, it returns further days to leave out.
+// sequencePortion moves up to portion events, except events of tasks of the days in without. With errLocked, it returns further days to exclude.
 func (s *Service) sequencePortion(ctx context.Context, without []string) (n int, locked []string, err error) {
 	if err := s.q.FeedLock(ctx); err != nil {
 		return 0, nil, fmt.Errorf("lock feed: %w", err)
@@ -137,8 +137,8 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 	return len(staged), nil, s.q.FeedAppend(ctx, p)
 }
 
-// submitters returns who submitted the tasks of events. With errLocked, it returns the days whose partitions are locked: an old one is moved to a
-// tablespace, which takes minutes.
+// submitters returns the submitters of the tasks of events. With errLocked, it returns the days of locked partitions: moving an old partition to another
+// tablespace takes minutes.
 func (s *Service) submitters(ctx context.Context, staged []feedq.FeedTakeRow) (tasks map[string]feedq.FeedSubmittersRow, locked []string, err error) {
 	tasks = map[string]feedq.FeedSubmittersRow{}
 	read := func(ids []string) error {
@@ -183,18 +183,18 @@ func appendEvent(p *feedq.FeedAppendParams, company int64, by, ofType, task stri
 	p.TaskIds, p.LogIds, p.Ats, p.Datas = append(p.TaskIds, task), append(p.LogIds, log), append(p.Ats, at), append(p.Datas, data)
 }
 
-// deleteBatch is how many events one transaction of DeleteExpired deletes.
+// deleteBatch is the maximum number of events that one transaction of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// Kept is how long events are kept, and for how long they are recorded after somebody pulled. It is longer than a webhook may fail before it is
-// switched off, so that none of its events are gone by then.
+// Kept returns how long events are kept, and how long events are recorded after the last pull. This time is longer than the time after which a failing webhook
+// is switched off, so that all events of the webhook still exist at that time.
 func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
 	values, err := s.settings.Get(ctx)
 	return values.History.FeedKept(), err
 }
 
-// DeleteExpired deletes events that are older than Kept, and listeners that listen no more. It returns how many events. A webhook that loses some of them, because
-// it is too slow or its user was disabled for too long, is an operator event of the same transaction.
+// DeleteExpired deletes events that are older than Kept, and expired listeners. It returns how many events it deleted. If a webhook loses events, because the
+// webhook is too slow or its user was disabled for too long, an operator event is stored in the same transaction.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -225,8 +225,8 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete listeners", err, nil)
 }
 
-// Listen lets the events of a company be recorded from now on, or those of every company if it is nil: for as long as it has webhooks that are on if
-// isPushed, and for Kept in any case. It returns the id behind which all of them were recorded, and the last id.
+// Listen starts to record the events of a company, or of all companies if company is nil. Recording lasts for Kept and, if isPushed, as long as the company has
+// enabled webhooks. Listen returns the id after which all events were recorded (since), and the last id.
 func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (si
 	return since, ends.LastID, postgres.Wrap("listen", err, nil)
 }
 
-// Close ends the waits, and waits for what the Service runs.
+// Close ends all waiting pulls, and waits for the goroutines of the Service.
 func (s *Service) Close() {
 	s.StopWaiting()
 	s.watcher.running.Wait()

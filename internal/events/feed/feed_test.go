@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// pull pulls events behind a cursor; "" is now.
+// pull pulls the events after a cursor. An empty cursor means the current end of the feed.
 func pull(b *apptest.Bundle, after, more string, headers ...string) api.EventFeed {
 	b.T.Helper()
 	path := "/api/v1/events?limit=1000" + more
@@ -56,7 +56,7 @@ func taskTypes(t *testing.T, f api.EventFeed, id string) (types []string) {
 	return types
 }
 
-// send submits a message and lets the sender app send it.
+// send submits a message, and reports its task with a status as the sender app.
 func send(b *apptest.Bundle, status int, more map[string]any) string {
 	b.T.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -69,7 +69,7 @@ func send(b *apptest.Bundle, status int, more map[string]any) string {
 	return id
 }
 
-// receipt settles a receipt of a provider.
+// receipt stores the receipt of a provider.
 func receipt(b *apptest.Bundle, f queue.Final) {
 	b.T.Helper()
 	err := b.App.DB.Tx(b.T.Context(), func(ctx context.Context) error {
@@ -81,8 +81,8 @@ func receipt(b *apptest.Bundle, f queue.Final) {
 	}
 }
 
-// B13: each end of a task is an event with its data, and a requeued task ends again.
-func TestEachEndOfATaskIsAnEvent(t *testing.T) {
+// B13: each end of a task is published with its data. A requeued task has a second end.
+func TestEachEndOfATaskIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "")
 	if len(start.Items) > 0 {
@@ -100,7 +100,7 @@ func TestEachEndOfATaskIsAnEvent(t *testing.T) {
 	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range []int16{2, 1} { // undelivered, and then delivered after all
+	for _, state := range []int16{2, 1} { // first undelivered, then delivered
 		receipt(b, queue.Final{TaskID: sent, State: state, Code: fmt.Sprint("C", state), SenderNo: "app"})
 	}
 	sequence(b)
@@ -136,8 +136,8 @@ func TestEachEndOfATaskIsAnEvent(t *testing.T) {
 	}
 }
 
-// B13: nothing is recorded for a company that does not listen, and nothing of one for another.
-func TestOnlyCompaniesThatListenRecord(t *testing.T) {
+// B13: no events are recorded for a company without listeners, and no company gets events of another company.
+func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	rows := func() int { return w.Count("SELECT (SELECT count(*) FROM feed_staged) + (SELECT count(*) FROM feed)") }
 	cancel := func(headers []string) string {
@@ -168,7 +168,7 @@ func TestOnlyCompaniesThatListenRecord(t *testing.T) {
 	if got := pull(w.Bundle, other.NextCursor, "", w.Beta...); len(got.Items) != 1 || dataOf(t, got.Items[0]).TaskID == id {
 		t.Errorf("beta gets %+v", got)
 	}
-	reader := pull(w.Bundle, start.NextCursor, "", w.Reader...) // of acme
+	reader := pull(w.Bundle, start.NextCursor, "", w.Reader...) // a reader of acme
 	if len(reader.Items) != 1 {
 		t.Errorf("a reader of acme gets %+v", reader)
 	}
@@ -196,7 +196,7 @@ func TestOnlyCompaniesThatListenRecord(t *testing.T) {
 	}
 }
 
-// B13: a transaction of the sequencer that is broken off loses nothing, and doubles nothing.
+// B13: an aborted transaction of the sequencer neither loses nor duplicates an event.
 func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "")
@@ -222,7 +222,7 @@ func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: a reader that goes on behind the last id sees every event, while tasks end and two servers sequence. Those of one task are in order.
+// B13: a reader that continues after the last id sees every event, while tasks end and two servers sequence. The events of one task are in order.
 func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 	b := apptest.New(t)
 	second := apptest.Another(b)
@@ -269,8 +269,8 @@ func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 	}
 }
 
-// B13: a cursor behind which events were deleted, or not recorded, is refused, and one of another database is too.
-func TestACursorThatIsGoneIsRefused(t *testing.T) {
+// B13: a cursor is refused if later events were deleted or were not recorded. A cursor of another database is refused, too.
+func TestAnExpiredCursorIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	send(b, 2, nil)
@@ -282,7 +282,7 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 			t.Fatalf("deleted %d after %d days, %v", n, keep.days, err)
 		}
 	}
-	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // webhooks fail for five
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // less than the five days for which a webhook can fail
 	oldest := func(cursor string) string {
 		var body struct{ Error struct{ Oldest string } }
 		if err := json.Unmarshal([]byte(b.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after="+cursor, nil).Raw), &body); err != nil {
@@ -293,16 +293,16 @@ func TestACursorThatIsGoneIsRefused(t *testing.T) {
 	next := oldest(start)
 	pull(b, next, "")
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
-	send(b, 2, nil)                                                                                                     // nobody hears of it
-	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // of another listener
+	send(b, 2, nil)                                                                                                     // no listener exists for this event
+	b.Exec("INSERT INTO feed (company_id, submitted_by, type, at, data) VALUES (1, '', 'batch.finished', now(), '{}')") // an event for another listener
 	if again := oldest(next); again == next {
 		t.Errorf("the oldest cursor is %s, from before a time without a listener", again)
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/events?after=999999", nil)
 }
 
-// B13: events that were recorded before the clock was set back do not keep older ones from being deleted.
-func TestEventsFromBeforeTheClockWasSetBackStopNoDeletion(t *testing.T) {
+// B13: events that were recorded before the clock was set back do not prevent the deletion of older events.
+func TestSettingTheClockBackStopsNoDeletionOfEvents(t *testing.T) {
 	b := apptest.New(t)
 	add := "INSERT INTO feed (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now() + $1::text::interval, '{}' FROM generate_series(1, $2)"
 	b.Exec(add, "8 days", 10_000)
@@ -313,7 +313,7 @@ func TestEventsFromBeforeTheClockWasSetBackStopNoDeletion(t *testing.T) {
 	}
 }
 
-// B13: a request with wait gets an event when it comes, and ends without one when the time is over or the server stops.
+// B13: a pull with wait returns an event when it arrives. It returns without events when the time is over or the server stops.
 func TestAPullWaitsForAnEvent(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -348,8 +348,8 @@ func TestAPullWaitsForAnEvent(t *testing.T) {
 	}
 }
 
-// B13: a waiting request of a user that is disabled gets nothing any more.
-func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
+// B13: a waiting pull of a user that is disabled meanwhile returns no events.
+func TestADisabledUserGetsNoEvents(t *testing.T) {
 	b := apptest.New(t)
 	headers := b.AddUser("shop", "submit", nil)
 	start := pull(b, "", "", headers...).NextCursor
@@ -365,8 +365,8 @@ func TestAUserThatIsDisabledGetsNoEvents(t *testing.T) {
 	}
 }
 
-// B13: a waiting request of a user that gets another company meanwhile gets no events of the company before.
-func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
+// B13: a waiting pull of a user that moves to another company meanwhile returns no events of the former company.
+func TestAMovedUserGetsNoEventsOfItsFormerCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -384,8 +384,8 @@ func TestAUserThatGetsAnotherCompanyGetsNoEventsOfTheOneBefore(t *testing.T) {
 	}
 }
 
-// B13: a batch that ends is an event. It is recorded once.
-func TestTheEndOfABatchIsAnEvent(t *testing.T) {
+// B13: the end of a batch is published once.
+func TestTheEndOfABatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	form := apptest.Form("file", "list.csv", "phone\n13800138000\n13800138001\n", "name", "spring", "content", "x")
@@ -416,8 +416,8 @@ func TestTheEndOfABatchIsAnEvent(t *testing.T) {
 	}
 }
 
-// B13: a batch that ends before it was confirmed ends once, too.
-func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
+// B13: the end of a batch that was never confirmed is published exactly once.
+func TestTheEndOfAnUnconfirmedBatchIsPublished(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	create := func(list string) int64 {
@@ -454,8 +454,8 @@ func TestTheEndOfABatchThatWasNeverConfirmedIsAnEvent(t *testing.T) {
 	}
 }
 
-// B13: of a task whose day was dropped, an event tells the id alone.
-func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
+// B13: if the partition of a task was dropped, an event of the task contains only its id.
+func TestAnEventIsKeptAfterThePartitionOfItsTaskIsDropped(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
 	id := send(b, 2, nil)
@@ -467,8 +467,8 @@ func TestAnEventOutlivesTheDayOfItsTask(t *testing.T) {
 	}
 }
 
-// B13: the schedule of a server sequences by itself, and a server with waiting requests stops.
-func TestAServerTellsEventsByItself(t *testing.T) {
+// B13: a running server sequences the feed periodically, and stops even if requests wait for events.
+func TestARunningServerPublishesEvents(t *testing.T) {
 	b := apptest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -504,8 +504,8 @@ func TestAServerTellsEventsByItself(t *testing.T) {
 	}
 }
 
-// B13: an empty cursor is the beginning of what is kept.
-func TestAnEmptyCursorIsTheBeginning(t *testing.T) {
+// B13: an empty cursor starts at the oldest event that is kept.
+func TestAnEmptyCursorStartsAtTheFirstEvent(t *testing.T) {
 	b := apptest.New(t)
 	pull(b, "", "")
 	id := send(b, 2, nil)

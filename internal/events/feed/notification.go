@@ -11,20 +11,20 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// causes are notifications that may be over, because something was staged.
+// causes are notifications that may have ended, because an event was staged.
 type causes struct {
-	latest map[int64]time.Time // by notification: when the last of it happened
-	noted  []int64             // those that were ended themselves, or have no further run
+	latest map[int64]time.Time // time of the latest cause, by notification
+	noted  []int64             // notifications that were ended themselves, or that have no further run
 }
 
-// add records that a task of a notification ended; 0 is no notification.
+// add records that a task of a notification ended. The id 0 means that the task has no notification.
 func (c *causes) add(notification int64, at time.Time) {
 	if notification != 0 && at.After(c.latest[notification]) {
 		c.latest[notification] = at
 	}
 }
 
-// note reads what the trigger of notifications staged.
+// note reads an event that the trigger of notifications staged.
 func (c *causes) note(e feedq.FeedTakeRow) error {
 	var of struct {
 		ID int64 `json:"notification_id"`
@@ -37,8 +37,8 @@ func (c *causes) note(e feedq.FeedTakeRow) error {
 	return nil
 }
 
-// tellNotifications adds the events of notifications that are over, behind those of their tasks. All that staged a cause has committed, and of several
-// causes the last one that is moved publishes it, so that each end is published once.
+// tellNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have committed.
+// If a notification has several causes, the last one that is moved publishes its end, so that each end is published once.
 func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendPara
 		told, err = s.inParts.FeedNotificationsRender(ctx, tell)
 		return err
 	})
-	if postgres.IsLockTimeout(err) { // an old partition of theirs is being moved to a tablespace: all other events go on
+	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: all other events continue
 		return s.q.FeedNotificationsAgain(ctx, again)
 	}
 	if err != nil {

@@ -16,16 +16,17 @@ import (
 type Pull struct {
 	task.Viewer
 	After    *int64   // nil: from now on
-	Types    []string // nil: all
+	Types    []string // nil: all types
 	Limit    int
 	Wait     time.Duration
-	StillMay func(context.Context) error // called before events are returned that were waited for: the caller may have been disabled. Nil: it may
+	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller may have been disabled meanwhile; nil: always allowed
 }
 
-// maxRead is how many events one statement reads at least, when only some types are asked for.
+// maxRead is the minimum number of events that one statement reads if the caller filters by type.
 const maxRead = 1000
 
-// Pull returns events, oldest first, and the id to go on from. Without events it waits. Faults: events.cursor_gone, request.invalid, those of StillMay.
+// Pull returns events, oldest first, and the id for the next call. If there are no events, Pull waits. Faults: events.cursor_gone, request.invalid, those of
+// StillMay.
 func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int64, err error) {
 	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
 		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
@@ -44,7 +45,7 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	enough := time.NewTimer(p.Wait)
 	defer enough.Stop()
 	for next = *p.After; ; {
-		mine := s.watcher.join(p.Viewer) // before the read: an event that comes after it must find it
+		mine := s.watcher.join(p.Viewer) // joined before the read, so that a later event wakes this waiter
 		found, next, err = s.read(ctx, p, since, next)
 		if err == nil && len(found) > 0 && p.StillMay != nil {
 			err = p.StillMay(ctx)
@@ -59,10 +60,10 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	}
 }
 
-// listenAgain is how long after it was written down a puller is written down again: not with each request.
+// listenAgain is the interval at which the listener of a puller is stored again, instead of with each pull.
 const listenAgain = 24 * time.Hour
 
-// listen lets the events of a puller be recorded, and returns the id behind which all of them were.
+// listen records the puller as a listener, and returns the id after which all events were recorded.
 func (s *Service) listen(ctx context.Context, company *int64) (since int64, err error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -85,14 +86,14 @@ func (s *Service) listen(ctx context.Context, company *int64) (since int64, err 
 	return since, nil
 }
 
-// read returns the next events behind an id, and the id behind which to go on. since is the id behind which all of them were recorded.
+// read returns the next events after the id after, and the id for the next call. since is the id after which all events were recorded.
 func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found []Rendered, next int64, err error) {
 	limit := p.Limit
 	if p.Types != nil {
 		limit = max(limit, maxRead)
 	}
 	for next = after; ; {
-		// Before the events: those up to the last id can be seen, and all of them are read.
+		// Read before the events: all events up to this last id are visible, and the next statement reads them.
 		ends, err := s.q.FeedEnds(ctx)
 		if err != nil {
 			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
@@ -101,7 +102,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 		if err != nil {
 			return nil, after, err
 		}
-		// After them: what was deleted meanwhile is missing among them.
+		// Read after the events: events that were deleted meanwhile are missing in rows.
 		now, err := s.q.FeedEnds(ctx)
 		if err != nil {
 			return nil, after, postgres.Wrap("read ends of the feed", err, nil)
@@ -110,7 +111,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 			return nil, after, cursorGone(oldest)
 		}
 		if next > now.LastID {
-			return nil, after, errNotACursor // of another database
+			return nil, after, errNotACursor // a cursor of another database
 		}
 		if len(rows) < limit {
 			next = max(next, ends.LastID)
@@ -136,12 +137,12 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 
 var errNotACursor = fault.InvalidField("after", fault.NotACursor, nil)
 
-// cursorGone is the fault of a cursor behind which events were deleted, or not recorded.
+// cursorGone returns the fault of a cursor after which events were deleted, or were not recorded.
 func cursorGone(oldest int64) *fault.Error {
 	err := fault.New(fault.Conflict, fault.EventsCursorGone)
 	err.Oldest = strconv.FormatInt(oldest, 10)
 	return err
 }
 
-// StopWaiting ends every wait without events, now and from now on, because the server stops.
+// StopWaiting ends all current and future waits without events, because the server stops.
 func (s *Service) StopWaiting() { s.watcher.close() }

@@ -9,31 +9,31 @@ import (
 	"lksms/internal/dispatch/queue/task"
 )
 
-// lookEvery is how often a server with waiters looks for new events, for all of them together.
+// lookEvery is the interval at which a server with waiters polls for new events, once for all waiters.
 const lookEvery = 500 * time.Millisecond
 
-// maxNews is the number of events behind which nobody asks any more whose they are.
+// maxNews is a number of new events. If there are more, all waiters are woken without reading the owners of the events.
 const maxNews = 10_000
 
-// waiter is somebody who waits for events.
+// waiter is a caller that waits for events.
 type waiter struct {
 	viewer task.Viewer
-	woken  chan struct{} // closed when there may be events
+	woken  chan struct{} // closed when new events may exist
 }
 
-// watcher looks for new events while somebody waits, and wakes those to whom they belong.
+// watcher polls for new events while callers wait, and wakes the callers that can see these events.
 type watcher struct {
 	look    func(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error)
 	running sync.WaitGroup
 
 	mu       sync.Mutex
 	waiters  map[*waiter]struct{}
-	isOn     bool // a goroutine looks
+	isOn     bool // the polling goroutine runs
 	isClosed bool
-	stop     context.CancelFunc // of the goroutine
+	stop     context.CancelFunc // stops the polling goroutine
 }
 
-// join returns a waiter, which is woken by what can be seen from now on.
+// join returns a new waiter. Events that become visible later wake it.
 func (w *watcher) join(viewer task.Viewer) *waiter {
 	mine := &waiter{viewer: viewer, woken: make(chan struct{})}
 	w.mu.Lock()
@@ -51,7 +51,7 @@ func (w *watcher) leave(mine *waiter) {
 	delete(w.waiters, mine)
 }
 
-// await waits until mine is woken, and reports whether it was: not if the time is over, the caller is gone, or the server stops.
+// await waits until mine is woken, and then returns true. It returns false if the time is over, ctx ends, or the server stops.
 func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Time) bool {
 	defer w.leave(mine)
 	w.mu.Lock()
@@ -77,7 +77,7 @@ func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Ti
 	return false
 }
 
-// run looks for events until nobody waits. Where it begins is not known to those who joined before, so it wakes all of them once.
+// run polls for events until no caller waits. Callers that joined earlier may have missed events before the first poll, so the first poll wakes all of them.
 func (w *watcher) run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -105,7 +105,7 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// wake wakes those who see events of these companies and submitters.
+// wake wakes the waiters that can see events of these companies and submitters.
 func (w *watcher) wake(of []feedq.FeedNewsRow, all bool) {
 	if !all && len(of) == 0 {
 		return
@@ -146,7 +146,7 @@ func (w *watcher) close() {
 	}
 }
 
-// news returns of whom there are events behind an id, or that there are too many to say, and the last id.
+// news returns the owners of the events after an id, or all if there are too many events, and the last id.
 func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {
@@ -159,7 +159,7 @@ func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow
 	return of, false, ends.LastID, err
 }
 
-// Waiting is the number of requests that wait for events, or are about to.
+// Waiting returns the number of requests that wait for events, or are about to wait.
 func (s *Service) Waiting() int {
 	s.watcher.mu.Lock()
 	defer s.watcher.mu.Unlock()

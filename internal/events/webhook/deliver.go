@@ -21,50 +21,50 @@ import (
 )
 
 const (
-	maxRuns        = 64  // slots for webhooks that run at the same time on one server, of those whose last post was taken
-	maxFailingRuns = 16  // and of the others: receivers that hang take no slot of those that do not
-	maxPosts       = 8   // posts at a time to one webhook
-	maxRead        = 200 // events that one transaction of a run settles
+	maxRuns        = 64  // maximum webhooks that run concurrently on one server, of webhooks whose last post was accepted
+	maxFailingRuns = 16  // the same for all other webhooks: hanging receivers use no slot of working receivers
+	maxPosts       = 8   // maximum concurrent posts to one webhook
+	maxRead        = 200 // maximum events that one transaction of a run settles
 	maxProbe       = maxPosts
-	maxTurns       = 50 // transactions of a run, after which it waits for its next one
+	maxTurns       = 50 // maximum transactions of one run; the webhook then waits for its next run
 
-	// runLast is how long a run begins further posts: a receiver that is slow, but takes what it gets, leaves its slot to others.
+	// runLast is how long a run starts further posts: a slow receiver that accepts posts then frees its slot for others.
 	runLast = 10 * time.Second
 
-	// againAfter is when a run that could not be settled is tried again, and then twice as long each time, up to maxPause.
+	// againAfter is the delay before a run that could not be settled is repeated. The delay doubles each time, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// maxWaiting is how many events of a webhook may have failed; with more, it does not go on to further events, which stay in the feed.
+	// maxWaiting is the maximum number of failed events of a webhook. Beyond it, the webhook posts no further events, which stay in the feed.
 	maxWaiting = 1000
 
-	maxFailing = 5 * 24 * time.Hour // without a post that is taken, a webhook is switched off after it
-	maxPause   = 5 * time.Minute    // the pause of a webhook after a run that failed, unless its receiver asked for more
+	maxFailing = 5 * 24 * time.Hour // a webhook is switched off if no post was accepted for this time
+	maxPause   = 5 * time.Minute    // maximum pause of a webhook after a failed run, unless its receiver asked for a longer pause
 	minPause   = 5 * time.Second
 
-	maxDeliveries = 100 // posts of a webhook that are kept
+	maxDeliveries = 100 // stored posts of a webhook
 
 	lookEvery = 200 * time.Millisecond
 )
 
-// delays are the times between the posts of an event; the last one repeats while the event is kept.
+// delays are the times between the posts of an event. The last delay repeats as long as the event is kept.
 var delays = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// jittered returns a time that is up to a tenth shorter or longer, so that what failed together is not repeated together.
+// jittered returns d, changed by up to a tenth at random, so that posts that failed at the same time are not repeated at the same time.
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // dice
 }
 
-// end is how a run of a webhook ended.
+// end is the result of a run of a webhook.
 type end struct {
 	id    int64
 	taken int
 	err   error
 }
 
-// Deliver posts events to webhooks until nothing is due, and returns how many were taken. Each webhook has a goroutine of its own while it runs, so that
-// one that hangs holds up no other. Several servers may run it: a webhook that both run posts events twice, and loses none.
+// Deliver posts events to webhooks until none is due, and returns how many posts were accepted. Each webhook has a separate goroutine during its run, so that a
+// hanging webhook delays no other. Several servers may call Deliver: if two run the same webhook, events are posted twice, but none is lost.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	running := map[int64]webhookq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
@@ -102,7 +102,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
-		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // those that waited longest
+		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // the webhooks that waited longest come first
 		for _, w := range due {
 			if hasSlot(w, running) {
 				running[w.ID], ran[w.ID] = w, time.Now()
@@ -115,7 +115,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if len(running) == 0 {
 			return taken, nil
 		}
-		for isTime := false; !isTime; { // not at each end: many webhooks may end soon
+		for isTime := false; !isTime; { // not after each end, because many webhooks may end at about the same time
 			select {
 			case e := <-ended:
 				note(e)
@@ -130,8 +130,8 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasSlot reports whether another webhook may run beside those that do. A company has fewer runs than it leaves slots free, so that one with many slow
-// receivers leaves some to the others, and one that is alone has half of them.
+// hasSlot reports whether another webhook can run concurrently. A company may use at most as many slots as stay free. A company with many slow receivers thus
+// leaves slots for others, and a company that is alone can use half of them.
 func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0
 	if w.IsFailing {
@@ -148,14 +148,14 @@ func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRo
 	return own < free
 }
 
-// breakage says that the last runs of a webhook could not be settled.
+// breakage records that the last runs of a webhook could not be settled.
 type breakage struct {
-	err   error // of the last one
+	err   error // error of the last run
 	runs  int
-	until time.Time // when it is tried again
+	until time.Time // when the webhook is tried again
 }
 
-// run posts what is due to a webhook, in some transactions, and returns how many events were taken.
+// run posts the due events of a webhook, in several transactions, and returns how many posts were accepted.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
 	for range maxTurns {
@@ -174,26 +174,26 @@ func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 type item struct {
 	feed.Event
 	tries   int64
-	isRetry bool // it is in webhook_retries; otherwise it is behind after_id
+	isRetry bool // the event is in webhook_retries; false: its id is after after_id
 	answer  *Answer
-	isLate  bool // it waits for an earlier event of its task
+	isLate  bool // the event waits for an earlier event of its task
 }
 
-// turn is what is posted to a webhook and settled in one transaction.
+// turn contains the events that are posted to a webhook and settled in one transaction.
 type turn struct {
 	webhookq.WebhookReadRow
 	until   time.Time
 	items   []*item
-	next    int64 // the last event that was read, and is settled if all of them were posted
+	next    int64 // the last event that was read; it is settled if all events were posted
 	hasMore bool
 
-	stopped    atomic.Bool // no further post is begun: the receiver does not answer, or asked for a pause
+	stopped    atomic.Bool // no further post is started: the receiver does not answer, or asked for a pause
 	taken      []*item
 	isGone     bool
 	retryAfter time.Duration // the pause that the receiver asked for
 }
 
-// turn posts the next events of a webhook, and begins no post after a time. It returns nil if the webhook is off.
+// turn posts the next events of a webhook, and starts no post after until. It returns nil if the webhook is off.
 func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, error) {
 	row, err := s.q.WebhookRead(ctx, webhookq.WebhookReadParams{ID: id, OnlyOn: true, MaxWaiting: maxWaiting})
 	if postgres.IsNoRows(err) {
@@ -212,7 +212,7 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 	return t, s.settle(ctx, t)
 }
 
-// collect reads what a turn posts: events that are due again, and then those behind after_id. A webhook that fails is tried with a few.
+// collect reads the events of a turn: first due retries, then events after after_id. A failing webhook gets only a few events.
 func (s *Service) collect(ctx context.Context, t *turn) error {
 	most := maxRead
 	if t.FailedRuns > 0 {
@@ -263,7 +263,7 @@ func (s *Service) collect(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// post posts the items of a turn, some at a time, and those of one task one after the other.
+// post posts the items of a turn, several concurrently, but the items of one task in order.
 func (s *Service) post(ctx context.Context, t *turn) error {
 	var groups [][]*item
 	of := map[string]int{}
@@ -294,7 +294,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 	slots := make(chan struct{}, maxPosts)
 	for i, group := range groups {
 		slots <- struct{}{}
-		if i > 0 && time.Now().After(t.until) { // each turn posts something
+		if i > 0 && time.Now().After(t.until) { // each turn posts at least one event
 			t.stopped.Store(true)
 		}
 		if t.stopped.Load() || ctx.Err() != nil {
@@ -324,10 +324,10 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 		})
 	}
 	all.Wait()
-	return ctx.Err() // the server stops: what failed then is no failure of the receiver
+	return ctx.Err() // the server stops: failures after that do not count for the receiver
 }
 
-// bodies returns what is posted of events, by their ids.
+// bodies returns the bodies of the posts of events, by event id.
 func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int64][]byte, error) {
 	events := make([]feed.Event, len(items))
 	for i, one := range items {
@@ -346,20 +346,20 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	return bodies, nil
 }
 
-// outcome is what a turn did, as settle stores it.
+// outcome is the result of a turn, which settle stores.
 type outcome struct {
-	posted    []*item // with an answer
-	done      []int64 // retries that were taken
+	posted    []*item // items with an answer
+	done      []int64 // retries that were accepted
 	retries   webhookq.WebhookRetriesPutParams
-	reached   int64 // the webhook goes on behind this event: earlier ones that were not posted become retries, later ones are read again
+	reached   int64 // the webhook continues after this event: earlier events that were not posted become retries, and later events are read again
 	hasFailed bool
 	pause     time.Duration // before the next turn
 }
 
-// outcome sorts the events of a turn into those that were taken, those that are tried again, and those that are read again.
+// outcome divides the events of a turn into accepted events, events that are retried, and events that are read again.
 func (t *turn) outcome() outcome {
 	o := outcome{reached: t.AfterID, retries: webhookq.WebhookRetriesPutParams{WebhookID: t.ID}}
-	for _, one := range t.items { // the last one that was posted, or that waits for another one of its task
+	for _, one := range t.items { // finds the last event that was posted, or that waits for another event of its task
 		if !one.isRetry && (one.answer != nil || one.isLate) {
 			o.reached = max(o.reached, one.ID)
 		}
@@ -374,7 +374,7 @@ func (t *turn) outcome() outcome {
 		case one.answer != nil:
 			o.posted, o.hasFailed = append(o.posted, one), true
 			t.isGone = t.isGone || one.answer.IsGone()
-			if one.answer.IsPause() { // otherwise it is said of this event alone
+			if one.answer.IsPause() { // any other Retry-After applies only to this event
 				t.retryAfter = max(t.retryAfter, one.answer.RetryAfter)
 			}
 			wait := max(jittered(delays[min(int(one.tries), len(delays)-1)]), one.answer.RetryAfter)
@@ -383,7 +383,7 @@ func (t *turn) outcome() outcome {
 			o.retry(one, one.tries, behind)
 		case !one.isRetry && one.ID < o.reached:
 			o.retry(one, 0, 0)
-		case !one.isRetry: // it was not posted, and none behind it
+		case !one.isRetry: // the event was not posted, and neither were later events
 			t.next = min(t.next, one.ID-1)
 		}
 	}
@@ -394,14 +394,14 @@ func (t *turn) outcome() outcome {
 	return o
 }
 
-// retry records that an event is tried again after some seconds.
+// retry records that an event is posted again after wait seconds.
 func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r := &o.retries
 	r.FeedIds, r.Tries, r.Waits = append(r.FeedIds, one.ID), append(r.Tries, tries), append(r.Waits, wait)
 	r.DeliveryIds, r.AreRetries = append(r.DeliveryIds, 0), append(r.AreRetries, one.isRetry)
 }
 
-// settle stores what a turn did, in one transaction. If the webhook was changed meanwhile, it stores nothing, and the events are posted again.
+// settle stores the outcome of a turn, in one transaction. If the webhook was changed meanwhile, settle stores nothing, and the events are posted again.
 func (s *Service) settle(ctx context.Context, t *turn) error {
 	o := t.outcome()
 	t.hasMore = t.hasMore && o.pause == 0
@@ -434,7 +434,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	return postgres.Wrap("settle posts", err, nil)
 }
 
-// storeRetries stores what was posted, and which events are tried again. A webhook that takes events again gets all its retries at once.
+// storeRetries stores which events were posted, and which events are retried. If a webhook accepts posts again, all its retries become due at once.
 func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	if len(o.done) > 0 {
 		if err := s.q.WebhookRetriesDone(ctx, webhookq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
@@ -462,14 +462,14 @@ func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	return s.q.WebhookRetriesFree(ctx, t.ID)
 }
 
-// behind is the wait of an event that waits for an earlier one of its task.
+// behind is the wait of an event that waits for an earlier event of its task.
 const behind = -1
 
-// wellAfter is the number of failed runs in a row after which a post that is taken says that the receiver is well again, so that all that failed is
-// posted again now. After fewer, the event itself may have been at fault, and would be posted with each other one.
+// wellAfter is a number of consecutive failed runs. After at least this many, an accepted post shows that the receiver has recovered, and all failed events
+// become due. After fewer, a single event may have been the cause, and would be posted again together with each new event.
 const wellAfter = 2
 
-// keepDeliveries keeps the last posts, and all that failed, which retries then name.
+// keepDeliveries stores the last posts, and all failed posts, which retries refer to.
 func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *webhookq.WebhookRetriesPutParams) error {
 	p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
@@ -504,10 +504,10 @@ func addDelivery(p *webhookq.WebhookDeliveriesAddParams, id int64, ofType, task 
 	p.Errors, p.Responses = append(p.Errors, a.Error), append(p.Responses, a.Response)
 }
 
-// Delivery is a post as it is shown.
+// Delivery is a stored post of a webhook.
 type Delivery struct {
 	webhookq.WebhookDeliveryListRow
-	Body json.RawMessage // what was posted, made again; nil: the event was deleted
+	Body json.RawMessage // the posted body, rendered again; nil: the event was deleted
 }
 
 // Deliveries lists up to limit posts of a webhook with smaller ids than before, newest first. Fault: webhook.not_found.
@@ -549,10 +549,10 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 	return all, nil
 }
 
-// test is the type of the event that tests a webhook. It is in no feed.
+// test is the type of the event that tests a webhook. It never appears in the feed.
 const test = "webhook.test"
 
-// Test posts an event of its own to a webhook, also to one that is off, and returns how it went. It changes nothing else. Fault: webhook.not_found.
+// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. It only stores the post. Fault: webhook.not_found.
 func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, err error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {
@@ -572,10 +572,10 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		return a, err
 	}
 	a = s.posterFor(w.IsTrusted).Do(ctx, posting{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
-	a.At = at // so that its body can be made again
+	a.At = at // the stored time allows to render the same body again
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {
-			return postgres.Wrap("lock webhook", err, errNone) // deleted meanwhile
+			return postgres.Wrap("lock webhook", err, errNone) // the webhook was deleted meanwhile
 		}
 		p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 		addDelivery(&p, eventID, test, "", 1, a)
@@ -587,26 +587,27 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 	return a, err
 }
 
-// Replay says which events are posted again: some, or those of a time.
+// Replay selects events that are posted again: by their ids, or by a period.
 type Replay struct {
 	IDs      []int64
 	From, To *time.Time
 }
 
-// maxReplay is how many events of a webhook may wait to be posted again, so that a replay goes no further.
+// maxReplay is the maximum number of events of a webhook that wait to be posted again. A replay stops at this limit.
 const maxReplay = 10_000
 
 var errFull = fault.AtLimit(maxReplay)
 
-// Replayed is what a replay posts again.
+// Replayed is the result of a replay.
 type Replayed struct {
 	Events     int64
-	LastID     int64      // 0: none
-	IsComplete bool       // no further event was asked for
-	KeptSince  *time.Time // the time of the oldest event, if earlier ones were asked for and deleted; nil: none
+	LastID     int64      // the last event that is posted again; 0: none
+	IsComplete bool       // the replay covers all requested events
+	KeptSince  *time.Time // time of the oldest event, if earlier requested events were deleted; nil: none were deleted
 }
 
-// Replay posts events to a webhook again, with the same ids, also while it is paused. Those that it has still to post are left out. Faults: webhook.not_found, limit.reached.
+// Replay posts events to a webhook again, with the same ids, even if the webhook is paused. It skips events that are still waiting to be posted. Faults:
+// webhook.not_found, limit.reached.
 func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) (out Replayed, err error) {
 	ids, from, to := r.IDs, optional.Value(r.From), optional.Or(r.To, time.Now())
 	var span webhookq.FeedSpanRow
@@ -644,7 +645,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
-		if err == nil && row.Events > 0 { // an event that is posted at this moment is posted again, and nobody waits for the end of a pause
+		if err == nil && row.Events > 0 { // ends a pause, and invalidates a run in progress, so that an event that is being posted is posted again
 			err = s.q.WebhookBegins(ctx, id)
 		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}

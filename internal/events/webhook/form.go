@@ -9,10 +9,10 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// The forms of webhooks: how posts are written and signed.
+// The forms of webhooks, which define how posts are written and signed.
 const (
 	Standard = "standard" // Standard Webhooks
-	Smsgate  = "smsgate"  // as the app of SMSGate does
+	Smsgate  = "smsgate"  // like the app of SMSGate
 )
 
 // form writes the bodies of posts.
@@ -22,7 +22,7 @@ type form interface {
 	test(webhook, event int64, at time.Time) ([]byte, error)
 }
 
-// formOf returns the form of a webhook. externalID is the id by which its receiver knows it.
+// formOf returns the form of a webhook. externalID is the id of the webhook that its receiver uses.
 func formOf(name string, externalID *string) form {
 	if name == Smsgate {
 		return smsgateForm{optional.Value(externalID)}
@@ -30,7 +30,7 @@ func formOf(name string, externalID *string) form {
 	return standardForm{}
 }
 
-// signedAs returns how posts of a form are signed.
+// signedAs returns the signing method of a form.
 func signedAs(name string) signing {
 	if name == Smsgate {
 		return smsgateSigning

@@ -22,16 +22,16 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// postLimit is how long a post takes at most.
+// postLimit is the time limit of one post.
 const postLimit = 10 * time.Second
 
-// maxResponse is how many bytes of an answer are kept.
+// maxResponse is the number of bytes of an answer that are stored.
 const maxResponse = 1024
 
-// poster posts under a policy.
+// poster sends posts under an outbound policy.
 type poster struct{ http *http.Client }
 
-// maxIdle is how many connections to one host are kept for the next posts: the receivers of many webhooks may be behind one gateway.
+// maxIdle is the maximum number of idle connections per host: the receivers of many webhooks may share one gateway.
 const maxIdle = 64
 
 // newPoster returns a poster that connects under a policy.
@@ -43,29 +43,29 @@ func newPoster(policy outbound.Policy) *poster {
 	return &poster{client}
 }
 
-// Why a post was not taken.
+// The reasons why a post was not accepted.
 const (
 	RefusedAddress = "refused_address" // the policy forbids the address
 	NotConnected   = "not_connected"
 	Timeout        = "timeout"
-	BadStatus      = "status" // the status of the answer is not one of success; a redirect is not followed
+	BadStatus      = "status" // the status of the answer is no success; redirects are not followed
 	NoSecret       = "no_secret"
 )
 
-// Answer is how a post went. It says nothing about the network of the server: users who are no administrators see it.
+// Answer is the result of a post. It contains nothing about the network of the server, because users without administrator rights can see it.
 type Answer struct {
 	At         time.Time
 	Duration   time.Duration
-	Status     int           // 0: no answer came
-	Error      string        // empty: it was taken
-	Response   string        // the beginning of the answer
-	RetryAfter time.Duration // what the receiver asked for: for all posts if IsPause, otherwise for this event; 0: nothing
+	Status     int           // 0: no answer
+	Error      string        // empty: the post was accepted
+	Response   string        // the beginning of the body of the answer
+	RetryAfter time.Duration // the pause that the receiver asked for: for all posts if IsPause, otherwise for this event; 0: none
 }
 
-// IsGone reports whether the receiver wants no posts any more.
+// IsGone reports whether the receiver refuses all future posts.
 func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
 
-// IsPause reports whether further posts would fail now: the receiver does not answer, or takes nothing for a while.
+// IsPause reports whether further posts would fail now, because the receiver does not answer or asks for a pause.
 func (a Answer) IsPause() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
 }
@@ -73,22 +73,22 @@ func (a Answer) IsPause() bool {
 // posting is one post of an event.
 type posting struct {
 	URL     string
-	ID      string // the same at each attempt
+	ID      string // the same for each attempt
 	Body    []byte
-	Secrets []string // each signs, the current one first
+	Secrets []string // each secret signs the post; the current one comes first
 	Form    signing
 }
 
-// signing is how a post is signed.
+// signing is a method to sign posts.
 type signing int
 
-// The ways to sign.
+// The signing methods.
 const (
-	standardSigning signing = iota // as Standard Webhooks says (https://www.standardwebhooks.com)
-	smsgateSigning                 // as the app of SMSGate does, with the current secret alone
+	standardSigning signing = iota // Standard Webhooks (https://www.standardwebhooks.com)
+	smsgateSigning                 // like the app of SMSGate, with the current secret only
 )
 
-// Do posts an event. Every status of success counts as taken, whatever the body holds.
+// Do posts an event. Any success status counts as accepted, whatever the body contains.
 func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	a.At = time.Now()
 	defer func() { a.Duration = time.Since(a.At) }()
@@ -124,7 +124,7 @@ func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	return a
 }
 
-// sign sets the headers that prove a post, and reports whether its secrets can sign.
+// sign sets the headers that authenticate a post, and reports whether the secrets can sign.
 func (p posting) sign(header http.Header, stamp string) bool {
 	if p.Form == smsgateSigning {
 		mac := hmac.New(sha256.New, []byte(p.Secrets[0]))
@@ -148,7 +148,7 @@ func (p posting) sign(header http.Header, stamp string) bool {
 	return true
 }
 
-// errorOf returns why no answer came.
+// errorOf returns the reason why no answer arrived.
 func errorOf(err error) string {
 	var network net.Error
 	switch {
@@ -161,12 +161,12 @@ func errorOf(err error) string {
 	}
 }
 
-// maxRetry is the longest time that a receiver may ask for.
+// maxRetry is the maximum pause that a receiver can ask for.
 const maxRetry = 24 * time.Hour
 
-// retryAfter reads a header Retry-After: seconds, or a time.
+// retryAfter parses a Retry-After header: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // out of range: the nearest number
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // if out of range, ParseInt returns the nearest number
 		return time.Duration(min(max(0, seconds), int64(maxRetry/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

@@ -19,14 +19,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// smsgateEvent is an event of SMSGate: the types of the feed that it tells, and its member of the payload for the time.
+// smsgateEvent is an event of SMSGate: its name, the corresponding types of the feed, and the name of its time in the payload.
 type smsgateEvent struct {
 	name  string
 	types []string
 	time  string
 }
 
-// smsgateEvents are the events of SMSGate that happen to messages which are sent.
+// smsgateEvents are the SMSGate events of outgoing messages.
 var smsgateEvents = []smsgateEvent{
 	{"sms:sent", []string{feed.MessageSent}, "sentAt"},
 	{"sms:delivered", []string{feed.MessageDelivered}, "deliveredAt"},
@@ -37,17 +37,17 @@ var smsgateEvents = []smsgateEvent{
 // smsgatePing is the event that tests a webhook.
 const smsgatePing = "system:ping"
 
-// smsgateEventOf returns the event that tells a type of the feed.
+// smsgateEventOf returns the SMSGate event of a type of the feed.
 func smsgateEventOf(ofType string) smsgateEvent {
 	for _, e := range smsgateEvents {
 		if slices.Contains(e.types, ofType) {
 			return e
 		}
 	}
-	return smsgateEvent{} // none: Register and Update let no other type be
+	return smsgateEvent{} // impossible: Register and Update allow no other type
 }
 
-// smsgateForm writes posts for the webhook with this id.
+// smsgateForm renders posts for the webhook with this id.
 type smsgateForm struct{ webhookID string }
 
 type smsgateBody struct {
@@ -81,7 +81,7 @@ func (f smsgateForm) body(told feed.Rendered) ([]byte, error) {
 	switch e.name {
 	case "sms:sent":
 		payload["partsCount"] = m.Segments
-	case "sms:failed": // the app writes reason, and its client for npm reads error
+	case "sms:failed": // the app sends reason, and its npm client reads error
 		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(told.Type, "message.")))
 		payload["reason"], payload["error"] = reason, reason
 	}
@@ -92,14 +92,14 @@ func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {
 	return encoded(smsgateBody{ID: feed.IDText(event), WebhookID: f.webhookID, Event: smsgatePing, Payload: map[string]any{}})
 }
 
-// Registration is a webhook as a program registers it that was written for SMSGate.
+// Registration is a webhook as an SMSGate program registers it.
 type Registration struct {
-	ID    string // empty: one is made
+	ID    string // empty: Register creates an id
 	URL   string
 	Event string
 }
 
-// SmsgateEvent returns the event of a webhook in the form of SMSGate.
+// SmsgateEvent returns the SMSGate event of a webhook in the form of SMSGate.
 func SmsgateEvent(row Row) string { return smsgateEventOf(row.Events[0]).name }
 
 const maxExternalID = 36
@@ -119,7 +119,7 @@ func (r Registration) check() (types []string, err error) {
 		return nil, fault.InvalidField("event", fault.NotAllowed, names)
 	case len([]rune(r.ID)) > maxExternalID:
 		return nil, fault.InvalidField("id", fault.TooLong, maxExternalID)
-	case strings.Contains(r.ID, "/"): // no address of the API could name it
+	case strings.Contains(r.ID, "/"): // a path of the API could not contain this id
 		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len([]rune(r.URL)) > maxURL:
 		return nil, fault.InvalidField("url", fault.TooLong, maxURL)
@@ -127,12 +127,12 @@ func (r Registration) check() (types []string, err error) {
 	return types, nil
 }
 
-// maxURL is the maximum length of an address, which the contract has too.
+// maxURL is the maximum length of an address. The contract has the same maximum.
 const maxURL = 2000
 
-// Register adds a webhook of a user in the form of SMSGate, or replaces the one with its id. All such webhooks of a user are signed with the same
-// key, as those of a phone are: key is a new one, which is shown once, or empty if the user has one. Faults: request.invalid, limit.reached,
-// auth.forbidden for the configured admin, who is in no table and can own nothing.
+// Register adds a webhook of a user in the form of SMSGate, or replaces the webhook with the same id. All such webhooks of a user are signed with the same key,
+// like those of a phone. If the user has no key yet, Register returns a new key, which is shown once; otherwise key is empty. Faults: request.invalid,
+// limit.reached, auth.forbidden for the configured admin, who is stored in no table and can own nothing.
 func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row Row, key string, err error) {
 	types, err := r.check()
 	if err != nil {
@@ -154,13 +154,13 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 		if err != nil {
 			return err
 		}
-		var secret string // of the one that is replaced
+		var secret string // secret of the replaced webhook
 		for _, was := range all {
 			if optional.Value(was.ExternalID) != r.ID {
 				continue
 			}
-			if slices.Equal(was.Events, types) { // a program may register at each of its starts: what waits stays
-				if was.Url == r.URL && was.Status == On { // an update would let it try again at once
+			if slices.Equal(was.Events, types) { // a program may register its webhook at each start: waiting events are kept
+				if was.Url == r.URL && was.Status == On { // an update would end the pause of the webhook
 					row = was
 					return nil
 				}
@@ -195,7 +195,8 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 	return row, key, err
 }
 
-// holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first, and keeps others from changing which there are.
+// holdSmsgate returns the webhooks of a user in the form of SMSGate, newest first. It locks the user, so that no other transaction adds or deletes such
+// webhooks.
 func (s *Service) holdSmsgate(ctx context.Context, username string, company int64) ([]Row, error) {
 	if _, err := s.q.WebhookUserHold(ctx, webhookq.WebhookUserHoldParams{Username: username, CompanyID: company}); err != nil {
 		return nil, postgres.Wrap("lock user", err, fault.New(fault.Forbidden, fault.AuthForbidden))
@@ -203,7 +204,7 @@ func (s *Service) holdSmsgate(ctx context.Context, username string, company int6
 	return s.ListSmsgate(ctx, username)
 }
 
-// smsgateKey returns the key of a user's webhooks, or a new one if the user has no webhooks, or none whose key can be opened.
+// smsgateKey returns the key of a user's webhooks. It returns a new key if the user has no webhook with a key that can be opened.
 func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew bool, err error) {
 	for _, w := range all {
 		keys, err := s.secretsOf(ctx, w.ID)
@@ -217,7 +218,7 @@ func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew 
 	return newSecret(), true, nil
 }
 
-// maxList is how many webhooks an owner may have: see the trigger webhooks_rows_bound.
+// maxList is the maximum number of webhooks of an owner: see the trigger webhooks_rows_bound.
 const maxList = 20
 
 // ListSmsgate returns the webhooks of a user in the form of SMSGate, newest first.
@@ -226,7 +227,7 @@ func (s *Service) ListSmsgate(ctx context.Context, username string) ([]Row, erro
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
-// Unregister deletes a webhook of a user in the form of SMSGate by its id there. Fault: webhook.not_found.
+// Unregister deletes a webhook of a user in the form of SMSGate by its external id. Fault: webhook.not_found.
 func (s *Service) Unregister(ctx context.Context, username, externalID string) error {
 	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{
 		BeforeID: math.MaxInt64, Username: &username, Form: new(Smsgate), ExternalID: &externalID, PageLimit: 1,
@@ -239,11 +240,11 @@ func (s *Service) Unregister(ctx context.Context, username, externalID string) e
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// The bounds of a key that a program chooses.
+// The minimum and maximum length of a key that a program sets.
 const minSigningKey, maxSigningKey = 8, 200
 
-// SetSigningKey gives all webhooks of a user in the form of SMSGate this key, at once: a receiver of SMSGate knows one. Faults: request.invalid;
-// webhook.not_found if none exist; auth.forbidden as for Register.
+// SetSigningKey sets the key of all webhooks of a user in the form of SMSGate, at once: a receiver of SMSGate has one key. Faults: request.invalid;
+// webhook.not_found if the user has no such webhooks; auth.forbidden as for Register.
 func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
 	switch length := len([]rune(key)); {
 	case length < minSigningKey:
@@ -263,7 +264,7 @@ func (s *Service) SetSigningKey(ctx context.Context, username string, company in
 		for _, w := range all {
 			if keys, err := s.secretsOf(ctx, w.ID); err != nil {
 				return err
-			} else if len(keys) == 1 && keys[0] == key { // a program may set it at each of its starts
+			} else if len(keys) == 1 && keys[0] == key { // a program may set the same key at each start
 				continue
 			}
 			if err := s.replaceSecret(ctx, w.ID, key, 0); err != nil {

@@ -1,4 +1,4 @@
-// Package webhook owns webhooks: the addresses to which events of the feed are posted, how far each is, and what failed.
+// Package webhook owns webhooks: their addresses, to which it posts events of the feed, their progress, and their failures.
 package webhook
 
 import (
@@ -27,28 +27,28 @@ const (
 	Off = "off"
 )
 
-// Why a webhook was switched off by itself.
+// The reasons why the service itself switched a webhook off.
 const (
 	gone    = "gone"    // the receiver answered 410
-	failing = "failing" // it failed for maxFailing
+	failing = "failing" // all posts failed for maxFailing
 )
 
-// Service keeps webhooks and posts events to them.
+// Service manages webhooks and posts events to them.
 type Service struct {
 	db      *postgres.DB
 	q       *webhookq.Queries
 	box     *secret.Box
 	feed    *feed.Service
 	log     *slog.Logger
-	trusted *poster // for addresses that administrators gave
-	public  *poster // for those of users
+	trusted *poster // posts to addresses that administrators configured
+	public  *poster // posts to addresses that users configured
 	ofUsers outbound.Policy
 }
 
 // Options configures a Service.
 type Options struct {
-	Outbound outbound.Policy // for addresses that administrators gave
-	OfUsers  outbound.Policy // for those that other users gave
+	Outbound outbound.Policy // policy for addresses that administrators configured
+	OfUsers  outbound.Policy // policy for addresses that other users configured
 	Log      *slog.Logger
 }
 
@@ -57,7 +57,7 @@ func New(db *postgres.DB, box *secret.Box, events *feed.Service, o Options) *Ser
 	return &Service{db: db, q: webhookq.New(db), box: box, feed: events, log: o.Log, trusted: newPoster(o.Outbound), public: newPoster(o.OfUsers), ofUsers: o.OfUsers}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Webhook}, Name: "post-webhooks", Interval: time.Second, Routine: true, Limit: 30 * time.Minute, Run: s.Deliver},
@@ -65,7 +65,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Settings are what can be changed of a webhook.
+// Settings are the settings of a webhook that can be changed.
 type Settings struct {
 	URL         string
 	Events      []string
@@ -73,7 +73,7 @@ type Settings struct {
 	Status      string
 }
 
-// Owner says whose events a webhook gets: those that a user submitted for its company, those of a company, or those of every one.
+// Owner defines which events a webhook gets: those that a user submitted for its company, those of a company, or those of all companies.
 type Owner struct {
 	CompanyID *int64
 	Username  *string
@@ -81,7 +81,7 @@ type Owner struct {
 
 var errNone = fault.New(fault.NotFound, fault.WebhookNotFound)
 
-// check returns request.invalid for settings that cannot be.
+// check returns the fault request.invalid for invalid settings.
 func (c Settings) check() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
@@ -93,12 +93,12 @@ func (c Settings) check() error {
 	return nil
 }
 
-// checkReach returns request.invalid for a host that is an address, and no name, that posts to this webhook may not reach. What a name leads to is
+// checkReach returns the fault request.invalid if the host is an IP address that posts of this webhook are not allowed to reach. The address of a host name is
 // checked at each connection.
 func (s *Service) checkReach(row Row) error {
 	u, err := url.Parse(row.Url)
 	if err != nil {
-		return fmt.Errorf("read address of webhook: %w", err) // Settings.check has read it
+		return fmt.Errorf("read address of webhook: %w", err) // impossible: Settings.check has parsed the same URL
 	}
 	if row.IsTrusted {
 		return nil
@@ -112,7 +112,7 @@ func (s *Service) checkReach(row Row) error {
 	return nil
 }
 
-// checkHeard returns request.invalid, which names the item, for events that a webhook of a company or of a user never gets.
+// checkHeard returns the fault request.invalid, which names the item, for events that a webhook of a company or of a user never gets.
 func checkHeard(events []string, company *int64) error {
 	if company == nil {
 		return nil
@@ -125,7 +125,7 @@ func checkHeard(events []string, company *int64) error {
 	return nil
 }
 
-// Create adds a webhook that gets the events from now on, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
+// Create adds a webhook, which gets all later events, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
 func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row Row, key string, err error) {
 	if err := c.check(); err != nil {
 		return row, "", err
@@ -152,10 +152,10 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 	return row, key, err
 }
 
-// sealOwner is the owner to which a sealed secret is bound.
+// sealOwner returns the owner with which a secret is sealed.
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
-// complete gives a webhook that was just made its first secret, and returns it, unless posts may not reach its address.
+// complete stores the first secret of a new webhook, and returns the webhook. It returns the fault of checkReach if posts are not allowed to reach its address.
 func (s *Service) complete(ctx context.Context, id int64, key string) (row Row, err error) {
 	if err := s.addSecret(ctx, id, key); err != nil {
 		return row, err
@@ -183,7 +183,7 @@ func (s *Service) addSecret(ctx context.Context, webhook int64, key string) erro
 	return postgres.Wrap("store secret", err, nil)
 }
 
-// Get returns a webhook, or the fault webhook.not_found. A user that is given sees its own alone.
+// Get returns a webhook, or the fault webhook.not_found. If user is set, Get returns only webhooks of this user.
 func (s *Service) Get(ctx context.Context, user *string, id int64) (Row, error) {
 	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
 	return postgres.One(rows, err, "get webhook", errNone)
@@ -195,16 +195,16 @@ func (s *Service) List(ctx context.Context, user *string, before int64, limit in
 	return rows, postgres.Wrap("list webhooks", err, nil)
 }
 
-// Update changes a webhook by change, and lets it try again at once. change finds no events: the webhook keeps its own unless change sets some.
-// Switched on again, the webhook goes on with the event at which it stopped, as far as events are kept. A non-nil version is the one that it must
-// have. Faults: webhook.not_found, version.stale, request.invalid.
+// Update changes a webhook with change, and ends its pause. In the Settings that change receives, Events is nil: the webhook keeps its events unless change
+// sets Events. A webhook that is switched on again continues with the event at which it stopped, as far as events are kept. If version is not nil, the webhook
+// must have this version. Faults: webhook.not_found, version.stale, request.invalid.
 func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		read := func() (Row, error) { return s.Get(ctx, user, id) }
 		row, err = postgres.Patch(version, read, func(r Row) int64 { return r.Version }, func(was Row) (int64, error) {
 			c := Settings{URL: was.Url, Description: was.Description, Status: was.Status}
 			change(&c)
-			// Only those that are set: webhooks that were stored before this check stay editable.
+			// Only new events are checked: webhooks that were stored before this check existed can still be changed.
 			if err := checkHeard(c.Events, was.CompanyID); err != nil {
 				return 0, err
 			}
@@ -220,7 +220,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 					return 0, err
 				}
 			}
-			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver knows it for one event
+			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver expects one event
 				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)
 			}
 			if c.Status == On {
@@ -241,7 +241,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 	return row, err
 }
 
-// Delete deletes a webhook with all that it still has to post. Fault: webhook.not_found.
+// Delete deletes a webhook with all its waiting events. Fault: webhook.not_found.
 func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 	if _, err := s.Get(ctx, user, id); err != nil {
 		return err
@@ -250,10 +250,10 @@ func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// maxSecrets is how many secrets of a webhook sign at most, without the new one.
+// maxSecrets is the maximum number of secrets of a webhook that still sign, in addition to the new secret.
 const maxSecrets = 4
 
-// Rotate gives a webhook a new secret and returns it. The one before still signs for overlap. Fault: webhook.not_found.
+// Rotate creates a new secret of a webhook and returns it. The previous secret still signs for overlap. Fault: webhook.not_found.
 func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap time.Duration) (row Row, key string, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.Get(ctx, user, id); err != nil {
@@ -269,7 +269,7 @@ func (s *Service) Rotate(ctx context.Context, user *string, id int64, overlap ti
 	return row, key, err
 }
 
-// replaceSecret gives a webhook another secret, in the transaction of ctx. The one before still signs for overlap. Fault: webhook.not_found.
+// replaceSecret sets a new secret of a webhook, in the transaction of ctx. The previous secret still signs for overlap. Fault: webhook.not_found.
 func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overlap time.Duration) error {
 	if _, err := s.q.WebhookHold(ctx, id); err != nil {
 		return postgres.Wrap("lock webhook", err, errNone)
@@ -283,7 +283,7 @@ func (s *Service) replaceSecret(ctx context.Context, id int64, key string, overl
 	return postgres.Wrap("note rotation", s.q.WebhookRotated(ctx, id), nil)
 }
 
-// secretsOf returns the secrets with which posts of a webhook are signed. One that cannot be opened is left out: a key is missing.
+// secretsOf returns the secrets that sign posts of a webhook. A secret that cannot be opened, because a key is missing, is skipped.
 func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err error) {
 	rows, err := s.q.WebhookSecrets(ctx, id)
 	if err != nil {
@@ -300,7 +300,7 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 	return keys, nil
 }
 
-// posterFor returns who posts to the address of a webhook: one that a user gave who is no administrator must not reach the networks of the server.
+// posterFor returns the poster for the address of a webhook: the address of a user without administrator rights must not reach the networks of the server.
 func (s *Service) posterFor(isTrusted bool) *poster {
 	if isTrusted {
 		return s.trusted
@@ -308,7 +308,8 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused lets companies without webhooks listen only for a while more, and events go on whose earlier ones were deleted. It returns how many did.
+// StopUnused ends the unlimited recording for companies without webhooks: recording then ends after Kept. It also makes events due that wait for deleted
+// events. It returns how many rows it changed.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {

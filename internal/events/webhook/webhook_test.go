@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// taken is a post that a receiver got.
+// taken is a post that a receiver received.
 type taken struct {
 	ID     string
 	Header http.Header
@@ -34,7 +34,7 @@ type taken struct {
 	Data   api.MessageEventData
 }
 
-// receiver is a system that takes events.
+// receiver is a test server that receives events.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -79,7 +79,7 @@ func (r *receiver) answersStatus(status int) {
 	r.answers(func(w http.ResponseWriter, _ taken) { w.WriteHeader(status) })
 }
 
-// posts returns what the receiver got, and clears it.
+// posts returns the received posts, and clears them.
 func (r *receiver) posts() []taken {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +95,7 @@ func ids(posts []taken) (all []string) {
 	return all
 }
 
-// bundle is a server with secrets.
+// bundle is a server that has a key for secrets.
 type bundle struct{ *apptest.Bundle }
 
 func setup(t *testing.T) bundle {
@@ -107,7 +107,7 @@ var everything = []string{
 	feed.MessageSent, feed.MessageFailed, feed.MessageExpired, feed.MessageCancelled, feed.MessageDelivered, feed.MessageUndelivered, feed.BatchFinished,
 }
 
-// hook adds a webhook of all companies, unless more says otherwise.
+// hook adds a webhook of all companies. more overrides fields of the request.
 func (b bundle) hook(url string, more map[string]any, headers ...string) api.NewWebhook {
 	b.T.Helper()
 	body := map[string]any{"url": url, "events": everything}
@@ -124,7 +124,7 @@ func (b bundle) get(id int64) api.Webhook {
 
 func path(id int64) string { return fmt.Sprint("/api/v1/webhooks/", id) }
 
-// send lets a message be sent, and returns its task.
+// send submits a message and reports it as sent. It returns the id of the task.
 func (b bundle) send(headers ...string) string {
 	b.T.Helper()
 	id := apptest.Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, headers...)).TaskID
@@ -144,7 +144,7 @@ func (b bundle) receipt(id string) {
 	}
 }
 
-// deliver posts all that is due.
+// deliver posts all due events.
 func (b bundle) deliver() {
 	b.T.Helper()
 	if _, err := b.App.Feed.Sequence(b.T.Context()); err != nil {
@@ -155,7 +155,7 @@ func (b bundle) deliver() {
 	}
 }
 
-// wait lets time pass for the webhooks: what waits is due, and they are not paused.
+// wait simulates that time passes: all waiting events become due, and all pauses of webhooks end.
 func (b bundle) wait() {
 	b.T.Helper()
 	b.Exec("UPDATE webhook_retries SET due_at = now() WHERE due_at IS NOT NULL")
@@ -169,7 +169,7 @@ func (b bundle) deliveries(id int64) []api.WebhookDelivery {
 	return apptest.Decode[api.WebhookDeliveryPage](b.T, b.Expect(200, "", "GET", path(id)+"/deliveries", nil)).Items
 }
 
-// B13: the official library verifies what is posted, with each secret that is valid, and the body is what a pull tells.
+// B13: the official library verifies posts with each valid secret, and the body equals the event that a pull returns.
 func TestTheOfficialLibraryVerifiesPosts(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -224,8 +224,8 @@ func TestTheOfficialLibraryVerifiesPosts(t *testing.T) {
 	}
 }
 
-// B13: an event that is not taken is posted again by the schedule, with the same id, and the last posts can be read.
-func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
+// B13: an event that is not accepted is posted again on schedule, with the same id, and the last posts can be read.
+func TestAFailedPostIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, _ taken) {
@@ -240,7 +240,7 @@ func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
 		if got < 0.89*want-1 || got > 1.11*want {
 			t.Errorf("after %d posts the next one comes in %v s, want about %v", i+1, got, want)
 		}
-		b.deliver() // not yet
+		b.deliver() // nothing is due yet
 		b.wait()
 		b.deliver()
 		if p := r.posts(); len(p) != 1 || p[0].ID != first[0].ID {
@@ -268,7 +268,7 @@ func TestAnEventThatFailsIsPostedAgain(t *testing.T) {
 	}
 }
 
-// B13: a time for which the receiver asks is honoured, for the event and for the webhook.
+// B13: the Retry-After of a receiver is honoured, for the event and for the webhook.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -299,8 +299,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// B13: a time without a number of seconds that fits is the longest one, and one of an answer that is no pause holds up its event alone.
-func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
+// B13: a Retry-After that is out of range counts as the maximum. The Retry-After of an answer that is no pause delays only its event.
+func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	bad := b.send()
@@ -325,8 +325,8 @@ func TestARetryAfterOfOneEventHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// B13: a clock of the database that is set back neither stops a webhook, nor an event that waits, nor those behind it.
-func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
+// B13: setting the clock of the database back stops neither a webhook, nor a waiting event, nor later events.
+func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	r.answersStatus(500)
@@ -344,8 +344,9 @@ func TestAClockThatIsSetBackStopsNoWebhook(t *testing.T) {
 	}
 }
 
-// B13: an event that another server settled while this one posted it again is not kept again: the receiver would get it behind later ones of its task.
-func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
+// B13: if another server settles an event while this server posts it again, the event is not stored as a retry. Otherwise the receiver would get it after later
+// events of its task.
+func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	r.answersStatus(500)
@@ -353,7 +354,7 @@ func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
 	b.deliver()
 	b.wait()
 	r.answers(func(w http.ResponseWriter, _ taken) {
-		b.Exec("DELETE FROM webhook_retries") // as the other server does, whose post was taken
+		b.Exec("DELETE FROM webhook_retries") // like the other server, whose post was accepted
 		w.WriteHeader(500)
 	})
 	b.deliver()
@@ -362,8 +363,8 @@ func TestAnEventThatAnotherServerSettledIsNotPostedAgain(t *testing.T) {
 	}
 }
 
-// B13: a webhook that loses events, because they are kept no longer, is an operator event that says how many.
-func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
+// B13: if events of a webhook are deleted before they were posted, an operator event contains their number.
+func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("other", 2)
@@ -372,9 +373,9 @@ func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
 	well := b.hook(newReceiver(t).URL, nil)
 	r.answersStatus(500)
 	first := b.send(acme...)
-	b.deliver() // it failed
+	b.deliver() // the post fails
 	b.send(acme...)
-	b.receipt(first) // of a type that the webhook does not get
+	b.receipt(first) // a type that the webhook does not get
 	b.send(other...)
 	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
 	b.deliver()
@@ -393,7 +394,7 @@ func TestAWebhookThatLosesEventsIsAnOperatorEvent(t *testing.T) {
 	}
 }
 
-// B13: the events of one task are posted in their order, also when an earlier one fails, and others are not held up by it.
+// B13: the events of one task are posted in order, even if an earlier event fails. The failure does not delay events of other tasks.
 func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -409,7 +410,7 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	if p := r.posts(); len(p) != 2 || p[0].Data.TaskID == p[1].Data.TaskID || b.waiting() != 1 {
 		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
 	}
-	b.receipt(bad) // comes while the earlier event waits
+	b.receipt(bad) // arrives while the earlier event waits
 	b.deliver()
 	if p := r.posts(); len(p) != 0 || b.waiting() != 2 {
 		t.Errorf("posts %v, %d wait", ids(p), b.waiting())
@@ -431,8 +432,8 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	}
 }
 
-// B13: an event that a receiver refuses is not posted again with each other event.
-func TestAnEventThatIsRefusedIsNotPostedWithEachOther(t *testing.T) {
+// B13: an event that a receiver refuses is not posted again together with each new event.
+func TestARefusedEventIsNotPostedAgainWithEachNewEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	bad := b.send()
@@ -458,8 +459,8 @@ func TestAnEventThatIsRefusedIsNotPostedWithEachOther(t *testing.T) {
 	}
 }
 
-// B13: when a receiver is well again, all that failed is posted at once, and nothing is lost.
-func TestAReceiverThatIsBackGetsEverything(t *testing.T) {
+// B13: when a receiver recovers, all failed events are posted at once, and none is lost.
+func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answersStatus(503)
@@ -490,8 +491,8 @@ func TestAReceiverThatIsBackGetsEverything(t *testing.T) {
 	}
 }
 
-// B13: receivers that hang or are dead hold up no other.
-func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
+// B13: hanging or dead receivers delay no other receiver.
+func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})
 	hanging := newReceiver(t)
@@ -526,7 +527,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	apptest.Eventually(t, "the live receiver has the next event while others hang", func() bool { got += len(live.posts()); return got == 4 })
-	if took := time.Since(began); took > 8*time.Second { // a post that hangs takes ten
+	if took := time.Since(began); took > 8*time.Second { // a hanging post takes ten seconds
 		t.Errorf("it took %v", took)
 	}
 	apptest.Eventually(t, "the dead receiver's failure is recorded", func() bool {
@@ -538,8 +539,8 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-// B13: a company whose receivers hang takes no slot that another company needs.
-func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
+// B13: a company with hanging receivers uses no slot that another company needs.
+func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	over := make(chan struct{})
@@ -550,7 +551,7 @@ func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 		b.hook(slow.URL, map[string]any{"company_no": "acme"})
 	}
 	b.hook(quick.URL, map[string]any{"company_no": "beta"})
-	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // that of beta is the last one
+	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // the webhook of beta comes last
 	b.send(acme...)
 	b.send(beta...)
 	if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
@@ -560,7 +561,7 @@ func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = b.App.Webhooks.Deliver(ctx) // its posts are broken off
+		_, _ = b.App.Webhooks.Deliver(ctx) // cancelled during its posts
 	}()
 	apptest.Eventually(t, "the other company gets its event", func() bool { return len(quick.posts()) > 0 })
 	called := 0
@@ -572,8 +573,8 @@ func TestACompanyWithManySlowReceiversLeavesSlots(t *testing.T) {
 	}
 }
 
-// B13: days in which a user was disabled are no days in which its receivers failed.
-func TestAWebhookOfAUserThatWasDisabledBeginsAnew(t *testing.T) {
+// B13: days during which a user was disabled do not count as failures of its receivers.
+func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	b := setup(t)
 	user := b.AddUser("shop", "submit", nil)
 	id := b.hook("https://shop.example/", nil, user...).WebhookID
@@ -588,9 +589,9 @@ func TestAWebhookOfAUserThatWasDisabledBeginsAnew(t *testing.T) {
 	}
 }
 
-// B13: a receiver that is gone is switched off at once, and one that takes nothing for five days then; both are operator events. Switched on again, a
-// webhook goes on where it was.
-func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
+// B13: a webhook is switched off at once if its receiver answers 410, and after five days without an accepted post. Both cause an operator event. A webhook
+// that is switched on again continues where it stopped.
+func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	off := func(reason string) {
@@ -643,8 +644,8 @@ func TestAReceiverThatIsGoneIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// B13: a dead receiver makes no more rows than maxWaiting that failed: further events stay in the feed, and come when it is back.
-func TestADeadReceiverMakesNoUnboundedRows(t *testing.T) {
+// B13: a dead receiver has at most maxWaiting rows of failed events. Further events stay in the feed, and are posted when the receiver recovers.
+func TestADeadReceiverStoresABoundedNumberOfRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
 	b.Exec(`WITH f AS (INSERT INTO feed (company_id, submitted_by, type, at, data)
@@ -666,7 +667,7 @@ func TestADeadReceiverMakesNoUnboundedRows(t *testing.T) {
 	}
 }
 
-// B13: a run that is broken off is repeated: nothing is lost.
+// B13: an aborted run is repeated, and no event is lost.
 func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -692,8 +693,8 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: what a user gives is never reached in the networks of the server, whatever the name resolves to, and redirects are not followed.
-func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
+// B13: the address of a user never reaches the networks of the server, whatever the name resolves to, and redirects are not followed.
+func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	port := r.URL[strings.LastIndex(r.URL, ":"):]
@@ -719,7 +720,7 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE type <> 'webhook.test' AND error <> 'refused_address'"); n > 0 {
 		t.Errorf("%d posts failed otherwise", n)
 	}
-	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // by an admin: it stays a webhook of the user
+	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // changed by an admin: it stays a webhook of the user
 	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"url": strings.Replace(r.URL, "127.0.0.1", "localhost", 1)})
 	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil)); a.Taken {
 		t.Error("an admin lets the webhook of a user reach the server's network")
@@ -737,7 +738,7 @@ func TestAUserReachesNoNetworkOfTheServer(t *testing.T) {
 	}
 }
 
-// B13: a test is posted at once, also to a webhook that is off, and can be read with its request.
+// B13: a test is posted at once, even to a webhook that is off, and its post can be read with the request.
 func TestATestIsPostedAtOnce(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -763,7 +764,7 @@ func TestATestIsPostedAtOnce(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "POST", path(99)+"/test", nil)
 }
 
-// B13: events are posted again by their ids or by their time, with the same ids, and only those that the webhook gets.
+// B13: events are posted again by their ids or by a period, with the same ids. Only events that the webhook gets are posted.
 func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -772,7 +773,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	all := b.hook(newReceiver(t).URL, nil)
 	b.send(acme...)
 	b.send(acme...)
-	b.send() // of another company
+	b.send() // a message of another company
 	b.deliver()
 	first := r.posts()
 	if len(first) != 2 {
@@ -820,8 +821,8 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
 }
 
-// B13: a replay does not wait for the end of the pause of a webhook, whether its receiver failed or asked for the pause.
-func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
+// B13: a replay does not wait for the end of a pause, whether the receiver failed or asked for the pause.
+func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, _ taken) {
@@ -843,8 +844,8 @@ func TestAReplayEndsTheRestOfAWebhook(t *testing.T) {
 	}
 }
 
-// B13: an event that is posted at the moment of a replay is posted once more.
-func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
+// B13: an event that is being posted at the moment of a replay is posted again.
+func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	b.send()
@@ -863,8 +864,8 @@ func TestAReplayDuringAPostIsNotSwallowed(t *testing.T) {
 	}
 }
 
-// B13: a webhook gets the types it names and what its owner may see, and users see their own webhooks alone.
-func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
+// B13: a webhook gets events of the types that it lists and that its owner can see. Users see only their own webhooks.
+func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -900,8 +901,9 @@ func TestAWebhookGetsWhatItsOwnerSees(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything}, acme...)
 }
 
-// B13: a webhook of a user or of a company is refused events that it never gets, also when an admin changes it. One that has them already stays editable.
-func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
+// B13: a webhook of a user or of a company cannot list events that it never gets, even if an admin changes it. A webhook that already lists them can still be
+// changed.
+func TestOnlyWebhooksOfAllCompaniesCanSubscribeToServiceEvents(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
 	acme := apptest.Basic("user-of-acme", apptest.UserPassword)
@@ -934,12 +936,12 @@ func TestOnlyWebhooksOfAllCompaniesNameEventsOfTheService(t *testing.T) {
 	b.Expect(200, "", "PATCH", path(own.WebhookID), map[string]any{"events": []string{feed.MessageSent}}, acme...)
 }
 
-// B13: a webhook of a user gets only what the user submitted, waits while the user is disabled, and leaves with the user's company.
-func TestAWebhookLeavesWithItsUser(t *testing.T) {
+// B13: a webhook of a user gets only events of the user's submissions, waits while the user is disabled, and is deleted when the user changes its company.
+func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
 	hook := b.hook(strings.Replace(r.URL, "127.0.0.1", "localhost", 1), nil, user...)
-	// As in the server, but for the addresses of users: the receiver is on loopback.
+	// Like in the server, but without the outbound policy for users: the receiver is on loopback.
 	service := webhook.New(b.App.DB, b.Options.Secrets, b.App.Feed, webhook.Options{Log: b.Options.Log})
 	deliver := func() {
 		t.Helper()
@@ -951,7 +953,7 @@ func TestAWebhookLeavesWithItsUser(t *testing.T) {
 		}
 	}
 	mine := b.send(user...)
-	b.send() // what others of the company submit, and last, gives it nothing to do
+	b.send() // submissions of others in the company, even the last ones, cause no posts
 	deliver()
 	if p := r.posts(); len(p) != 1 || p[0].Data.TaskID != mine {
 		t.Errorf("posts %+v", p)
@@ -972,8 +974,9 @@ func TestAWebhookLeavesWithItsUser(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "GET", path(hook.WebhookID), nil)
 }
 
-// B13: a webhook that is deleted leaves nothing, a company with one cannot be deleted, and one without webhooks listens a week more.
-func TestADeletedWebhookLeavesNothing(t *testing.T) {
+// B13: deleting a webhook deletes all its rows. A company with a webhook cannot be deleted. The events of a company without webhooks are recorded for one more
+// week.
+func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
 	hook := b.hook(r.URL, map[string]any{"company_no": "acme"})
@@ -1007,8 +1010,8 @@ func TestADeletedWebhookLeavesNothing(t *testing.T) {
 	}
 }
 
-// B13: what changes a webhook while a run posts counts, and the run does not: it is repeated.
-func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
+// B13: a change of a webhook during a run takes effect. The run is discarded and repeated.
+func TestTheRunOfAChangedWebhookIsRepeated(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	second := newReceiver(t)
@@ -1023,8 +1026,8 @@ func TestARunOfAWebhookThatIsChangedIsRepeated(t *testing.T) {
 	}
 }
 
-// S4.10, B13: an erasure takes the answers of receivers, which may repeat what was posted, and an event is published without the person from then on.
-func TestAnErasureTakesTheAnswersOfReceivers(t *testing.T) {
+// S4.10, B13: an erasure deletes the answers of receivers, which may contain posted data. Later, an event is published without the person.
+func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
 	r.answers(func(w http.ResponseWriter, one taken) { _, _ = w.Write(one.Raw) })

@@ -26,9 +26,9 @@ import (
 
 // The roles.
 const (
-	RoleSubmit = "submit" // submits, and sees what it submitted itself
-	RoleSend   = "send"   // claims and reports for every company; if it has an app_id, as this app only
-	RoleRead   = "read"   // changes nothing; sees what its company owns, or everything without a company
+	RoleSubmit = "submit" // submits, and sees only its own submissions
+	RoleSend   = "send"   // claims and reports for every company; with an app_id, only as this app
+	RoleRead   = "read"   // changes nothing; sees the data of its company, or of all companies if it has no company
 	RoleAdmin  = "admin"  // sees and changes everything
 )
 
@@ -40,20 +40,19 @@ type Principal struct {
 
 	CompanyID   int64
 	SeesAll     bool  // true for an admin and for a reader without a company
-	TopPriority int16 // the most urgent (smallest) priority that it can request
+	TopPriority int16 // the most urgent (smallest) priority that the caller can request
 }
 
-// DefaultCompany is the id of the company of every user without a company, the configured user included.
+// DefaultCompany is the id of the company of every user without a company, including the configured user.
 const DefaultCompany int64 = 1
 
-// An API key is keyPrefix and keyBytes random bytes.
+// An API key consists of keyPrefix and the base64 of keyBytes random bytes.
 const (
 	keyPrefix = "lksms_"
 	keyBytes  = 32
 )
 
-// isKey reports whether a text has the form of an API key. A password of a user cannot have it, but can start with
-// the prefix.
+// isKey reports whether a text has the form of an API key. The password of a user cannot have this form, but it can start with keyPrefix.
 func isKey(text string) bool {
 	random, hasPrefix := strings.CutPrefix(text, keyPrefix)
 	if !hasPrefix || len(random) != base64.RawURLEncoding.EncodedLen(keyBytes) {
@@ -82,9 +81,9 @@ type Service struct {
 type Options struct {
 	Username, Password string
 
-	Settings *setting.Service // nil: one of its own
+	Settings *setting.Service // nil: a new service
 
-	Now func() time.Time // clock of the caches and of the waits of guesses; nil: time.Now
+	Now func() time.Time // clock of the caches and of the waits after wrong guesses; nil: time.Now
 }
 
 // New returns a Service on db.
@@ -104,7 +103,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 		o.Settings = setting.New(db)
 	}
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
-	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
+	// Hashing uses half of the cores. The other cores serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Service{db: db, q: accessq.New(db), admin: admin, switched: func() {}, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
 		versions: snapshot.Cache[int64]{Load: accessq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
@@ -116,7 +115,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	}}, nil
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-sessions", Interval: 10 * time.Minute, Run: s.DeleteExpiredSessions},
@@ -124,7 +123,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// OnSwitched sets the function that is called after this server has disabled or enabled a user, before the change is answered.
+// OnSwitched sets the function that Update calls after this server has disabled or enabled a user, and before Update returns.
 func (s *Service) OnSwitched(do func()) { s.switched = do }
 
 // ErrRequired is the fault for missing or wrong credentials.
@@ -152,8 +151,8 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
-// RecordVisits stores the addresses of users whose credentials were remembered while they kept calling, and returns how
-// many visits it stored. After an error the rest is stored by the next call.
+// RecordVisits stores the addresses of users that called with cached credentials. It returns how many visits it stored. After an error, the next call stores
+// the remaining visits.
 func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
 // SeesAll reports whether a user sees every company.
@@ -167,24 +166,24 @@ func principalOf(user UserRow) Principal {
 	}
 }
 
-// digest gives credentials of any length one length. A user name contains no colon, because HTTP Basic splits there.
+// digest returns a sum of fixed length. A user name contains no colon, because HTTP Basic splits the credentials there.
 func digest(username, password string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(username + ":" + password))
 }
 
-// User is a user to create. With an empty Password the user can log in with API keys only.
+// User is a user to create. A user with an empty Password can log in with API keys only.
 type User struct {
 	Username string
 	Password string
 	Role     string
 	AppID    *string
 
-	CompanyNo   *string // for submit and read only; nil: the default company for submit, every company for read
+	CompanyNo   *string // for submit and read only; nil: the default company for submit, all companies for read
 	TopPriority *int16  // most urgent priority that the user can request; nil: 1
 }
 
-// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown
-// company, for a company with a role that has none, and for a password in the form of an API key.
+// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown company, for a company with a role that
+// cannot have a company, and for a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -211,8 +210,8 @@ func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	return row, postgres.Wrap("create user", err, nil)
 }
 
-// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. Its password does not work, its API keys do, and what either of
-// both submits belongs to both.
+// HasNamesake reports whether a stored user that is not disabled has the name of the configured admin. The password of this user does not work, but its API
+// keys do. The submissions of each of these two users belong to both.
 func (s *Service) HasNamesake(ctx context.Context) (bool, error) {
 	user, err := s.Get(ctx, s.admin.Username)
 	if errors.Is(err, errNoUser) {
@@ -244,15 +243,14 @@ type Patch struct {
 	CompanyNo      *string
 	WithoutCompany bool // removes the user from its company
 	TopPriority    *int16
-	Version        *int64 // the version that the user must have; nil: any
+	Version        *int64 // the version that the user must have; nil: any version
 }
 
 // bindsRole is the constraint that only the roles submit and read can have a company.
 const bindsRole = "users_company_binds_role"
 
-// Update changes a user. The change is in force on this server when Update returns, and on others within two seconds.
-// Faults: user.not_found, version.stale; request.invalid for an unknown company, for a company with a role that has
-// none, and for a password in the form of an API key.
+// Update changes a user. The change takes effect on this server when Update returns, and on other servers within two seconds. Faults: user.not_found,
+// version.stale; request.invalid for an unknown company, for a company with a role that cannot have a company, and for a password in the form of an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (UserRow, error) {
 	params := accessq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -316,10 +314,9 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }
 
-// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. It
-// runs also after an error, because the change may have been committed all the same. Changes are rare, so that they
-// need not be matched to single verdicts. Inside a transaction it waits for the commit: no other connection sees the
-// change before.
+// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed after an error, too: the change
+// may have been committed. Changes are rare, and need not be matched to single verdicts. Inside a transaction changed takes effect after the commit, because no
+// other connection sees the change before.
 func (s *Service) changed(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() {
 		s.verifier.versions.Invalidate()
@@ -327,13 +324,13 @@ func (s *Service) changed(ctx context.Context) {
 	})
 }
 
-// hash hashes a password; an empty one gives nil. It takes a slot of the comparisons, because it needs as much
-// memory.
+// hash hashes a password. It returns nil for an empty password. hash uses a slot of the password comparisons, because hashing needs as much memory as a
+// comparison.
 func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil
 	}
-	if isKey(password) { // verification would look it up as a key and never compare it with the hash
+	if isKey(password) { // verify would look the password up as an API key, and never compare it with the hash
 		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
 	}
 	if err := acquire(ctx, s.verifier.hashing); err != nil {
@@ -342,7 +339,7 @@ func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	defer func() { <-s.verifier.hashing }()
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {
-		return nil, errors.New("hash password") // the cause may quote the password
+		return nil, errors.New("hash password") // the error of the library may contain the password
 	}
 	return &hash, nil
 }

@@ -22,7 +22,7 @@ const (
 	office        = "192.0.2.1"
 )
 
-// testClock is a clock that the test moves.
+// testClock is a clock that the test advances.
 type testClock struct {
 	mu sync.Mutex
 	at time.Time
@@ -40,7 +40,7 @@ func (h *testClock) move(d time.Duration) {
 	h.at = h.at.Add(d)
 }
 
-// testBundle has servers that check credentials, on one database and with one clock.
+// testBundle is a set of servers that check credentials, on one database and with one clock.
 type testBundle struct {
 	t        *testing.T
 	database string
@@ -130,7 +130,7 @@ func (d *testServer) expect(t *testing.T, status int, address, username, passwor
 	}
 }
 
-// spray guesses with many names until the address has to wait, and returns how many guesses were compared.
+// spray sends guesses with many user names until the address has to wait. It returns how many guesses were compared.
 func (d *testServer) spray(t *testing.T, address string) int {
 	t.Helper()
 	for n := range 200 {
@@ -146,7 +146,7 @@ func (d *testServer) spray(t *testing.T, address string) int {
 	return 0
 }
 
-func TestGuessingNeighboursNeverKeepAProvenCallerOut(t *testing.T) {
+func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -155,29 +155,29 @@ func TestGuessingNeighboursNeverKeepAProvenCallerOut(t *testing.T) {
 	}
 	b.expect(t, 200, office, user, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
-	for range 3 { // each time the verdict has expired
+	for range 3 { // the verdict has expired each time
 		b.spray(t, office)
-		for n := range 10 { // also with the users' own names
+		for n := range 10 { // with the names of existing users, too
 			b.call(t, office, user, fmt.Sprint("guess ", n))
 			b.call(t, office, "admin", fmt.Sprint("guess ", n))
 		}
 		for range 50 {
 			b.expect(t, 200, office, user, userPassword)
 			b.expect(t, 200, office, "admin", adminPassword)
-			b.expect(t, 200, office, user, key) // the key is used for the first time while others guess
+			b.expect(t, 200, office, user, key) // the first use of the key, during the guesses of others
 			b.expect(t, 200, office, "", key)
 			b.clock.move(2 * time.Second)
 			b.call(t, office, user, fmt.Sprint("another guess ", b.clock.now()))
 		}
 		b.clock.move(verdictTTL)
 	}
-	// The proof outlives the verdict.
+	// The proof is valid for longer than the verdict.
 	b.clock.move(proofTTL - time.Hour)
 	b.spray(t, office)
 	b.expect(t, 200, office, user, userPassword)
 }
 
-func TestADayOfPollingWithAnOldPasswordAffectsNobodyElse(t *testing.T) {
+func TestADayOfPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	b := setup(t)
 	user, neighbour := b.user("user"), b.user("neighbour")
 	for range 24 * 60 * 60 / 5 {
@@ -194,7 +194,7 @@ func TestADayOfPollingWithAnOldPasswordAffectsNobodyElse(t *testing.T) {
 	b.expect(t, 200, office, neighbour, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
 	b.expect(t, 200, office, user, userPassword)
-	// When the old password becomes right, it is accepted at once.
+	// When an administrator sets the old password again, the password is accepted at once.
 	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("its old password")}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,13 +202,13 @@ func TestADayOfPollingWithAnOldPasswordAffectsNobodyElse(t *testing.T) {
 	b.expect(t, 401, office, user, userPassword)
 }
 
-// At first the server compares five guesses of a user and fifty of an address. After these it compares one a minute.
+// At first the server compares five guesses for a user and fifty from an address. After that, it compares one guess per minute.
 func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	guess := func(i int) int { return b.call(t, office, user, fmt.Sprint("guess ", i)) }
 	compared := 0
-	for i := range 20 * 60 { // each second
+	for i := range 20 * 60 { // one guess per second
 		if guess(i) == 401 {
 			compared++
 		}
@@ -238,7 +238,7 @@ func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	}
 }
 
-// Guesses over many connections are compared no more often than over one.
+// Many connections get no more guesses compared than one connection.
 func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -259,7 +259,7 @@ func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// Guesses with many names are compared no more often either, and the memory for failures is bounded.
+// Guesses with many user names get no more comparisons either, and the memory for failures is bounded.
 func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
@@ -291,8 +291,8 @@ func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// A phone goes on polling with a revoked key.
-func TestPollingWithARevokedKeyAffectsNobodyElse(t *testing.T) {
+// A phone continues to poll with a revoked key.
+func TestPollingWithARevokedKeyAffectsNoOtherCaller(t *testing.T) {
 	b := setup(t)
 	phones, users := make([]string, 60), b.user("phones")
 	for n := range phones {
@@ -315,7 +315,7 @@ func TestPollingWithARevokedKeyAffectsNobodyElse(t *testing.T) {
 	if n := b.users.verifier.failures.entries.Len(); n > 2 {
 		t.Errorf("%d failures are kept of the revoked key, want at most 2", n)
 	}
-	for _, key := range phones[1:] { // each key is used for the first time
+	for _, key := range phones[1:] { // the first use of each key
 		if _, err := b.users.Bearer(t.Context(), key, office); err != nil {
 			t.Fatalf("a neighbour is refused with %v", err)
 		}
@@ -324,8 +324,8 @@ func TestPollingWithARevokedKeyAffectsNobodyElse(t *testing.T) {
 	b.expect(t, 200, office, "admin", adminPassword)
 }
 
-// Guesses with the name of a resident count separately: the resident is let in after a restart, and with a new password, while a
-// neighbour tries names. Other users are not.
+// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new password.
+// Other users of the address cannot.
 func TestAResidentIsLetInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
@@ -340,13 +340,13 @@ func TestAResidentIsLetInAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	restarted.expect(t, 200, office, user, "another password")
-	restarted.expect(t, 429, office, user, userPassword) // like any wrong password of this address
+	restarted.expect(t, 429, office, user, userPassword) // like any wrong password from this address
 	b.clock.move(2 * longestWait)
 	restarted.expect(t, 401, office, user, userPassword)
 }
 
-// Comparing passwords is expensive, so the number of comparisons at once is bounded. A proven caller needs no comparison.
-func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
+// Comparing passwords is expensive, so the number of concurrent comparisons is bounded. A proven caller needs no comparison.
+func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 	b := setup(t)
 	user, resident := b.user("user"), b.user("resident")
 	b.expect(t, 200, office, user, userPassword)
@@ -360,8 +360,8 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	}
 	b.clock.move(2 * verdictTTL)
 	b.expect(t, 200, office, user, userPassword)
-	b.expect(t, 200, "198.51.100.7", resident, "another password") // a slot is reserved for residents
-	// Strangers wait for a slot, as many as the queue holds.
+	b.expect(t, 200, "198.51.100.7", resident, "another password") // one slot is reserved for residents
+	// Strangers wait for a slot, until the queue is full.
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for n := range maxQueue {
@@ -391,10 +391,10 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	}
 }
 
-// noticed is the longest time until another server notices a change.
+// noticed is the maximum time until another server notices a change.
 const noticed = 2 * versionTTL
 
-// expectAs expects that the caller is let in with a role.
+// expectAs fails the test unless the caller is let in with a role.
 func (d *testServer) expectAs(t *testing.T, role, username, password string) {
 	t.Helper()
 	who, err := d.users.Basic(t.Context(), username, password, office)
@@ -410,7 +410,7 @@ func (b *testBundle) update(p Patch) {
 	}
 }
 
-func TestAChangeCountsAtOnceHereAndWithinTwoSecondsOnOtherServers(t *testing.T) {
+func TestAChangeTakesEffectAtOnceAndWithinTwoSecondsOnOtherServers(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	made, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -456,12 +456,12 @@ func TestAChangeCountsAtOnceHereAndWithinTwoSecondsOnOtherServers(t *testing.T) 
 		d.expect(t, 401, office, "", key)
 		d.expect(t, 200, office, user, "another password")
 	})
-	b.user("new") // its password was refused above
+	b.user("new") // the password of this user was refused above
 	both(func(d *testServer) { d.expect(t, 200, office, "new", userPassword) })
 }
 
-// A login takes a while. The user may be changed after the login has read it.
-func TestAChangeDuringALoginCounts(t *testing.T) {
+// An administrator can change a user while a login of this user is in progress.
+func TestAChangeOfAUserDuringALoginTakesEffect(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]Patch{
 		"disabled": {IsDisabled: new(true)}, "another password": {Password: new("another password")}, "another role": {Role: new(RoleRead)},
@@ -470,7 +470,7 @@ func TestAChangeDuringALoginCounts(t *testing.T) {
 			b := setup(t)
 			change.Username = b.user("user")
 			other := b.server()
-			// With this lock, a login that found the password right waits before it stores the user's address.
+			// With this lock, a login whose password was right waits before it stores the address of the user.
 			tx, err := b.db.Pool().Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -510,7 +510,7 @@ func TestAChangeDuringALoginCounts(t *testing.T) {
 }
 
 // Other connections do not see the user before the transaction is committed.
-func TestAUserIsKnownOnceItsTransactionIsCommitted(t *testing.T) {
+func TestAUserCanLogInAfterTheCommitOfItsCreation(t *testing.T) {
 	b := setup(t)
 	err := b.db.Tx(t.Context(), func(ctx context.Context) error {
 		_, err := b.users.Create(ctx, User{Username: "user", Password: userPassword, Role: RoleSubmit})
@@ -523,9 +523,8 @@ func TestAUserIsKnownOnceItsTransactionIsCommitted(t *testing.T) {
 	b.expect(t, 200, office, "user", userPassword)
 }
 
-// Verified callers cost the database one small query a second, for any number of requests. Only a change of users or keys costs
-// more.
-func TestAVerifiedRequestCostsNoQueryOfItsOwn(t *testing.T) {
+// Any number of requests of verified callers cost the database one small query per second. A change of users or keys costs more queries.
+func TestAVerifiedRequestRunsNoQuery(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -557,7 +556,7 @@ func TestAVerifiedRequestCostsNoQueryOfItsOwn(t *testing.T) {
 	if got := version(); got != before {
 		t.Errorf("logins changed the version from %d to %d", before, got)
 	}
-	// While the cached version is fresh, the database is not needed. After that, only the configured user is verified without it.
+	// While the cached version is fresh, verification does not need the database. After that, only the configured user can be verified without the database.
 	b.expect(t, 200, office, user, userPassword)
 	b.db.Close()
 	callers(200)
@@ -568,8 +567,8 @@ func TestAVerifiedRequestCostsNoQueryOfItsOwn(t *testing.T) {
 	b.expect(t, 503, office, "stranger", "guess")
 }
 
-// A host can use countless IPv6 addresses, so that failures count for its network.
-func TestTheAddressesOfAnIPv6NetworkCountAsOne(t *testing.T) {
+// A host can use countless IPv6 addresses. Failures therefore count for the network of the host.
+func TestAllAddressesOfAnIPv6NetworkShareOneCounter(t *testing.T) {
 	b := setup(t)
 	refused := false
 	for n := range freeFromAddress + 2 {
@@ -581,7 +580,7 @@ func TestTheAddressesOfAnIPv6NetworkCountAsOne(t *testing.T) {
 	b.expect(t, 401, "2001:db8:0:1::1", "name", "guess")
 }
 
-// Wrong keys are delayed like wrong passwords, although nobody can guess a key. A right key is not delayed.
+// Wrong keys are delayed like wrong passwords, although keys cannot be guessed. A right key is not delayed.
 func TestWrongKeysAreSlowedDown(t *testing.T) {
 	b := setup(t)
 	_, key, err := b.users.CreateKey(t.Context(), b.user("user"), "key")
@@ -595,7 +594,7 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	b.expect(t, 200, office, "", key)
 }
 
-// Many phones send revoked keys, and a system sends its old key as its password.
+// Many phones send revoked keys, and one system sends its old key as its password.
 func TestWrongKeysDelayNoPassword(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
@@ -614,8 +613,8 @@ func TestWrongKeysDelayNoPassword(t *testing.T) {
 	b.expect(t, 200, office, stranger, userPassword)
 }
 
-// A password counts as an API key only if it has the whole form of one.
-func TestAPasswordMayBeginLikeAKey(t *testing.T) {
+// A password counts as an API key only if it has the complete form of an API key.
+func TestAPasswordCanStartWithThePrefixOfAKey(t *testing.T) {
 	b := setup(t)
 	shaped := keyPrefix + strings.Repeat("A", 43)
 	for _, password := range []string{"lksms_prod_password", shaped} {
@@ -639,7 +638,7 @@ func TestAPasswordMayBeginLikeAKey(t *testing.T) {
 	b.expect(t, 200, office, "user", "lksms_a password")
 }
 
-// refusal returns the fault with which a caller is refused.
+// refusal returns the fault that refuses a caller.
 func (d *testServer) refusal(t *testing.T, username, password string) fault.Error {
 	t.Helper()
 	_, err := d.users.Basic(t.Context(), username, password, office)
@@ -672,14 +671,14 @@ func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 		}
 		same(fmt.Sprint("guess ", n), 0)
 	}
-	for n := range 30 { // the address does not have to wait any more; the earlier guesses have left no trace
+	for n := range 30 { // the wait of the address is over, and the earlier guesses have no more effect
 		same(fmt.Sprint("guess ", n), 2*longestWait)
 	}
 	b.clock.move(2 * longestWait)
 	restarted.expect(t, 200, office, user, userPassword)
 }
 
-// This holds for any number of residents at an address that has to wait.
+// At an address that has to wait, guesses are slow for any number of residents.
 func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)
@@ -701,7 +700,7 @@ func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
 	if compared := v.mistakes.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
 		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
 	}
-	// Guesses with one name leave comparisons to the other names.
+	// Guesses with one resident's name do not use up the comparisons for other names.
 	restarted = b.server()
 	restarted.spray(t, office)
 	for n := range 10 * 60 {
@@ -727,7 +726,7 @@ func TestAResidentIsLetInWhileANeighbourGuessesWithItsName(t *testing.T) {
 	restarted.expect(t, 429, office, stranger, userPassword)
 	restarted.expect(t, 200, office, user, userPassword)
 
-	// Such guesses stay slow. The first request after the wait is compared.
+	// The neighbour's guesses stay slow. The first request after the wait is compared.
 	restarted = b.server()
 	v := restarted.users.verifier
 	for n := range 20 * 60 {

@@ -6,9 +6,9 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// TryCode lets a caller try a code that takes the place of credentials once. use reports whether the code is right, and uses it up then. Wrong
-// codes delay other codes of the same network, right ones included: a code is short enough to be guessed. Of each network, one code is tried at a
-// time. Faults: auth.required, auth.too_many_failures, unavailable, and those of use.
+// TryCode lets a caller try a code that replaces credentials. use reports whether the code is right, and consumes a right code. Wrong codes delay all further
+// codes from the same network, including right codes, because a code is short enough to be guessed. One code per network is tried at a time. Faults:
+// auth.required, auth.too_many_failures, unavailable, and the faults of use.
 func (s *Service) TryCode(ctx context.Context, address string, use func(context.Context) (isRight bool, err error)) error {
 	v, network := s.verifier, outbound.NetworkOf(address)
 	if wait := v.failures.waitWithCode(network); wait > 0 {
@@ -19,7 +19,7 @@ func (s *Service) TryCode(ctx context.Context, address string, use func(context.
 		return err
 	}
 	defer leave()
-	if wait := v.failures.waitWithCode(network); wait > 0 { // wrong codes came meanwhile
+	if wait := v.failures.waitWithCode(network); wait > 0 { // wrong codes arrived meanwhile
 		return tooMany(wait)
 	}
 	isRight, err := use(ctx)

@@ -11,21 +11,20 @@ import (
 const (
 	freeFailures    = 5                // wrong passwords of one user from one network before the first wait
 	freeFromAddress = 50               // wrong passwords of all users from one network before the first wait
-	longestWait     = time.Minute      // the wait starts at one second and doubles up to this
-	expireAfter     = 15 * time.Minute // a counter starts at zero again after this time without a failure
+	longestWait     = time.Minute      // the wait starts at one second, and doubles up to this maximum
+	expireAfter     = 15 * time.Minute // after this time without a failure, a counter starts at zero again
 
-	freeOfResidents    = 20               // wrong passwords of all residents of a network, while other callers have to wait
-	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name leave comparisons to the other residents
+	freeOfResidents    = 20               // wrong passwords for all residents of a network while other callers have to wait
+	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name do not block the other residents
 )
 
-// failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody
-// can lock out a sender at another network, and for the network, so that one caller cannot try every user. A wrong
-// password that is sent again is not counted again. Wrong API keys have a counter of their own: they delay other
-// wrong keys and no password, because an API key cannot be guessed.
+// failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody can lock out a sender at another network.
+// They also count for the network, so that one caller cannot try every user. A repeated wrong password is not counted again. Wrong API keys have a separate
+// counter: they delay other wrong keys and no password, because an API key cannot be guessed.
 //
-// A resident is a user that proved its password at the network lately (see verifier.isResident). While other guesses
-// of a network have to wait, guesses with residents' names are compared on separate allowances: one for each name,
-// and one for all names together. What is left of an allowance never shows in an answer.
+// A resident is a user that recently proved its password at the network (see verifier.isResident). While other guesses from a network have to wait, guesses
+// with residents' names are compared on separate allowances: one allowance for each name, and one for all names together. No answer reveals the state of an
+// allowance.
 type failures struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -41,40 +40,40 @@ func newFailures(now func() time.Time) *failures {
 	return &failures{now: now, entries: newLRU[entry](50_000)}
 }
 
-// Keys are hashed, so that they have one length for user names of any length. Keys of different kinds cannot collide:
-// a network contains no space, and the prefixes are not networks.
+// Cache keys are hashes, so that they have one length for user names of any length. Keys of different kinds cannot collide: a network contains no space, and
+// the prefixes are not networks.
 func networkKey(network string) [sha256.Size]byte { return sha256.Sum256([]byte(network)) }
 
 func userKey(username, network string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(network + " " + username))
 }
 
-// apiKeysKey is the counter of wrong API keys from a network.
+// apiKeysKey returns the key of the counter of wrong API keys from a network.
 func apiKeysKey(network string) [sha256.Size]byte { return networkKey("keys " + network) }
 
-// codesKey is the counter of wrong codes from a network; see TryCode.
+// codesKey returns the key of the counter of wrong codes from a network; see TryCode.
 func codesKey(network string) [sha256.Size]byte { return networkKey("codes " + network) }
 
-// residentsKey is the counter of guesses with the names of all residents of a network.
+// residentsKey returns the key of the counter of guesses with the names of all residents of a network.
 func residentsKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
 
-// residentKey is the counter of guesses with the name of one resident.
+// residentKey returns the key of the counter of guesses with the name of one resident.
 func residentKey(username, network string) [sha256.Size]byte {
 	return userKey(username, "home "+network)
 }
 
-// wait is how long a guess has to wait; 0: it can be compared now.
+// wait returns how long a guess has to wait. 0 means that the guess can be compared now.
 func (f *failures) wait(username, network string) time.Duration {
 	return max(f.left(networkKey(network)), f.left(userKey(username, network)))
 }
 
-// waitWithKey is how long another wrong API key has to wait.
+// waitWithKey returns how long the next wrong API key has to wait.
 func (f *failures) waitWithKey(network string) time.Duration { return f.left(apiKeysKey(network)) }
 
-// waitWithCode is how long another code has to wait.
+// waitWithCode returns how long the next code has to wait.
 func (f *failures) waitWithCode(network string) time.Duration { return f.left(codesKey(network)) }
 
-// waitAsResident is how long a guess with the name of a resident has to wait; 0: it can be compared now.
+// waitAsResident returns how long a guess with the name of a resident has to wait. 0 means that the guess can be compared now.
 func (f *failures) waitAsResident(username, network string) time.Duration {
 	return max(f.left(residentsKey(network)), f.left(residentKey(username, network)))
 }
@@ -108,7 +107,7 @@ func (f *failures) addCode(network string) {
 	f.count(codesKey(network), freeFailures, longestWait)
 }
 
-// addAsResident counts a wrong guess that was compared only because the user is a resident.
+// addAsResident counts a wrong guess that was compared only because its user is a resident.
 func (f *failures) addAsResident(username, network string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -130,14 +129,14 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 	f.entries.Add(key, e)
 }
 
-// clear deletes the failures of a user whose password was right. The counter of the network stays: with one good
-// account an attacker must not be able to reset it.
+// clear deletes the failures of a user whose password was right. It keeps the counter of the network: an attacker with one good account must not be able to
+// reset this counter.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))
 	f.entries.Remove(residentKey(username, network))
 }
 
-// newLRU returns a cache; creating one fails only for a size below 1.
+// newLRU returns a cache. It panics if size is below 1.
 func newLRU[V any](size int) *lru.Cache[[sha256.Size]byte, V] {
 	cache, err := lru.New[[sha256.Size]byte, V](size)
 	if err != nil {

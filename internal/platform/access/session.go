@@ -22,41 +22,42 @@ import (
 const (
 	tokenBytes = 32
 
-	// sessionTTL is the age at which a session is read again. The end of a session on another server is noticed within this time.
+	// sessionTTL is the age at which a cached session is read again. A server notices within this time that another server ended a session.
 	sessionTTL = 2 * time.Second
-	// maxSessions is how many sessions a user has; one more ends the oldest. Two that begin at the same moment can be one too many, until the next.
+	// maxSessions is the maximum number of sessions of a user. A new session ends the oldest one. Two concurrent sign-ins can exceed maxSessions by one until
+	// the next sign-in.
 	maxSessions = 100
 	// deleteBatch is the number of sessions that one statement deletes.
 	deleteBatch = 1000
 )
 
-// tokens is how a token is written in a cookie: in one way only.
+// tokens is the only encoding of a token in a cookie.
 var tokens = base64.RawURLEncoding.Strict()
 
-// Session is a session that begins or that authenticated a request.
+// Session is a session that was just started, or that authenticated a request.
 type Session struct {
 	Principal Principal
-	ExpiresAt time.Time // at the latest
+	ExpiresAt time.Time // the latest end of the session
 }
 
-// sessions remembers the sessions that this server has verified.
+// sessions caches the sessions that this server has verified.
 type sessions struct {
-	known *lru.Cache[digested, knownSession] // by the hash of the token
+	known *lru.Cache[digested, knownSession] // keyed by the hash of the token
 	ends  atomic.Int64                       // number of changes by this server that may have ended sessions
 }
 
 type knownSession struct {
 	Session
 	id       int64
-	isUnseen bool // the database does not know that it was used within the last minute
+	isUnseen bool // the database does not record a use within the last minute
 	at       time.Time
-	ends     int64 // sessions.ends before it was read
+	ends     int64 // value of sessions.ends before the session was read
 }
 
-// SignIn begins a session of a user whose password is right, and returns the token that the caller has to show. Faults as for Basic: the same
-// guesses are counted, and wait as long. An API key cannot begin a session.
+// SignIn starts a session of a user whose password is right, and returns the token that the caller must send with requests. Faults as for Basic: guesses have
+// the same counters and waits. An API key cannot start a session.
 func (s *Service) SignIn(ctx context.Context, username, password, address, userAgent string) (token string, begun Session, err error) {
-	// With a colon in the name, the sum of the credentials would be that of another name and password.
+	// If the name contained a colon, the digest would equal the digest of another name and password.
 	if strings.Contains(username, ":") {
 		return "", begun, ErrRequired
 	}
@@ -69,7 +70,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 		return "", begun, err
 	}
 	p, isProved := v.proofs.Get(a.credentialsKey)
-	if !isProved { // others displaced it meanwhile
+	if !isProved { // other entries displaced the proof from the cache meanwhile
 		return "", begun, errBusy
 	}
 	_, most, err := s.sessionLimits(ctx)
@@ -85,22 +86,22 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 		TokenHash: hash[:], Username: username, PasswordProof: passwordProof(random, p.storedDigest), IsConfigured: a.isConfigured, Most: maxSessions,
 		SourceIp: address, UserAgent: logtext.Text(userAgent),
 	})
-	if postgres.IsNoRows(err) { // disabled meanwhile
+	if postgres.IsNoRows(err) { // the user was disabled meanwhile
 		return "", begun, ErrRequired
 	}
 	begun.ExpiresAt = createdAt.Add(most)
 	return tokens.EncodeToString(random), begun, postgres.Wrap("begin session", err, nil)
 }
 
-// passwordProof shows that a session began with the password of an account, to those who know its token.
+// passwordProof returns a sum that proves, to a holder of token, with which password of the account the session started.
 func passwordProof(token []byte, stored digested) []byte {
 	mac := hmac.New(sha256.New, token)
 	mac.Write(stored[:])
 	return mac.Sum(nil)
 }
 
-// Session returns the session of a token, and stores that it is used unless isWatched, which is for checks that no person asked for. address is the
-// caller's IP address. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
+// Session returns the session of a token. It also stores that the session is used, unless isWatched is set, which marks checks that no person requested.
+// address is the IP address of the caller. Faults: auth.required, unavailable. Wrong tokens are not counted, because tokens cannot be guessed.
 func (s *Service) Session(ctx context.Context, token, address string, isWatched bool) (Session, error) {
 	random, err := tokens.DecodeString(token)
 	if err != nil || len(random) != tokenBytes {
@@ -123,9 +124,9 @@ func (s *Service) Session(ctx context.Context, token, address string, isWatched 
 	return one.Session, nil
 }
 
-// readSession reads the session of a token and its user, and remembers them.
+// readSession reads the session of a token with its user, and caches both.
 func (s *Service) readSession(ctx context.Context, token []byte, hash digested, address string, isKnown bool) (one knownSession, err error) {
-	if !isKnown { // strangers leave connections to callers whose sessions are known
+	if !isKnown { // callers without a known session share few connections, so that known callers keep the others
 		leave, err := s.verifier.enterLookup(ctx, "session", outbound.NetworkOf(address))
 		if err != nil {
 			return one, err
@@ -154,7 +155,7 @@ func (s *Service) readSession(ctx context.Context, token []byte, hash digested, 
 	return one, nil
 }
 
-// ownerOf returns the user that began a session. Fault: auth.required, if it is disabled or has another password.
+// ownerOf returns the user that started a session. Fault: auth.required if the user is disabled or its password has changed.
 func (s *Service) ownerOf(ctx context.Context, row accessq.SessionGetRow, token []byte) (Principal, error) {
 	isOf := func(a account) bool { return hmac.Equal(row.PasswordProof, passwordProof(token, a.storedDigest)) }
 	if configured := s.verifier.configured(); row.Username == configured.principal.Username && isOf(configured) {
@@ -170,7 +171,7 @@ func (s *Service) ownerOf(ctx context.Context, row accessq.SessionGetRow, token 
 	return owner.principal, nil
 }
 
-// SignOut ends the session of a token, if there is one.
+// SignOut ends the session of a token. It returns nil if no such session exists.
 func (s *Service) SignOut(ctx context.Context, token string) error {
 	random, err := tokens.DecodeString(token)
 	if err != nil {
@@ -182,14 +183,14 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	return postgres.Wrap("end session", err, nil)
 }
 
-// SignOutEverywhere ends all sessions of a user. They end on this server when it returns, and on others within two seconds.
+// SignOutEverywhere ends all sessions of a user. They end on this server when SignOutEverywhere returns, and on other servers within two seconds.
 func (s *Service) SignOutEverywhere(ctx context.Context, username string) error {
 	err := s.q.SessionsEnd(ctx, username)
 	s.sessions.ends.Add(1)
 	return postgres.Wrap("end sessions", err, nil)
 }
 
-// DeleteExpiredSessions deletes the sessions that are over, and returns how many.
+// DeleteExpiredSessions deletes the expired sessions, and returns how many it deleted.
 func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	idle, most, err := s.sessionLimits(ctx)
 	if err != nil {
@@ -201,7 +202,7 @@ func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	})
 }
 
-// sessionLimits returns how long a session lasts without a request, and in any case.
+// sessionLimits returns how long a session lasts without a request (idle), and at most (most).
 func (s *Service) sessionLimits(ctx context.Context) (idle, most time.Duration, err error) {
 	values, err := s.settings.Get(ctx)
 	return values.Access.SessionIdle(), values.Access.MaxSession(), err

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// signIn begins a session and returns its token.
+// signIn starts a session and returns its token.
 func (d *testServer) signIn(t *testing.T, username, password string) string {
 	t.Helper()
 	token, begun, err := d.users.SignIn(t.Context(), username, password, office, "a browser")
@@ -20,7 +20,7 @@ func (d *testServer) signIn(t *testing.T, username, password string) string {
 	return token
 }
 
-// session reports as a status whether a token authenticates.
+// session tries a token, and returns the HTTP status of the result.
 func (d *testServer) session(t *testing.T, token string) int {
 	t.Helper()
 	_, err := d.users.Session(t.Context(), token, office, false)
@@ -54,7 +54,7 @@ func TestASessionEndsWithItsUser(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b *testBundle){
 		"disabled": func(t *testing.T, b *testBundle) {
 			isFalse := false
-			for _, isDisabled := range []*bool{&isTrue, &isFalse} { // enabled again, it has to sign in again
+			for _, isDisabled := range []*bool{&isTrue, &isFalse} { // a user that is enabled again has to sign in again
 				if _, err := b.users.Update(t.Context(), Patch{Username: "user", IsDisabled: isDisabled}); err != nil {
 					t.Fatal(err)
 				}
@@ -96,8 +96,8 @@ func TestASessionEndsWithItsUser(t *testing.T) {
 	}
 }
 
-// A password that the trigger did not see change, as of a row that was written before, ends a session, too.
-func TestASessionKnowsThePasswordThatItsUserProved(t *testing.T) {
+// A session also ends if the password was changed without the trigger, as in rows that were written before the trigger existed.
+func TestASessionEndsWhenThePasswordOfItsUserChanges(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token, admin := b.signIn(t, user, userPassword), b.signIn(t, "admin", adminPassword)
@@ -112,7 +112,7 @@ func TestASessionKnowsThePasswordThatItsUserProved(t *testing.T) {
 	}
 	b.expectSession(t, 401, token)
 	b.expectSession(t, 200, admin)
-	// A stored user with the name of the configured one does not get its sessions.
+	// A stored user with the name of the configured user does not get the sessions of the configured user.
 	if _, err := b.db.Pool().Exec(ctx, "UPDATE users SET username = 'admin'"); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestSigningOutEndsOneSession(t *testing.T) {
 	b.expectSession(t, 200, second)
 }
 
-func TestWrongTokensAreRefusedAndSlowDownNobody(t *testing.T) {
+func TestWrongTokensAreRefusedWithoutDelayingOthers(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token := b.signIn(t, user, userPassword)
@@ -158,7 +158,7 @@ func TestWrongTokensAreRefusedAndSlowDownNobody(t *testing.T) {
 	b.signIn(t, user, userPassword)
 }
 
-func TestSessionsEndWhenTheyAreIdleOrOld(t *testing.T) {
+func TestIdleAndOldSessionsEnd(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	pool, ctx := b.db.Pool(), t.Context()
@@ -182,7 +182,7 @@ func TestSessionsEndWhenTheyAreIdleOrOld(t *testing.T) {
 	if _, err := b.users.Session(ctx, token, office, true); err != nil || !seen().Equal(before) {
 		t.Errorf("a check that nobody asked for counts as a use: %v", err)
 	}
-	b.expectSession(t, 200, token) // also if the check remembered the session
+	b.expectSession(t, 200, token) // even if the check cached the session
 	if !seen().After(before) {
 		t.Error("a use was not stored")
 	}
@@ -209,7 +209,7 @@ func TestSessionsEndWhenTheyAreIdleOrOld(t *testing.T) {
 	}
 }
 
-func TestOneMoreSessionEndsTheOldest(t *testing.T) {
+func TestASessionBeyondTheMaximumEndsTheOldest(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	other := b.signIn(t, "admin", adminPassword)
@@ -223,7 +223,7 @@ func TestOneMoreSessionEndsTheOldest(t *testing.T) {
 	b.expectSession(t, 200, other)
 }
 
-// Sign-in and Basic share one limit of guesses.
+// SignIn and Basic share one limit of guesses.
 func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -242,12 +242,12 @@ func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
 	if got := guess(user, "one more guess"); got != 429 {
 		t.Errorf("one more guess: %d", got)
 	}
-	if got := guess(user, userPassword); got != 429 { // as by Basic
+	if got := guess(user, userPassword); got != 429 { // the same answer as from Basic
 		t.Errorf("the right password: %d", got)
 	}
 	b.expect(t, 429, office, user, userPassword)
 
-	// Another name whose sum is the same must not open another counter, nor spoil what is known of the real one.
+	// A name and password with the same digest must not use another counter, nor replace cached data of the real user.
 	for n := range 20 {
 		if got := guess("admin:the", fmt.Sprint(" password ", n)); got != 401 {
 			t.Fatalf("a name with a colon: %d", got)
@@ -262,8 +262,8 @@ func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
 	}
 }
 
-// Guesses of others at the address of a user keep out neither its session nor its sign-in.
-func TestGuessesDoNotKeepOutAProvenUser(t *testing.T) {
+// Guesses by others from the address of a user block neither the session nor the sign-in of the user.
+func TestGuessesDoNotLockOutAProvenUser(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token := b.signIn(t, user, userPassword)
@@ -277,7 +277,7 @@ func TestGuessesDoNotKeepOutAProvenUser(t *testing.T) {
 	b.expect(t, 200, office, user, userPassword)
 }
 
-func TestAPIKeysBeginNoSession(t *testing.T) {
+func TestAnAPIKeyCannotStartASession(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "a key")
@@ -293,8 +293,8 @@ func TestAPIKeysBeginNoSession(t *testing.T) {
 	b.expect(t, 200, office, user, key)
 }
 
-// The user is disabled between the check of its password and the beginning of the session.
-func TestNoSessionBeginsWhileItsUserIsBeingDisabled(t *testing.T) {
+// The user is disabled between the check of its password and the start of the session.
+func TestNoSessionStartsWhileItsUserIsBeingDisabled(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	b.expect(t, 200, office, user, userPassword)

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// read is a request of a reader of acme, with the status of its response.
+// read is a request of the reader of acme and the expected status of its response.
 type read struct {
 	path   string
 	status int
@@ -21,9 +21,9 @@ type read struct {
 
 const forbidden, absent = 403, 404
 
-func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
+func TestAReaderSeesOnlyDataOfItsCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
-	reads := map[string][]read{} // by operation
+	reads := map[string][]read{} // requests by operation
 	for _, part := range []map[string][]read{readsOfMessages(w), readsOfContacts(w), readsOfSenders(w), forbiddenReads} {
 		maps.Copy(reads, part)
 	}
@@ -35,7 +35,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	}
 	for name, headers := range map[string][]string{"acme": w.Reader, "all": w.All} {
 		ledger := apptest.Decode[api.LedgerPage](t, w.Expect(200, "", "GET", "/api/v1/admin/senders/both_sender/ledger", nil, headers...)).Items
-		if want := map[string]int{"acme": 2, "all": 3}[name]; len(ledger) != want { // the opening balance, and one lease of each company
+		if want := map[string]int{"acme": 2, "all": 3}[name]; len(ledger) != want { // the opening balance, and one lease for each company
 			t.Errorf("the reader of %s sees %d ledger entries, want %d", name, len(ledger), want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	}
 }
 
-// readsOfMessages reads what the two companies send: tasks, batches, notifications, templates and events.
+// readsOfMessages returns reads of what the two companies send: tasks, batches, notifications, templates and events.
 func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 	own, beta := w.IDs, w.BetaIDs
 	template := func(status string, companies ...string) string {
@@ -75,7 +75,7 @@ func readsOfMessages(w *apptest.TwoCompanies) map[string][]read {
 	}
 }
 
-// readsOfContacts reads contacts, tags, imports and erasures of the two companies.
+// readsOfContacts returns reads of contacts, tags, imports and erasures of the two companies.
 func readsOfContacts(w *apptest.TwoCompanies) map[string][]read {
 	own, beta := w.IDs, w.BetaIDs
 	erasure := func(headers []string) string {
@@ -98,7 +98,7 @@ func readsOfContacts(w *apptest.TwoCompanies) map[string][]read {
 	}
 }
 
-// readsOfSenders reads companies, senders, routes, channels and statistics.
+// readsOfSenders returns reads of companies, senders, routes, channels and statistics.
 func readsOfSenders(w *apptest.TwoCompanies) map[string][]read {
 	own, beta := w.IDs, w.BetaIDs
 	statisticsOf := "/api/v1/admin/statistics?step=hour&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&by="
@@ -132,7 +132,7 @@ func readsOfSenders(w *apptest.TwoCompanies) map[string][]read {
 	}
 }
 
-// forbiddenReads are forbidden to every reader of one company.
+// forbiddenReads are the requests that are forbidden for every reader of one company.
 var forbiddenReads = map[string][]read{
 	"claimTasks":                      {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
 	"appClaimTasks":                   {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
@@ -169,7 +169,7 @@ var forbiddenReads = map[string][]read{
 	"exportReconciliationDifferences": {{"/api/v1/admin/reconciliations/1/differences.csv", forbidden}},
 }
 
-// checkEachReadIsListed fails the test if an operation GET of the contract is missing in reads.
+// checkEachReadIsListed fails the test if reads lacks a GET operation of the contract.
 func checkEachReadIsListed(w *apptest.TwoCompanies, reads map[string][]read) {
 	w.T.Helper()
 	var contract struct {
@@ -185,7 +185,7 @@ func checkEachReadIsListed(w *apptest.TwoCompanies, reads map[string][]read) {
 	}
 }
 
-// companyRequired are the operations that a reader of all companies calls with the name of a company.
+// companyRequired are the operations for which a reader of all companies must name a company.
 var companyRequired = []string{
 	"getContact", "selectContacts", "countContacts", "listTags", "listTagContacts", "exportContacts", "getContactImport",
 	"exportContactImportErrors", "getErasure",
@@ -198,8 +198,8 @@ var withoutCompany = []string{
 	"listLedger", "listNotificationTemplates", "health", "ready",
 }
 
-// checkRead sends a request as the reader of acme. It fails the test if the status is another one, if the response mentions beta, or if it
-// mentions nothing of acme.
+// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected one, if the response mentions beta, or if the response
+// does not mention acme.
 func checkRead(w *apptest.TwoCompanies, id string, r read) {
 	w.T.Helper()
 	a := w.Call("GET", r.path, nil, w.Reader...)
@@ -210,14 +210,14 @@ func checkRead(w *apptest.TwoCompanies, id string, r read) {
 		w.T.Errorf("%s %s shows something of beta: %s", id, r.path, a.Raw)
 	}
 	isEmptied := strings.Contains(r.path, "source=beta") || strings.Contains(r.path, apptest.BetaPhone)
-	if id == "listNotifications" { // this list shows nothing of a company but the ids
+	if id == "listNotifications" { // this list contains ids as the only data of a company
 		if !strings.Contains(a.Raw, `"notification_id":`+w.IDs["notification"]+",") || strings.Contains(a.Raw, `"notification_id":`+w.BetaIDs["notification"]+",") {
 			w.T.Errorf("a reader sees %s", a.Raw)
 		}
 	} else if a.Status == 200 && !slices.Contains(withoutCompany, id) && !isEmptied && !strings.Contains(a.Raw, "acme") {
 		w.T.Errorf("%s %s shows nothing of acme: %s", id, r.path, a.Raw)
 	}
-	if r.status == absent && id != "getCountry" { // a reader of all companies sees it
+	if r.status == absent && id != "getCountry" { // a reader of all companies sees the resource
 		if a := w.Call("GET", r.path, nil, w.All...); a.Status != 200 && !slices.Contains(companyRequired, id) {
 			w.T.Errorf("%s %s: a reader of all gets %d", id, r.path, a.Status)
 		}
@@ -246,7 +246,7 @@ func TestAnAdminListsTheTasksOfOneCompany(t *testing.T) {
 	w.Expect(404, "company.not_found", "GET", path+"nobody", nil)
 }
 
-// Each company has its own counts. They stay exact through changes of tasks and folding, and add up to the counts of all companies.
+// Each company has separate counts. They stay exact while tasks change and facts are counted, and add up to the counts of all companies.
 func TestStatisticsOfACompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	counts := func(headers []string) api.Statistics {
@@ -287,7 +287,7 @@ func TestStatisticsOfACompany(t *testing.T) {
 	check()
 }
 
-// A reader without a company sees all companies. When a company is set, the reader sees only this one, at once.
+// A reader without a company sees all companies. After a company is set, the reader at once sees only this company.
 func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	seen := func(headers []string) int {
@@ -323,8 +323,8 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	}
 }
 
-// A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can take
-// the message. Only a caller that sees all companies sees costs, weights and the time when a sender is ready.
+// A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can send the message. Only a
+// caller that sees all companies sees costs, weights and the time when a sender is ready.
 func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})
@@ -389,7 +389,7 @@ func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 		if c.kind != "notification" {
 			continue
 		}
-		for _, headers := range [][]string{nil, w.All} { // an admin, and a reader of every company
+		for _, headers := range [][]string{nil, w.All} { // an admin, and a reader of all companies
 			for _, number := range numbers {
 				if raw := explain(headers); !strings.Contains(raw, `"`+number+`"`) {
 					t.Errorf("a caller that sees all companies sees no %s: %s", number, raw)

@@ -39,8 +39,8 @@ func TestASubmitUserSeesOnlyItsOwnTasks(t *testing.T) {
 	}
 }
 
-// Tasks and notifications that a user submitted before it was moved stay with its former company.
-func TestASubmitUserThatIsMovedSeesNothingOfItsFormerCompany(t *testing.T) {
+// The tasks and notifications that a user submitted before it moved stay with its former company.
+func TestAMovedSubmitUserSeesNothingOfItsFormerCompany(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"new","name":"new"}`)
 	user := b.AddUser("mover", "submit", nil)
@@ -79,7 +79,7 @@ func TestASubmitUserThatIsMovedSeesNothingOfItsFormerCompany(t *testing.T) {
 	sees(true)
 }
 
-func TestABoundUserActsAsItsAppOnly(t *testing.T) {
+func TestABoundUserActsOnlyAsItsApp(t *testing.T) {
 	b := apptest.New(t)
 	bound := b.AddUser("phone", "send", map[string]any{"app_id": "app_1"})
 	id := b.Submit("x")
@@ -92,7 +92,7 @@ func TestABoundUserActsAsItsAppOnly(t *testing.T) {
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_1", nil, bound...)
 	b.Expect(200, "", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app_1", 2, nil), bound...)
-	// Without a bound app, the user may act as any app.
+	// Without a bound app, the user can act as any app.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", `{"app_id":""}`)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_2", nil, bound...)
 }
@@ -105,7 +105,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, headers...)
-	// Each change counts at once.
+	// Each change takes effect at once.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"role":"send","app_id":"a"}`)
 	b.Expect(403, "auth.forbidden", "GET", "/api/v1/sms/tasks", nil, headers...)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"password":"another password"}`)
@@ -140,7 +140,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Send and admin users reach all companies, so a company on such a user would have no effect.
+// Send and admin users reach all companies, so a company of such a user would have no effect.
 func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -171,7 +171,8 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 		expect("user-of-acme", "submit", "acme", false)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
-	// A user leaves its company when its role changes, joins one again in another role, and need not leave one if it has none.
+	// A user leaves its company when its role changes to one without a company, and can join a company again in another role. Removing the company of a user
+	// without a company is allowed.
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
 	expect("user-of-acme", "send", "default", false)
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
@@ -182,14 +183,14 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 	expect("nobodys", "admin", "default", true)
 }
 
-// An admin may have a company from the time before this was refused. It goes on submitting for this company, and is bound to it once its
-// role is submit or read.
-func TestAnAdminWithACompanyGoesOnSubmittingForIt(t *testing.T) {
+// An admin can have a company from the time before this combination was refused. The admin continues to submit for this company, and is bound to the company
+// once its role is submit or read.
+func TestAnAdminWithACompanyContinuesToSubmitForIt(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	admin := b.AddUser("boss", "admin", nil)
 	b.Exec("UPDATE users SET company_id = (SELECT id FROM companies WHERE company_no = 'acme') WHERE username = 'boss'")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"top_priority":2}`) // this change counts at once
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"top_priority":2}`) // this change takes effect at once
 	b.SubmitMany("x", 1, nil, admin...)
 	if n := b.Count("SELECT count(*) FROM tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no = 'acme'"); n != 1 {
 		t.Errorf("%d messages of the admin's company, want 1", n)
@@ -235,7 +236,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
+func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 	b := apptest.New(t)
 	good := b.AddUser("sender", "send", nil)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
@@ -252,13 +253,13 @@ func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
 	if last.Status != 429 || last.Body.Error.Reason != "auth.too_many_failures" || last.Header.Get("Retry-After") == "" {
 		t.Errorf("ten guesses end with %d %v", last.Status, last.Header)
 	}
-	// The sender itself is still let in, because it was verified a moment ago. So is another user at the same address.
+	// The sender itself is still let in, because it was verified a moment ago. Another user at the same address is let in, too.
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.AddUser("other", "send", nil)...)
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 }
 
-func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
+func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 	var late atomic.Int64 // seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
@@ -274,14 +275,14 @@ func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
 	if refused == 0 {
 		t.Error("60 guesses from one address were all compared")
 	}
-	for range 50 { // guesses of five minutes
+	for range 50 { // guesses during five minutes
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 		b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 		b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
 	}
 }
 
-// A user stays a resident of an address while it calls from there, although its password is compared only once.
+// A user stays a resident of an address while it calls from the address, although its password is compared only once.
 func TestAUserStaysAResidentWhileItCalls(t *testing.T) {
 	var late atomic.Int64 // hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {

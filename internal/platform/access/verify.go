@@ -21,116 +21,113 @@ import (
 )
 
 const (
-	// verdictTTL is how long a verdict on credentials is used without reading the user again, as long as the version
-	// of the stored credentials stays the same.
+	// verdictTTL is how long a verdict on credentials is used without reading the user again, provided that the version of the stored credentials does not
+	// change.
 	verdictTTL = time.Minute
-	// versionTTL is the age at which the cached version is read again; a change made on another server is noticed
-	// within twice this time. All callers together cost one small query in this time.
+	// versionTTL is the age at which the cached version is read again. A server notices a change by another server within twice this time. All callers together
+	// cost one small query per versionTTL.
 	versionTTL = time.Second
-	// proofTTL is how long after their last use credentials are recognised without a comparison at the address where
-	// they were proved.
+	// proofTTL is how long proved credentials are accepted, after their last use, without a comparison. This applies only at the address where they were
+	// proved.
 	proofTTL = 7 * 24 * time.Hour
-	// visitStoredFor is how long the visit of a user at an address is not stored again. It is longer than a day,
-	// because the database updates a row only after a day.
+	// visitStoredFor is the time during which the visit of a user at an address is not stored again. It is longer than a day, because the database updates a
+	// row only after a day.
 	visitStoredFor = 25 * time.Hour
-	// maxResidents bounds the residents that are read for one address, and the visits that wait to be stored.
+	// maxResidents is the maximum number of residents that are read for one address, and of visits that wait to be stored.
 	maxResidents = 10_000
-	// maxQueue bounds the callers that wait for the turn of one address, and the guesses that wait for a hashing
-	// slot.
+	// maxQueue is the maximum number of callers that wait behind a guess from one address, and of guesses that wait for a hashing slot.
 	maxQueue = 256
 )
 
 // digested is a SHA-256 sum.
 type digested = [sha256.Size]byte
 
-// verifier verifies credentials. It tries the cheap ways first, and a caller that has proved its credentials never
-// pays for the guesses of others:
+// verifier verifies credentials. It tries the cheap ways first. The guesses of others never delay a caller that has proved its credentials:
 //
 //   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
-//   - Credentials that were compared before with the still stored password or key keep the result of that comparison, and
-//     wrong ones are not counted again.
-//   - An API key costs one index lookup. It cannot be guessed.
-//   - Everything else is a guess: it waits for the earlier guesses of its user and its address, and then costs an argon2id.
+//   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials are not
+//     counted again.
+//   - An API key costs one index lookup, because it cannot be guessed.
+//   - All other credentials are a guess. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
 //
-// Where guesses have to wait, a guess with the name of a resident is compared all the same, on separate allowances:
-// other callers at the address do not keep the user out, not even after a restart or a change of its password. If the
-// guess is wrong, the answer is the same as for a guess that was not compared, so that callers cannot find out the
-// names of residents.
+// Where guesses have to wait, a guess with the name of a resident is still compared, on separate allowances: other callers at the address cannot lock the user
+// out, not even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
+// therefore cannot find out the names of residents.
 //
-// While the database is unreachable nobody is let in by an old verdict, because the user may have been disabled
-// since: the answer is 503. Only the configured user is verified without the database, because it is in no table.
+// While the database is unreachable, no caller is let in by an old verdict, because the user may have been disabled since: the answer is 503. Only the
+// configured user, which is stored in no table, is verified without the database.
 type verifier struct {
 	q         *accessq.Queries
 	now       func() time.Time
 	bootstrap digested // digest of the configured user's credentials
 	admin     Principal
-	secret    []byte // random for each process, so that the cached sums are useless elsewhere
-	nobody    string // the hash against which the password of an unknown user is compared
+	secret    []byte // random for each process, so that the cached sums are useless in any other process
+	nobody    string // the hash that is compared with the password of an unknown user
 
 	versions snapshot.Cache[int64] // version of the stored credentials
 
-	verdicts    *lru.Cache[digested, verdict]   // by credentials
-	proofs      *lru.Cache[digested, proof]     // by credentials and address
-	mistakes    *lru.Cache[digested, mistake]   // by credentials
-	residents   *lru.Cache[digested, household] // by address
-	visitStored *lru.Cache[digested, time.Time] // by user and address: when the visit was last stored or queued
+	verdicts    *lru.Cache[digested, verdict]   // keyed by credentials
+	proofs      *lru.Cache[digested, proof]     // keyed by credentials and address
+	mistakes    *lru.Cache[digested, mistake]   // keyed by credentials
+	residents   *lru.Cache[digested, household] // keyed by address
+	visitStored *lru.Cache[digested, time.Time] // keyed by user and address: the time when the visit was last stored or queued
 
 	visits   sync.Mutex
-	unstored map[visit]struct{} // visits to store
+	unstored map[visit]struct{} // visits that wait to be stored
 
 	failures *failures
 	gates    gates
-	hashing  chan struct{} // slots for comparisons: they bound the memory and the cores used by hashing
-	reserved chan struct{} // one more slot, for residents
+	hashing  chan struct{} // slots for comparisons, which limit the memory and the cores used by hashing
+	reserved chan struct{} // one additional slot for residents
 	lookups  chan struct{} // slots for lookups of API keys without a verdict
 }
 
-// attempt is one set of credentials at one network.
+// attempt is one set of credentials from one network.
 type attempt struct {
 	username, password, network string
-	isConfigured                bool // these are the configured user's credentials
+	isConfigured                bool // these are the credentials of the configured user
 	isKey                       bool
 	credentialsKey              digested // keyed sum of the credentials
 	addressKey                  digested // keyed sum of the credentials and the network
 }
 
-// verdict is the result for credentials.
+// verdict is the cached result for credentials.
 type verdict struct {
 	principal Principal
 	isGood    bool
 	at        time.Time
-	version   int64 // version of the stored credentials, read before the credentials themselves
+	version   int64 // version of the stored credentials, read before the credentials
 }
 
-// proof records that credentials were right.
+// proof is the cached record that credentials were right.
 type proof struct {
-	storedDigest digested // account.storedDigest at the comparison
+	storedDigest digested // account.storedDigest at the time of the comparison
 	at           time.Time
 }
 
-// mistake records that credentials were wrong.
+// mistake is the cached record that credentials were wrong.
 type mistake struct {
-	storedDigest  digested // account.storedDigest at the comparison
-	isUndisclosed bool     // the answer was "too many failures" and hid that a comparison took place
+	storedDigest  digested // account.storedDigest at the time of the comparison
+	isUndisclosed bool     // the answer "too many failures" hid that the credentials were compared
 }
 
 // visit is the use of a proved password by a user at a network.
 type visit struct{ username, network string }
 
-// household holds the residents of a network.
+// household is the cached list of the residents of a network.
 type household struct {
 	names map[string]struct{}
 	at    time.Time
 }
 
-// account is the account that credentials claim.
+// account is the account that credentials belong to if they are right.
 type account struct {
-	storedDigest digested // of the stored hash or key, so that it changes with them; zero: nothing is stored
-	user         *UserRow // nil for the configured user, and if no such user exists
+	storedDigest digested // digest of the stored hash or key, which changes together with the hash or key; zero: nothing is stored
+	user         *UserRow // nil for the configured user, and for a user that does not exist
 	principal    Principal
 }
 
-// isOpen reports whether the owner can log in: the user is not disabled.
+// isOpen reports whether the owner can log in, which is true unless the user is disabled.
 func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
@@ -143,15 +140,15 @@ func (v *verifier) attempt(username, password, address string) attempt {
 	return a
 }
 
-// sign returns a keyed sum. HMAC would take five times as long, and protects sums that others see; these never leave the process.
+// sign returns a keyed sum. HMAC would take five times as long. HMAC protects sums that others see, but these sums never leave the process.
 func (v *verifier) sign(sum digested, network string) digested {
-	keyed := make([]byte, 0, 128) // on the stack
+	keyed := make([]byte, 0, 128) // allocated on the stack
 	keyed = append(append(append(keyed, v.secret...), sum[:]...), network...)
 	return sha256.Sum256(keyed)
 }
 
-// version returns the version of the stored credentials. It is read before the credentials: a result that is cached
-// with it is outdated by any change in between. The configured user's credentials change only with a restart.
+// version returns the version of the stored credentials. Call version before reading the credentials: any later change then outdates the result that is cached
+// with the version. The credentials of the configured user change only with a restart.
 func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 	if a.isConfigured {
 		return 0, nil
@@ -174,7 +171,7 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	return v.guess(ctx, a)
 }
 
-// recall answers from earlier comparisons, if they still hold.
+// recall returns the result of earlier comparisons, if this result is still valid. known is false if it is not.
 func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
 	j, isJudged := v.verdicts.Get(a.credentialsKey)
 	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
@@ -220,7 +217,7 @@ func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, 
 	}
 }
 
-// admit caches that the credentials of an account are right, and lets its owner in unless the user is disabled.
+// admit caches that the credentials of an account are right, and returns the principal unless the user is disabled.
 func (v *verifier) admit(a attempt, owned account, version int64) (Principal, error) {
 	p := proof{storedDigest: owned.storedDigest, at: v.now()}
 	v.proofs.Add(a.addressKey, p)
@@ -246,8 +243,7 @@ func (v *verifier) refuse(a attempt, compared account, version int64) error {
 	return ErrRequired
 }
 
-// lookUp verifies an API key without a verdict. A right key is let in whatever others do; a wrong key delays other
-// wrong keys of its address.
+// lookUp verifies an API key without a verdict. The guesses of others never delay a right key. A wrong key delays other wrong keys from its address.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	leave, err := v.enterLookup(ctx, "key", a.network)
 	if err != nil {
@@ -271,8 +267,8 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	return Principal{}, v.refuse(a, owned, version)
 }
 
-// enterLookup takes a slot to look up credentials of a kind that are not known yet. Of each kind, one caller of a network has a slot, so that
-// one network leaves slots to others.
+// enterLookup takes a slot to look up credentials of a kind that are not cached. At most one caller per network and kind has a slot, so that one network cannot
+// use all slots.
 func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave func(), err error) {
 	quit, err := v.gates.enter(ctx, kind+" "+network)
 	if err != nil {
@@ -288,7 +284,7 @@ func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave
 	}, nil
 }
 
-// guess verifies a password without a verdict, one at a time for each address.
+// guess verifies a password without a verdict. It verifies one password per address at a time.
 func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	wait, err := v.checkGuessWait(ctx, a)
 	if err != nil {
@@ -331,8 +327,8 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	return v.admit(a, owned, version)
 }
 
-// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared
-// while others have to wait: then wait is the time to answer with if the guess is wrong.
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared while other guesses have to wait: wait is
+// then the Retry-After if the guess is wrong.
 func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
 	wait = v.failures.wait(a.username, a.network)
 	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
@@ -345,8 +341,7 @@ func tooMany(wait time.Duration) error {
 	return &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
 }
 
-// compare compares a password with the account that it claims. A wrong password and an unknown user take the same
-// time.
+// compare compares a password with the password of its account. A wrong password and an unknown user take the same time.
 func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRight bool, err error) {
 	release, err := v.takeHashing(ctx, a)
 	if err != nil {
@@ -371,7 +366,7 @@ func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRig
 	return owned, same && known, nil
 }
 
-// account returns the account that credentials claim; a zero one if it does not exist.
+// account returns the account of the credentials. It returns a zero account if the account does not exist.
 func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	if a.isConfigured {
 		return v.configured(), nil
@@ -386,7 +381,7 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 		}
 	case postgres.IsText(a.username):
 		user, err = v.q.UserGet(ctx, a.username)
-	default: // PostgreSQL cannot store such a name, so that no user has it
+	default: // PostgreSQL cannot store such a name: no user has it
 		return account{}, nil
 	}
 	if postgres.IsNoRows(err) {
@@ -444,8 +439,7 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// isResident reports whether the user proved its password at this address within a month. While the database is
-// unreachable, only cached residents are known.
+// isResident reports whether the user proved its password at this address within a month. While the database is unreachable, isResident reads only the cache.
 func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	key := networkKey(a.network)
 	home, ok := v.residents.Get(key)
@@ -464,7 +458,7 @@ func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	return isResident
 }
 
-// recordVisit queues, about once a day, a row for the visit of a user. API keys are not recorded.
+// recordVisit queues the visit of a user to be stored, about once a day. Visits with API keys are not recorded.
 func (v *verifier) recordVisit(a attempt) {
 	key := userKey(a.username, a.network)
 	if at, ok := v.visitStored.Get(key); a.isKey || ok && v.now().Sub(at) < visitStoredFor {
@@ -478,7 +472,7 @@ func (v *verifier) recordVisit(a attempt) {
 	}
 }
 
-// storeVisits stores the queued visits, and returns how many. After an error, the rest stays queued.
+// storeVisits stores the queued visits, and returns how many it stored. After an error, the remaining visits stay queued.
 func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 	v.visits.Lock()
 	visits := v.unstored
@@ -509,7 +503,7 @@ func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	return nil
 }
 
-// gates let one guess at a time through for each address.
+// gates admits one guess at a time per address.
 type gates struct {
 	mu   sync.Mutex
 	open map[string]*gate
@@ -517,16 +511,16 @@ type gates struct {
 
 type gate struct {
 	turn    chan struct{}
-	callers int // that hold the turn or wait for it
+	callers int // callers that hold the gate or wait for it
 }
 
-// anyNetwork is the queue of guesses that wait for a hashing slot; it is not an address.
+// anyNetwork is the key of the queue of guesses that wait for a hashing slot. It is not an address.
 const anyNetwork = "any"
 
 // errBusy is the fault for callers that would have to wait behind too many others.
 var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 
-// join takes a position in the bounded queue of a network, without waiting for the turn.
+// join enters the bounded queue of a network, without waiting for the gate.
 func (g *gates) join(network string) (leave func(), err error) {
 	_, leave, err = g.queue(network)
 	return leave, err
@@ -553,7 +547,7 @@ func (g *gates) queue(network string) (one *gate, leave func(), err error) {
 	}, nil
 }
 
-// enter waits for the turn of a network.
+// enter enters the bounded queue of a network, and waits for the gate.
 func (g *gates) enter(ctx context.Context, network string) (leave func(), err error) {
 	one, quit, err := g.queue(network)
 	if err != nil {

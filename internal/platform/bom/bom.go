@@ -1,4 +1,4 @@
-// Package bom reads the texts of other programs: with a byte order mark, which JSON does not allow, or in another encoding than UTF-8.
+// Package bom decodes texts of other programs: texts with a byte order mark, which JSON does not allow, and texts in another encoding than UTF-8.
 package bom
 
 import (
@@ -12,11 +12,11 @@ import (
 
 var mark = []byte("\uFEFF")
 
-// Skip returns text without the mark at its beginning.
+// Skip returns text without a byte order mark at its beginning.
 func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
 
-// Decode returns text in UTF-8, without a mark: text in UTF-16 with its mark, and text in GB18030 (GBK, GB2312), in which older Chinese providers
-// answer. Text in another encoding, or UTF-8 with a few broken characters, keeps its bytes.
+// Decode returns text in UTF-8, without a byte order mark. It decodes UTF-16 with a byte order mark, and GB18030 (GBK, GB2312), which older Chinese providers
+// send. Text in any other encoding, and UTF-8 with a few broken characters, is returned unchanged.
 func Decode(text []byte) []byte {
 	if bytes.HasPrefix(text, []byte{0xFF, 0xFE}) || bytes.HasPrefix(text, []byte{0xFE, 0xFF}) {
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(text)
@@ -30,12 +30,12 @@ func Decode(text []byte) []byte {
 	}
 	decoded, err := simplifiedchinese.GB18030.NewDecoder().Bytes(text)
 	if err != nil || bytes.ContainsRune(decoded, utf8.RuneError) || json.Valid(text) && !json.Valid(decoded) {
-		return text // the last: another encoding, whose letters and the signs of JSON behind them would become one character
+		return text // decoded as GB18030, a text in another encoding could lose the JSON characters that follow its letters
 	}
 	return decoded
 }
 
-// Whole returns text without the beginning of a character of UTF-8 whose end was cut off.
+// Whole returns text without an incomplete UTF-8 character at its end.
 func Whole(text []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
@@ -48,9 +48,9 @@ func Whole(text []byte) []byte {
 	return text
 }
 
-// Count counts the characters of text that are several bytes of UTF-8, and the bytes that are not UTF-8. UTF-8 with a few broken characters would pass
-// for GB18030, which has a character for nearly every pair of bytes: of Chinese in GB18030, most bytes are wrong in UTF-8, and few pairs are right by
-// chance. So text is UTF-8 if bad is at most good.
+// Count counts the multi-byte UTF-8 characters of text (good), and the bytes that are not valid UTF-8 (bad). A text is UTF-8 if bad <= good. Nearly every pair
+// of bytes is a character of GB18030. Broken UTF-8 is therefore valid GB18030, too, and a check for valid GB18030 would be useless. Chinese text in GB18030
+// contains mostly bytes that are invalid in UTF-8.
 func Count(text []byte) (good, bad int) {
 	for len(text) > 0 {
 		c, size := utf8.DecodeRune(text)

@@ -6,7 +6,7 @@ import (
 	"lksms/internal/platform/bom"
 )
 
-func TestTextsOfOtherProgramsAreRead(t *testing.T) {
+func TestDecodeReadsTextsInOtherEncodings(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"UTF-8":                     {`{"msg":"失败"}`, `{"msg":"失败"}`},
 		"a mark":                    {"\uFEFF{}", "{}"},

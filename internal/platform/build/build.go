@@ -1,4 +1,4 @@
-// Package build says from what the program was built. Its variables are set by the linker: scripts/ldflags.sh.
+// Package build returns the version and the commit from which the program was built. The linker sets its variables: scripts/ldflags.sh.
 package build
 
 import "time"
@@ -9,21 +9,21 @@ var (
 	date    string // RFC 3339
 )
 
-// Info is from what a program was built.
+// Info describes the source from which a program was built.
 type Info struct {
 	Version string    // a tag such as v1.0.0, or devel
-	Commit  string    // of git; empty: not known
-	Date    time.Time // when that commit was made; zero: not known
+	Commit  string    // commit of git; empty: unknown
+	Date    time.Time // when the commit was made; zero: unknown
 }
 
 // Read returns the Info of this program.
 func Read() Info {
 	info := Info{Version: version, Commit: commit}
-	info.Date, _ = time.Parse(time.RFC3339, date) // zero if it is not known
+	info.Date, _ = time.Parse(time.RFC3339, date) // zero if the date is unknown
 	return info
 }
 
-// String is one line for people, such as "v1.0.0, commit 28b18f702cab of 2026-11-27".
+// String returns one line for people, such as "v1.0.0, commit 28b18f702cab of 2026-11-27".
 func (i Info) String() string {
 	text := i.Version
 	if i.Commit != "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestALineForPeopleSaysWhatIsKnown(t *testing.T) {
+func TestStringContainsTheKnownBuildFields(t *testing.T) {
 	t.Parallel()
 	for want, info := range map[string]Info{
 		"devel":                            {Version: "devel"},

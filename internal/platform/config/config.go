@@ -1,5 +1,4 @@
-// Package config owns the configuration. It is the only reader of the environment: flags, variables and a .env file
-// become one struct, once.
+// Package config owns the configuration. It is the only reader of the environment: it merges flags, variables and a .env file into one struct at the start.
 package config
 
 import (
@@ -39,7 +38,7 @@ type Database struct {
 	PostgresBin string `name:"pg-bin" env:"LKSMS_PG_BIN" help:"Folder of initdb and postgres. Without it, the usual folders are searched."`
 }
 
-// Account is the configured user, an admin that is in no table (S0.7).
+// Account configures an admin that is stored in no table (S0.7).
 type Account struct {
 	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name of the configured admin."`
 	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Password of the configured admin, at least 12 characters. Without it, a password is generated and kept in the data folder."`
@@ -61,7 +60,7 @@ func (e *Edge) Proxies() ([]netip.Prefix, error) {
 	return networks("TRUSTED_PROXIES", e.TrustedProxies)
 }
 
-// networks parses the list of a variable. The error names the variable.
+// networks parses the list of networks in a variable. The error names the variable.
 func networks(variable string, texts []string) ([]netip.Prefix, error) {
 	all, err := outbound.Networks(texts)
 	if err != nil {
@@ -98,7 +97,7 @@ func (e *Edge) validate() error {
 
 var basePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
-// Outbound configures where drivers can connect to, and the key that seals their credentials.
+// Outbound configures the addresses that drivers can connect to, and the key that seals their credentials.
 type Outbound struct {
 	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that seals the secrets of senders. All servers of a database need the same key."`
 	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set. If the file is missing, a key is generated in it."`
@@ -129,7 +128,7 @@ type Tracing struct {
 	Endpoint string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"http://127.0.0.1:4318" help:"OpenTelemetry collector to which traces are sent as OTLP over HTTP. Default: none."`
 }
 
-// TraceURL returns the address to which traces are posted; empty: none.
+// TraceURL returns the address to which traces are posted. An empty address means that no traces are exported.
 func (t *Tracing) TraceURL() string {
 	if t.Endpoint == "" {
 		return ""
@@ -179,20 +178,20 @@ type Server struct {
 	Log `embed:""`
 }
 
-// maxRetryCap is the maximum that the table allows; the claim searches the retries of each count up to it.
+// maxRetryCap is the maximum that the table allows. A claim searches the retries of each attempt count up to it.
 const maxRetryCap = 20
 
 // maxRetryMaxWait is the maximum of the setting queue.retry_max_wait_seconds.
 const maxRetryMaxWait = 720 * time.Hour
 
-// samplePasswords are printed in public documents.
+// samplePasswords are passwords that public documents contain.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
-// examplePassword is in the .env.example of the Python service, whose same file opens the host to others. A server
-// must start with that file, so that this password only causes a warning, where the samples are rejected.
+// examplePassword is the password in the .env.example of the Python service. The same file opens the host to other machines. A server must start with that
+// file: this password only causes a warning, whereas samplePasswords are rejected.
 const examplePassword Secret = "your_secure_password_here"
 
-// IsSamplePassword reports whether the password is printed in a public document.
+// IsSamplePassword reports whether public documents contain the password.
 func (a *Account) IsSamplePassword() bool {
 	return a.Password == examplePassword || slices.Contains(samplePasswords, a.Password)
 }
@@ -253,18 +252,18 @@ func (s *Server) Roles() (servers.Roles, error) {
 	return roles, nil
 }
 
-// RetryDelay is RetryDelayMinutes as a duration.
+// RetryDelay returns RetryDelayMinutes as a duration.
 func (s *Server) RetryDelay() time.Duration { return minutes(s.RetryDelayMinutes) }
 
-// ProcessingTimeout is ProcessingTimeoutMinutes as a duration.
+// ProcessingTimeout returns ProcessingTimeoutMinutes as a duration.
 func (s *Server) ProcessingTimeout() time.Duration { return minutes(s.ProcessingTimeoutMinutes) }
 
 func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
 
-// Address is the host and port to listen on.
+// Address returns the host and port to listen on.
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// SlogLevel is the lowest level to log.
+// SlogLevel returns the lowest level to log.
 func (l *Log) SlogLevel() slog.Level {
 	if l.Debug {
 		return slog.LevelDebug
@@ -281,7 +280,7 @@ func (l *Log) Logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }
 
-// DefaultDataDir is /var/lib/lksms for root, and otherwise the user's own data folder.
+// DefaultDataDir returns /var/lib/lksms for root, and a folder below the user's data folder otherwise.
 func DefaultDataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/lksms"
@@ -299,21 +298,20 @@ func DefaultDataDir() string {
 	return filepath.Join(home, ".local", "share", "lksms")
 }
 
-// UnpackedPostgres returns globs for the folders into which make unpacks a PostgreSQL if no package manager installed
-// one.
+// UnpackedPostgres returns globs of the folders into which make unpacks PostgreSQL if no package manager has installed PostgreSQL.
 func UnpackedPostgres() []string {
 	return []string{filepath.Join(DefaultDataDir(), "pgsql", "*", "bin")}
 }
 
-// PostgresBin is the value of LKSMS_PG_BIN, for tests.
+// PostgresBin returns the value of LKSMS_PG_BIN, for tests.
 func PostgresBin() string { return os.Getenv("LKSMS_PG_BIN") }
 
-// TestServerVariable is the variable that holds the URL of the PostgreSQL shared by tests.
+// TestServerVariable is the variable that contains the URL of the PostgreSQL shared by tests.
 const TestServerVariable = "LKSMS_TEST_SERVER"
 
-// TestServer is that URL, for a superuser; empty if each test process starts its own PostgreSQL.
+// TestServer returns the value of TestServerVariable, the URL of a superuser. An empty value means that each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }
 
-// TestAnswers is LKSMS_TEST_ANSWERS, a folder in which test processes record the statuses of the contract that they saw; empty: they
-// record nothing.
+// TestAnswers returns LKSMS_TEST_ANSWERS, a folder. Test processes record there which statuses of the contract they received. An empty value turns the
+// recording off.
 func TestAnswers() string { return os.Getenv("LKSMS_TEST_ANSWERS") }

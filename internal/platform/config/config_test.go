@@ -22,7 +22,7 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// names returns the texts that the first group of pattern finds, each once.
+// names returns the texts that the first group of pattern matches in text, without duplicates.
 func names(pattern, text string) []string {
 	var all []string
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
@@ -47,7 +47,7 @@ func compare(t *testing.T, got, want []string) {
 	}
 }
 
-// The page names each variable with its default.
+// The settings page contains each variable with its default.
 func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
 	for path, heading := range map[string]string{"../../../docs/settings.md": "### Variables", "../../../docs/zh-CN/settings.md": "### 环境变量"} {
@@ -70,7 +70,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 			}
 			compare(t, listed, Variables())
 			for name, value := range defaultsOf(reflect.TypeFor[Server]()) {
-				isComputed := name == "LKSMS_DATA" || name == "MAX_CONNECTIONS_PER_ADDRESS" // the page says how
+				isComputed := name == "LKSMS_DATA" || name == "MAX_CONNECTIONS_PER_ADDRESS" // the page explains how the default is computed
 				if !isComputed && defaults[name] != "`"+value+"`" {
 					t.Errorf("the default of %s is %s, the page has %s", name, value, defaults[name])
 				}
@@ -99,13 +99,13 @@ func defaultsOf(t reflect.Type) map[string]string {
 	return all
 }
 
-func TestEverySettingReachesTheContainer(t *testing.T) {
+func TestComposePassesEverySettingToTheContainer(t *testing.T) {
 	t.Parallel()
 	compose := read(t, "../../../compose.yaml")
 	_, environment, _ := strings.Cut(compose, "    environment: &environment\n")
 	environment, _, _ = strings.Cut(environment, "    volumes: &volumes")
 	own := []string{
-		"APP_HOST", "APP_PORT", // the image listens on every address: these are the address and the port outside the container
+		"APP_HOST", "APP_PORT", // the image listens on every address: APP_HOST and APP_PORT configure the address and the port outside the container
 		"LKSMS_PG_BIN", // the image has no PostgreSQL
 	}
 	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
@@ -116,7 +116,7 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 			t.Errorf("%s is %s, not the value from outside", name, value)
 		}
 	}
-	// The files that serve generates are in a volume that the user of the image may write to.
+	// The generated files are in a volume that the user of the image can write to.
 	for _, want := range []string{`volumes: &volumes ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
 		if !strings.Contains(compose, want) {
 			t.Errorf("compose.yaml has no %s", want)
@@ -127,8 +127,8 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 	}
 }
 
-// By default the containers publish only plain HTTP to this machine, and no port of PostgreSQL.
-func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
+// By default the containers publish only plain HTTP, only to this machine, and no port of PostgreSQL.
+func TestTheContainersPublishPortsOnlyToThisMachine(t *testing.T) {
 	t.Parallel()
 	published := regexp.MustCompile(`(?m)^ +ports:.*$`).FindAllString(read(t, "../../../compose.yaml"), -1)
 	here := regexp.MustCompile(`^    ports: \["(\$\{APP_HOST:-127\.0\.0\.1\}|127\.0\.0\.1):(\d+|\$\{\w+:-\d+\}):\d+"\]$`)
@@ -142,8 +142,8 @@ func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
 	}
 }
 
-// In the container too, the service is no superuser and does not know a superuser's password.
-func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
+// In the container, too, the service is no superuser and does not know the password of a superuser.
+func TestTheServiceIsNoSuperuserInTheContainer(t *testing.T) {
 	t.Parallel()
 	compose, setup := read(t, "../../../compose.yaml"), read(t, "../../../scripts/compose.sql")
 	if strings.Contains(compose, "POSTGRES_USER") || !strings.Contains(compose, "./scripts/compose.sql:/docker-entrypoint-initdb.d/lksms.sql:ro") {
@@ -156,13 +156,13 @@ func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
 	}
 }
 
-// parse reads the settings from env only.
+// parse reads the settings from env only, not from the environment or from a .env file.
 func parse(t *testing.T, env map[string]string) (Server, error) {
 	t.Helper()
 	for _, name := range Variables() {
 		t.Setenv(name, env[name])
 	}
-	t.Chdir(t.TempDir()) // no .env
+	t.Chdir(t.TempDir()) // without a .env file
 	if err := LoadEnvironment(); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
 	}
 }
 
-func TestOriginsAreListedOneByOne(t *testing.T) {
+func TestCORSOriginsMustBeExactOrigins(t *testing.T) {
 	for text, isGood := range map[string]bool{
 		"https://console.example.com": true, "http://localhost:5173,HTTPS://Console.example.com:8443": true,
 		"*": false, "https://*.example.com": false, "https://x.example/y": false, "https://x.example/": false, "https://x.example?y": false,
@@ -216,14 +216,14 @@ func TestOriginsAreListedOneByOne(t *testing.T) {
 	}
 }
 
-func TestASettingThatIsEmptyHasItsDefault(t *testing.T) {
+func TestAnEmptyVariableUsesTheDefault(t *testing.T) {
 	s, err := parse(t, nil)
 	if err != nil || s.Port != 8000 || s.Username != "admin" || !s.EnableDocs || s.Debug || s.MaxRetryCount != 3 || len(s.TrustedProxies) != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
 }
 
-func TestSwitchesAreFlagsToo(t *testing.T) {
+func TestSwitchesCanBeSetByFlags(t *testing.T) {
 	var s Server
 	parser, err := kong.New(&s, Booleans(), kong.Vars{"data_dir": "/nowhere"})
 	if err != nil {
@@ -240,7 +240,7 @@ func TestSwitchesAreFlagsToo(t *testing.T) {
 func TestAConfiguredPasswordHasAMinimumLength(t *testing.T) {
 	for password, isTaken := range map[string]bool{
 		"": true, "x": false, "elevencharz": false, "密码密码密码密码密码密": false, "密码密码密码密码密码密码": true, "twelve chars": true,
-		"your_password_here": true, "your_secure_password": true, "your_secure_password_here": true, // of the documents
+		"your_password_here": true, "your_secure_password": true, "your_secure_password_here": true, // passwords that the documents contain
 	} {
 		_, err := parse(t, map[string]string{"BASIC_AUTH_PASSWORD": password})
 		if isTaken != (err == nil) {
@@ -252,7 +252,7 @@ func TestAConfiguredPasswordHasAMinimumLength(t *testing.T) {
 	}
 }
 
-func TestAKeptPasswordHasAMinimumLength(t *testing.T) {
+func TestAStoredPasswordHasAMinimumLength(t *testing.T) {
 	t.Parallel()
 	database := Database{DataDir: t.TempDir()}
 	generated, _, err := ResolvePassword(Account{}, database, true)
@@ -292,14 +292,14 @@ func TestTracesGoToTheConfiguredCollector(t *testing.T) {
 	}
 }
 
-func TestANameThatBasicAuthCannotCarryIsRefused(t *testing.T) {
+func TestAUserNameWithAColonIsRefused(t *testing.T) {
 	_, err := parse(t, map[string]string{"BASIC_AUTH_USERNAME": "ops:admin"})
 	if err == nil || !strings.Contains(err.Error(), "BASIC_AUTH_USERNAME must not contain a colon") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestABasePathIsAPath(t *testing.T) {
+func TestAnInvalidBasePathIsRefused(t *testing.T) {
 	for text, isPath := range map[string]bool{"/lksms": true, "/a/b-c": true, "lksms": false, "/lksms/": false, "/": false, "/a//b": false, "/a?b": false} {
 		if _, err := parse(t, map[string]string{"BASE_PATH": text}); (err == nil) != isPath {
 			t.Errorf("%s: %v", text, err)

@@ -10,8 +10,8 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// LoadEnvironment reads .env in the working folder, if it exists, and sets the variables that are not set yet. A
-// setting with an empty value counts as not set: compose files and lines of .env leave settings out that way.
+// LoadEnvironment reads .env in the working folder, if the file exists, and sets the variables that are not set yet. A variable with an empty value counts as
+// not set: compose files and .env files pass empty values for omitted settings.
 func LoadEnvironment() error {
 	unsetEmpty()
 	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -21,10 +21,10 @@ func LoadEnvironment() error {
 	return nil
 }
 
-// IgnoreEmpty lets a setting with an empty value count as not set, without reading .env.
+// IgnoreEmpty unsets the variables with an empty value, without reading .env.
 func IgnoreEmpty() { unsetEmpty() }
 
-// unsetEmpty unsets the settings with an empty value.
+// unsetEmpty unsets the variables with an empty value.
 func unsetEmpty() {
 	for _, name := range Variables() {
 		if os.Getenv(name) == "" {
@@ -33,7 +33,7 @@ func unsetEmpty() {
 	}
 }
 
-// Variables returns the names of all settings in the environment, in the order of the fields of Server.
+// Variables returns the names of all variables that configure a server, in the order of the fields of Server.
 func Variables() []string { return variablesOf(reflect.TypeFor[Server]()) }
 
 func variablesOf(t reflect.Type) []string {
@@ -49,11 +49,10 @@ func variablesOf(t reflect.Type) []string {
 	return names
 }
 
-// ignoredVariables are settings of the Python service of the same name that this service does not have.
+// ignoredVariables are variables of the Python service of the same name that this service ignores.
 var ignoredVariables = []string{"POSTGRES_HOST", "POSTGRES_PORT", "POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
 
-// Meaningless returns the variables that are set for the Python service of the same name and that this service
-// ignores.
+// Meaningless returns the variables that are set for the Python service of the same name and that this service ignores.
 func Meaningless() []string {
 	var names []string
 	for _, name := range ignoredVariables {

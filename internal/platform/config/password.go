@@ -19,11 +19,11 @@ const MinPassword = 12
 
 func isShort(password Secret) bool { return utf8.RuneCountInString(string(password)) < MinPassword }
 
-// PasswordFile is the path of the generated password.
+// PasswordFile returns the path of the file with the generated password.
 func (d *Database) PasswordFile() string { return filepath.Join(d.DataDir, "password") }
 
-// ResolvePassword returns the configured password, or else the generated one, and whether it was generated. With
-// create, a missing file is written with a new password and mode 0600.
+// ResolvePassword returns the configured password, or else the generated password, and whether the password was generated. If create is set and the file is
+// missing, ResolvePassword generates a password and writes the file with mode 0600.
 func ResolvePassword(account Account, database Database, create bool) (password Secret, generated bool, err error) {
 	if account.Password != "" {
 		return account.Password, false, nil
@@ -42,16 +42,15 @@ func ResolvePassword(account Account, database Database, create bool) (password 
 		return "", false, fmt.Errorf("read password: %w", err)
 	}
 	password = Secret(strings.TrimSpace(string(content)))
-	if isShort(password) { // a generated password is longer, so that the file was edited
+	if isShort(password) { // generated passwords are longer: the file was edited
 		return "", false, fmt.Errorf("the password in %s is too short: it needs at least %d characters; delete the file to have a password generated", path, MinPassword)
 	}
 	return password, true, nil
 }
 
-// SecretBox returns the box that seals secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE, which is
-// generated if the file is missing. With a private PostgreSQL the file defaults to secrets.key in the data folder.
-// With another database there is no default: a second server of that database would generate a key of its own, and
-// could not open what the first one sealed.
+// SecretBox returns the box that seals secrets with SECRETS_KEY, or with the key in SECRETS_KEY_FILE. If that file is missing, SecretBox generates a key in it.
+// With a private PostgreSQL the file defaults to secrets.key in the data folder. With another database the file has no default: a second server of that
+// database would generate its own key, and could not open the secrets that the first server sealed.
 func SecretBox(o Outbound, database Database) (*secret.Box, error) {
 	key, path := string(o.SecretsKey), o.SecretsFile
 	if path == "" && database.DatabaseURL == "" {
@@ -74,8 +73,8 @@ func SecretBox(o Outbound, database Database) (*secret.Box, error) {
 	return box, nil
 }
 
-// writeOnce writes a generated text to path unless the file exists. The file appears whole: of two processes that
-// write at once, one wins, and both read the same text.
+// writeOnce writes a generated text to path unless the file exists. The write is atomic: if two processes write at the same time, one file remains, and both
+// processes read the same text.
 func writeOnce(path string, generate func() string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Remote is what the environment says about the server that a command calls.
+// Remote configures, from the environment, the server that a command calls.
 type Remote struct {
 	URL      string // LKSMS_URL
 	Profile  string // LKSMS_PROFILE
@@ -22,8 +22,8 @@ const (
 	remoteKey      = "LKSMS_KEY"
 )
 
-// ReadRemote reads the environment. It is called before LoadEnvironment: a file .env in the folder where somebody works must not send
-// credentials of the environment to another server.
+// ReadRemote reads the environment. Call ReadRemote before LoadEnvironment: otherwise a .env file in the working folder could send the credentials of the
+// environment to another server.
 func ReadRemote() Remote {
 	return Remote{
 		URL: os.Getenv("LKSMS_URL"), Profile: os.Getenv("LKSMS_PROFILE"), Username: os.Getenv("LKSMS_USER"),
@@ -31,7 +31,7 @@ func ReadRemote() Remote {
 	}
 }
 
-// Validate rejects credentials of which nobody could tell which ones count.
+// Validate rejects credentials that are ambiguous.
 func (r Remote) Validate() error {
 	switch {
 	case r.Password != "" && r.Key != "":
@@ -42,7 +42,7 @@ func (r Remote) Validate() error {
 	return nil
 }
 
-// WithoutSecrets returns the environment for other programs, without the variables that hold secrets.
+// WithoutSecrets returns the environment for child processes, without the variables that contain secrets.
 func WithoutSecrets() []string {
 	secrets := append(secretsOf(reflect.TypeFor[Server]()), remotePassword, remoteKey)
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {

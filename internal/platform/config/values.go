@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// LogLevel is a log level. It is read from any of its usual names, in any case.
+// LogLevel is a log level. It is parsed from any of its usual names, in upper or lower case.
 type LogLevel slog.Level
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -42,12 +42,12 @@ func (f *LogFormat) UnmarshalText(text []byte) error {
 	}
 }
 
-// Booleans makes kong read a switch from any of the usual words for true and false, in any case.
+// Booleans returns a kong option that parses a switch from any of the usual words for true and false, in upper or lower case.
 func Booleans() kong.Option { return kong.KindMapper(reflect.Bool, booleans{}) }
 
 type booleans struct{}
 
-// IsBool implements kong.BoolMapper: on the command line the switch needs no value.
+// IsBool implements kong.BoolMapper: on the command line a switch needs no value.
 func (booleans) IsBool() bool { return true }
 
 // Decode implements kong.Mapper.

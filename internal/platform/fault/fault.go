@@ -1,5 +1,5 @@
-// Package fault owns the expected failures: mistakes of a caller, and requests that the current state does not allow.
-// Every other failure is an ordinary error, whose text never reaches a caller.
+// Package fault defines the expected failures: mistakes of a caller, and requests that the current state does not allow. Every other failure is an ordinary
+// error, whose text is never sent to a caller.
 package fault
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Kind is the class of a failure. It alone decides the HTTP status.
+// Kind is the class of a failure. The kind alone decides the HTTP status.
 type Kind int
 
-// The kinds, with the HTTP status of each.
+// The kinds and their HTTP statuses.
 const (
 	Malformed        Kind = iota + 1 // 400: the request could not be parsed
 	Unauthorized                     // 401
@@ -28,10 +28,10 @@ const (
 	Unavailable                      // 503: the same request may work later
 )
 
-// Reason is a stable word on which programs branch.
+// Reason is a stable code that programs compare.
 type Reason string
 
-// Every reason. Each has a text in both languages and a page, which tests check.
+// The reasons. Each reason has a text in both languages, which a test checks.
 const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"
@@ -136,75 +136,75 @@ var Reasons = []Reason{
 // Rule is the rule that a field broke.
 type Rule string
 
-// Every rule. The comment names the value of Field.Limit, if the rule has one.
+// The rules. The comment beside a rule describes the value of Field.Limit, if the rule has a limit.
 const (
 	Required           Rule = "required"
 	UnknownField       Rule = "unknown_field"
 	UnknownParameter   Rule = "unknown_parameter"
-	WrongType          Rule = "wrong_type" // the expected type
+	WrongType          Rule = "wrong_type" // expected type
 	WrongFormat        Rule = "wrong_format"
 	NotATime           Rule = "not_a_time"
-	NotAllowed         Rule = "not_allowed" // the allowed values
+	NotAllowed         Rule = "not_allowed" // allowed values
 	TooShort           Rule = "too_short"   // characters
 	TooLong            Rule = "too_long"    // characters
-	TooSmall           Rule = "too_small"   // the minimum
-	TooBig             Rule = "too_big"     // the maximum
+	TooSmall           Rule = "too_small"   // minimum
+	TooBig             Rule = "too_big"     // maximum
 	Empty              Rule = "empty"
 	TooManyItems       Rule = "too_many_items" // items of a list, or members of an object
 	BadCharacters      Rule = "bad_characters"
 	Blank              Rule = "blank"
 	NotAPhoneNumber    Rule = "not_a_phone_number"
 	NotAnEmail         Rule = "not_an_email"
-	NoPartOfANumber    Rule = "no_part_of_a_number" // the character, and its position
+	NoPartOfANumber    Rule = "no_part_of_a_number" // the invalid character and its position
 	RegionNotKnown     Rule = "region_not_known"
 	NotARegion         Rule = "not_a_region"
 	NotFormEncoded     Rule = "not_form_encoded"
-	MissingParameters  Rule = "missing_parameters" // the names
-	UnknownParameters  Rule = "unknown_parameters" // the names
-	WrongCount         Rule = "wrong_count"        // the names
+	MissingParameters  Rule = "missing_parameters" // names of the parameters
+	UnknownParameters  Rule = "unknown_parameters" // names of the parameters
+	WrongCount         Rule = "wrong_count"        // names of the parameters
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
-	NeedsPlaceholder   Rule = "needs_placeholder"  // the placeholders, one of which is needed
-	OtherPlaceholders  Rule = "other_placeholders" // the names
+	NeedsPlaceholder   Rule = "needs_placeholder"  // the placeholders, of which the text needs one
+	OtherPlaceholders  Rule = "other_placeholders" // names of the placeholders
 	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
 	Duplicate          Rule = "duplicate"
-	RepeatsRow         Rule = "repeats_row" // the number of the first row
+	RepeatsRow         Rule = "repeats_row" // number of the first row with the same value
 	Reserved           Rule = "reserved"
-	NotTogether        Rule = "not_together"  // the other field
-	OnlyTogether       Rule = "only_together" // the other field
+	NotTogether        Rule = "not_together"  // name of the other field
+	OnlyTogether       Rule = "only_together" // name of the other field
 	OnlyForSenders     Rule = "only_for_senders"
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	OnlyOfAllCompanies Rule = "only_of_all_companies"
 	NotPublic          Rule = "not_public"
 	CountryNotServed   Rule = "country_not_served"
-	SwitchedOff        Rule = "switched_off" // the switches
+	SwitchedOff        Rule = "switched_off" // names of the switches
 	NotThere           Rule = "not_there"
 	NotServing         Rule = "not_serving"
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
-	BeforeSending      Rule = "before_sending" // when the message would be sent
+	BeforeSending      Rule = "before_sending" // time at which the message would be sent
 	TooFarAhead        Rule = "too_far_ahead"  // days
 	InTheFuture        Rule = "in_the_future"
 	NotCounted         Rule = "not_counted"
 	WasDropped         Rule = "was_dropped"
-	TooUrgent          Rule = "too_urgent" // the most urgent priority
+	TooUrgent          Rule = "too_urgent" // most urgent allowed priority
 	NoSecretsKey       Rule = "no_secrets_key"
 	MadeLikeAKey       Rule = "made_like_a_key"
 	GiveAgain          Rule = "give_again"
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
-	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
+	TooManyTogether    Rule = "too_many_together" // maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
 	RangeTooLong       Rule = "range_too_long"    // days
-	TooManySelected    Rule = "too_many_selected" // the maximum
-	MissingColumns     Rule = "missing_columns"   // the names
+	TooManySelected    Rule = "too_many_selected" // maximum
+	MissingColumns     Rule = "missing_columns"   // names of the columns
 	TooManyCells       Rule = "too_many_cells"
 	TooManyCharacters  Rule = "too_many_characters" // Lengths
 	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
 
-	// Of a file that should be a list.
+	// Rules for a file that should contain a list.
 	NotAList        Rule = "not_a_list"
 	OldWorkbook     Rule = "old_workbook"
 	Encrypted       Rule = "encrypted"
@@ -213,23 +213,23 @@ const (
 	CutShort        Rule = "cut_short"     // a Place
 	NotText         Rule = "not_text"      // a Place
 	NotAValue       Rule = "not_a_value"   // a Place
-	NotCertain      Rule = "not_certain"   // of an encoding
+	NotCertain      Rule = "not_certain"   // name of an encoding
 	CellTooLong     Rule = "cell_too_long" // a Place
 	NoHeader        Rule = "no_header"
 	UnnamedColumn   Rule = "unnamed_column"   // a Place
-	DuplicateColumn Rule = "duplicate_column" // the name
-	TooManyColumns  Rule = "too_many_columns" // the maximum
-	TooManyRows     Rule = "too_many_rows"    // the maximum
-	MergedCells     Rule = "merged_cells"     // the cells
+	DuplicateColumn Rule = "duplicate_column" // name of the column
+	TooManyColumns  Rule = "too_many_columns" // maximum
+	TooManyRows     Rule = "too_many_rows"    // maximum
+	MergedCells     Rule = "merged_cells"     // range of the cells
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 
-	// Of the columns and rows of a list.
-	NoColumn    Rule = "no_column"    // the name
-	BadColumn   Rule = "bad_column"   // the name
-	BeyondLimit Rule = "beyond_limit" // the maximum
+	// Rules for the columns and rows of a list.
+	NoColumn    Rule = "no_column"    // name of the column
+	BadColumn   Rule = "bad_column"   // name of the column
+	BeyondLimit Rule = "beyond_limit" // maximum
 	Shortened   Rule = "shortened"
 
-	// Of the number of a message in a provider's file.
+	// Rules for the message number in a provider's file.
 	SharedByMany Rule = "shared_by_many"
 )
 
@@ -245,22 +245,21 @@ var Rules = []Rule{
 	NoColumn, BadColumn, BeyondLimit, Shortened, SharedByMany,
 }
 
-// Place is where in a list something is wrong.
+// Place is the position of an error in a list.
 type Place struct {
 	Row    int64
-	Column string // empty: not known, or the whole row
-	Most   int    // the bound that the place exceeds; 0: none
+	Column string // empty: unknown, or the whole row
+	Most   int    // the limit that the cell or row exceeds; 0: no limit
 }
 
-// Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders
-// from it.
+// Field names one invalid field. A Field never contains the value that was sent, except for names of placeholders in Limit.
 type Field struct {
 	Name  string
 	Rule  Rule
-	Limit any // the bound or the list that the rule compares with; nil if it has none
+	Limit any // the limit, or the list, that the rule compares the value with; nil if the rule has no limit
 }
 
-// Lengths is the Limit of a rule whose text says both lengths.
+// Lengths is the Limit of a rule whose text states the actual and the maximum length.
 type Lengths struct{ Has, Most int64 }
 
 // Error is an expected failure.
@@ -268,19 +267,19 @@ type Error struct {
 	Kind       Kind
 	Reason     Reason
 	Fields     []Field
-	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
-	Limit      int64         // of LimitReached: the maximum number of rows
-	Count      *int64        // of JobCountChanged: the number of tasks now
-	Oldest     string        // of EventsCursorGone: the oldest cursor from which the caller can go on
+	RetryAfter time.Duration // time after which the caller should retry; 0: unknown
+	Limit      int64         // for LimitReached: the maximum number of rows
+	Count      *int64        // for JobCountChanged: the current number of tasks
+	Oldest     string        // for EventsCursorGone: the oldest cursor that is still valid
 }
 
 // New returns a failure without fields.
 func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
 
-// AtLimit returns the conflict for creating more than most rows.
+// AtLimit returns the conflict of creating more than most rows.
 func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
 
-// InvalidField returns the 422 for one field. limit can be nil.
+// InvalidField returns the failure (422) of one field. limit can be nil.
 func InvalidField(name string, rule Rule, limit any) *Error {
 	return &Error{Kind: Invalid, Reason: RequestInvalid, Fields: []Field{{Name: name, Rule: rule, Limit: limit}}}
 }
@@ -296,7 +295,7 @@ func (e *Error) Error() string {
 	return string(e.Reason) + ": " + strings.Join(parts, ", ")
 }
 
-// OfField returns err unchanged, or, if it is missing, the 422 that the field names something that does not exist.
+// OfField converts the error missing into the failure (422) that field names something that does not exist. It returns any other err unchanged.
 func OfField(err error, missing *Error, field string) error {
 	if errors.Is(err, missing) {
 		return InvalidField(field, NotThere, nil)

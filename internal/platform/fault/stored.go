@@ -6,15 +6,16 @@ import (
 	"fmt"
 )
 
-// storedField is a field as it is stored. The form of a limit tells its type: an object is a Place, or Lengths if it has their members.
+// storedField is the stored form of a Field. The JSON type of Limit determines its Go type: an object is a Lengths if it has the members of Lengths, and a
+// Place otherwise.
 type storedField struct {
 	Name  string          `json:"name"`
 	Rule  Rule            `json:"rule"`
 	Limit json.RawMessage `json:"limit,omitempty"`
-	Place *Place          `json:"place,omitempty"` // where imports of contacts once stored a limit that is a place
+	Place *Place          `json:"place,omitempty"` // earlier imports of contacts stored a Limit of type Place here
 }
 
-// Encode writes a field to be stored. Its limit is nil, a number, a text, a list of texts, a Place or Lengths.
+// Encode returns the stored form of a field. Its limit must be nil, a number, a string, a list of strings, a Place or a Lengths.
 func Encode(f Field) ([]byte, error) {
 	stored := storedField{Name: f.Name, Rule: f.Rule}
 	var err error
@@ -31,7 +32,7 @@ func Encode(f Field) ([]byte, error) {
 	return text, nil
 }
 
-// Decode reads a field that was stored. A limit has the type that it had; a whole number is an int64.
+// Decode parses a stored field. The limit has its original type, except that a whole number is an int64.
 func Decode(text []byte) (f Field, err error) {
 	var stored storedField
 	if err := json.Unmarshal(text, &stored); err != nil {

@@ -7,7 +7,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// A field that was stored says the same when it is read, whatever its limit is.
+// Encode and Decode preserve a field with any kind of limit.
 func TestAStoredFieldKeepsItsLimit(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault.Field{
@@ -29,8 +29,8 @@ func TestAStoredFieldKeepsItsLimit(t *testing.T) {
 	}
 }
 
-// What batches and imports stored before is read.
-func TestEarlierStoredFieldsAreRead(t *testing.T) {
+// Decode parses the fields that earlier versions of batches and imports stored.
+func TestDecodeReadsFieldsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]fault.Field{
 		`{"Name":"content","Rule":"too_many_segments","Limit":{"Has":3,"Most":2}}`:   {Name: "content", Rule: fault.TooManySegments, Limit: fault.Lengths{Has: 3, Most: 2}},

@@ -1,5 +1,5 @@
-// Package idempotency owns idempotency keys: a request that is sent again with its key does its work only once. The
-// work and its stored answer are committed together.
+// Package idempotency owns idempotency keys: a request that is repeated with the same key has an effect only once. The effect and its stored answer are
+// committed together.
 package idempotency
 
 import (
@@ -16,7 +16,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service stores the answers of requests for a day.
+// Service stores the answers of requests for one day.
 type Service struct {
 	db *postgres.DB
 	q  *idempotencyq.Queries
@@ -25,7 +25,7 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: idempotencyq.New(db)} }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-idempotency-keys", Interval: 10 * time.Minute, Run: s.Sweep},
@@ -39,13 +39,12 @@ type Key struct {
 	Key       string
 }
 
-// inFlightWait is the Retry-After while the first request with a key is still in progress.
+// inFlightWait is the Retry-After of requests whose key is in use by a request in progress.
 const inFlightWait = time.Second
 
-// Do runs work in a transaction, which its ctx carries, and stores the answer that work returns. Both are durable
-// when Do returns. If the key already has an answer, Do returns this answer and replayed. If work fails, nothing is
-// changed or stored, and Do returns work's error. Faults: idempotency.key_reused for another body,
-// idempotency.in_flight.
+// Do runs work in a transaction, which the ctx of work carries, and stores the answer that work returns. Both are durable when Do returns. If the key already
+// has an answer, Do returns this answer and replayed. If work fails, Do changes and stores nothing, and returns the error of work. Faults:
+// idempotency.key_reused if the body differs, and idempotency.in_flight if a request with the key is in progress.
 func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx context.Context) ([]byte, error)) (answer []byte, replayed bool, err error) {
 	hash := sha256.Sum256(body)
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -77,11 +76,10 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 	return answer, replayed, err
 }
 
-// sweepBatch bounds the rows of one DELETE.
+// sweepBatch is the maximum number of rows that one DELETE deletes.
 const sweepBatch = 5000
 
-// Sweep deletes the keys that are older than a day and returns how many it deleted. Each batch is a transaction of
-// its own.
+// Sweep deletes the keys that are older than a day and returns how many keys it deleted. Each batch is a separate transaction.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestARepeatUnderAKeyGetsTheFirstAnswer(t *testing.T) {
+func TestARepeatedKeyReturnsTheFirstAnswer(t *testing.T) {
 	b := apptest.New(t)
 	for path, bodies := range map[string][2]string{
 		"/api/v1/sms/send":          {`{"phone_number":"13800138000","content":"x"}`, `{"phone_number":"13800138000","content":"y"}`},
@@ -29,7 +29,7 @@ func TestARepeatUnderAKeyGetsTheFirstAnswer(t *testing.T) {
 		b.Expect(422, "request.invalid", "POST", path, bodies[0], apptest.KeyHeader, strings.Repeat("k", 201))
 		b.Expect(422, "request.invalid", "POST", path, bodies[0], apptest.KeyHeader, "a b")
 	}
-	// With another key, or by another user, it is another request.
+	// A request with another key, or of another user, is a different request.
 	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, apptest.KeyHeader, "k-2")
 	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, append(b.AddUser("system", "submit", nil), apptest.KeyHeader, "k-1")...)
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 3 {
@@ -58,7 +58,7 @@ func TestAKeyWhoseRequestFailedCanBeUsedAgain(t *testing.T) {
 	}
 }
 
-func TestFiftyConcurrentRequestsWithOneKeyDoTheWorkOnce(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyHaveOneEffect(t *testing.T) {
 	b := apptest.New(t)
 	answers := make([]apptest.Answer, 50)
 	apptest.Together(len(answers), func(i int) {
@@ -78,7 +78,7 @@ func TestFiftyConcurrentRequestsWithOneKeyDoTheWorkOnce(t *testing.T) {
 	}
 }
 
-// Each refused request with a key holds a connection. Logging the refusals must not need another connection at the same time.
+// Each refused request with a key holds a connection. Logging the refusal must not need a second connection.
 func TestConcurrentRefusedRequestsWithKeysAreAllLogged(t *testing.T) {
 	b := apptest.New(t)
 	apptest.Together(100, func(i int) {
@@ -111,14 +111,14 @@ func TestAnswersAreDeletedAfterADay(t *testing.T) {
 	}
 }
 
-// A key stands for a request to one URL.
+// A key identifies a request to one URL.
 func TestAKeyForAnotherURLIsAnotherKey(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"a", "b"} {
 		b.AddSender(map[string]any{"sender_no": no, "balance": 10})
 		b.Expect(200, "", "POST", "/api/v1/admin/senders/"+no+"/balance", map[string]any{"change": 5}, apptest.KeyHeader, "k")
 	}
-	b.Expect(200, "", "POST", "/api/v1/admin/senders/a/balance", map[string]any{"change": 5}, apptest.KeyHeader, "k") // a repeat
+	b.Expect(200, "", "POST", "/api/v1/admin/senders/a/balance", map[string]any{"change": 5}, apptest.KeyHeader, "k") // repeats the first request
 	for _, no := range []string{"a", "b"} {
 		has := apptest.Decode[api.Sender](t, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil)).Balance
 		if has == nil || *has != 15 {
@@ -127,8 +127,8 @@ func TestAKeyForAnotherURLIsAnotherKey(t *testing.T) {
 	}
 }
 
-// A dry run is not the answer of a later message with the same key, in whatever form the query asks for it.
-func TestADryRunIsNotTheAnswerOfAKey(t *testing.T) {
+// A dry run does not store an answer for the key of a later message, however the query spells dry_run.
+func TestADryRunStoresNoAnswerForItsKey(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	for _, yes := range []string{"true", "True", "TRUE", "t", "1"} {
@@ -152,8 +152,8 @@ func TestADryRunIsNotTheAnswerOfAKey(t *testing.T) {
 	}
 }
 
-// A caller that leaves before its request is done leaves the key free, and causes no panic.
-func TestACallerThatLeavesFreesItsKey(t *testing.T) {
+// A caller that disconnects before the end of its request does not use up the key, and causes no panic.
+func TestACallerThatDisconnectsDoesNotUseUpItsKey(t *testing.T) {
 	b := apptest.New(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()

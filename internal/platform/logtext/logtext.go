@@ -1,5 +1,4 @@
-// Package logtext makes of anything that callers send something that a log row can hold: a log row must never be the reason why a request
-// fails.
+// Package logtext converts any input of callers into text or JSON that a log row can store: a log row must never make a request fail.
 package logtext
 
 import (
@@ -12,11 +11,11 @@ import (
 )
 
 const (
-	maxText = 500      // characters of a text column
-	maxJSON = 16 << 10 // bytes of a body that is kept as it is
+	maxText = 500      // maximum length of a text column, in characters
+	maxJSON = 16 << 10 // maximum size of a body that is stored unchanged, in bytes
 )
 
-// Text returns s as a text column of a log takes it: valid UTF-8 without NUL, cut to 500 characters.
+// Text converts s for a text column of a log: valid UTF-8 without NUL, cut to 500 characters.
 func Text(s string) string {
 	s = postgres.Text(s)
 	if runes := []rune(s); len(runes) > maxText {
@@ -25,8 +24,8 @@ func Text(s string) string {
 	return s
 }
 
-// JSON makes of any body something that jsonb takes: valid JSON keeps its shape, without NULs and with numbers beyond
-// float64, or too small for it, as text; anything else, or anything larger than maxJSON, becomes its beginning as a JSON string.
+// JSON converts any body to a value that jsonb accepts. Valid JSON keeps its structure, but loses NULs, and numbers outside the range of float64 become
+// strings. The beginning of any other body, and of a body larger than maxJSON, becomes a JSON string.
 func JSON(raw []byte) []byte {
 	if len(raw) <= maxJSON {
 		decoder := json.NewDecoder(bytes.NewReader(raw))

@@ -1,5 +1,4 @@
-// Package merge merges work that arrives at the same time into one run: a statement and commit for hundreds of rows
-// cost little more than for one.
+// Package merge merges concurrent work into one run: a statement and commit for hundreds of rows cost little more than for one row.
 package merge
 
 import (
@@ -12,21 +11,21 @@ import (
 type Options[In, Out any] struct {
 	// Run does all items or none, and returns their outcomes in the order of the items.
 	Run func(ctx context.Context, items []In) ([]Out, error)
-	// Hopeless reports whether an error is no item's fault, so that running the items apart would not help.
+	// Hopeless reports whether an error is independent of the items, so that running each item separately would fail, too.
 	Hopeless func(error) bool
-	// Key, if set, keeps two items of one key out of the same run, so that the second sees the effect of the first.
+	// Key, if set, keeps two items with the same key out of the same run, so that the second item sees the effect of the first.
 	Key func(In) string
 
-	Pace     time.Duration // least time from the start of a run to that of the next, for items that need not be done at once; 0: none
+	Pace     time.Duration // minimum time between the starts of two runs, for items that are not urgent; 0: no minimum
 	Most     int           // maximum items of one run
-	Patience time.Duration // a run that lasts longer counts as stuck: another one starts beside it
-	AtOnce   int           // maximum runs at once, stuck ones included
-	Limit    time.Duration // deadline of one run; the deadlines of its callers do not end it
+	Patience time.Duration // a run that takes longer counts as stuck, and another run starts concurrently
+	AtOnce   int           // maximum concurrent runs, including stuck runs
+	Limit    time.Duration // deadline of one run; the run ignores the deadlines of its callers
 }
 
-// Merger runs items in the order of their arrival. When a run returns, the next one starts with the items that
-// arrived meanwhile; an item that arrives alone starts at once, unless Pace says later. Two runs at a time would be half as large each, and
-// cost more in total.
+// Merger runs items in the order of their arrival. When a run returns, the next run starts with the items that arrived meanwhile. An item that arrives while no
+// run is in progress starts at once, unless Pace delays it. A Merger avoids concurrent runs: two concurrent runs would each contain half of the items and cost
+// more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
 
@@ -34,7 +33,7 @@ type Merger[In, Out any] struct {
 	waiting []*call[In, Out]
 	running int
 	latest  time.Time // start of the latest run, or of its wait for Pace
-	next    time.Time // when the next run may begin, by Pace
+	next    time.Time // earliest start of the next run, by Pace
 	runs    sync.WaitGroup
 }
 
@@ -50,13 +49,13 @@ type Result[Out any] struct {
 	Err error
 }
 
-// New returns a Merger. It has nothing to close; Wait waits for its runs.
+// New returns a Merger. A Merger needs no Close; Wait waits for its runs.
 func New[In, Out any](options Options[In, Out]) *Merger[In, Out] {
 	return &Merger[In, Out]{options: options}
 }
 
-// Do runs item together with others and returns the outcome of this item. If ctx ends first, Do returns its error,
-// and the item may be done or not.
+// Do runs item together with others and returns the outcome of this item. If ctx ends first, Do returns the error of ctx; whether the item was done is then
+// unknown.
 func (m *Merger[In, Out]) Do(ctx context.Context, item In) (Out, error) {
 	c := &call[In, Out]{ctx: ctx, item: item, done: make(chan Result[Out], 1)}
 	m.mu.Lock()
@@ -99,7 +98,7 @@ func (m *Merger[In, Out]) run() {
 	}
 }
 
-// rest waits until the next run may begin. Runs beside each other keep the pace together.
+// rest waits until the next run is allowed to start. Concurrent runs share one Pace.
 func (m *Merger[In, Out]) rest() {
 	if m.options.Pace == 0 {
 		return
@@ -115,7 +114,7 @@ func (m *Merger[In, Out]) rest() {
 	time.Sleep(at.Sub(now))
 }
 
-// take returns the calls of the next run. If no call waits, it returns none, and the run that called it must end.
+// take returns the calls of the next run. If no call waits, take returns no calls, and its caller must return.
 func (m *Merger[In, Out]) take() []*call[In, Out] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +126,7 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 			break
 		}
 		if c.ctx.Err() != nil {
-			continue // the caller is gone, and the item was not started
+			continue // the caller's ctx has ended, and the item was not started
 		}
 		if m.options.Key != nil {
 			key := m.options.Key(c.item)
@@ -148,8 +147,8 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 	return taken
 }
 
-// Apart runs items together. If that fails, it runs each half on its own, so that an item that cannot be done fails
-// alone. A hopeless error is the result of every item at once.
+// Apart runs all items together. If the run fails, Apart runs each half separately, so that only the items that cause the error fail. If the error is hopeless,
+// it is the result of every item.
 func Apart[In, Out any](items []In, run func([]In) ([]Out, error), hopeless func(error) bool) []Result[Out] {
 	results := make([]Result[Out], len(items))
 	outs, err := run(items)

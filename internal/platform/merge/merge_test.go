@@ -13,7 +13,7 @@ import (
 
 var errBad, errDown = errors.New("bad item"), errors.New("all is down")
 
-// doubler doubles numbers. runs has the items of each run. If gate is set, each run waits for it.
+// doubler doubles numbers. runs contains the items of each run. If gate is set, each run waits for gate.
 type doubler struct {
 	mu   sync.Mutex
 	runs [][]int
@@ -157,7 +157,7 @@ func TestCallsWithOneKeyRunOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestARunHasAtMostMostItems(t *testing.T) {
+func TestARunContainsAtMostTheMaximumOfItems(t *testing.T) {
 	t.Parallel()
 	var running atomic.Int32
 	m := New(Options[int, int]{
@@ -185,7 +185,7 @@ func TestARunHasAtMostMostItems(t *testing.T) {
 	}
 }
 
-func TestAStuckRunDoesNotHoldUpOtherCalls(t *testing.T) {
+func TestAStuckRunDoesNotDelayOtherCalls(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
 	m := New(Options[int, int]{
@@ -209,7 +209,7 @@ func TestAStuckRunDoesNotHoldUpOtherCalls(t *testing.T) {
 	first.Wait()
 }
 
-func TestACallerThatLeavesBeforeTheRunIsLeftOut(t *testing.T) {
+func TestAnItemOfACancelledCallerIsNotRun(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(nil)
@@ -233,7 +233,7 @@ func TestACallerThatLeavesBeforeTheRunIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestRunsKeepTheirPace(t *testing.T) {
+func TestRunsStartAtLeastPaceApart(t *testing.T) {
 	t.Parallel()
 	const pace = 20 * time.Millisecond
 	d := &doubler{}

@@ -12,33 +12,34 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Version 1.0 begins with files that make an empty database. A database that had all migrations of the time before has the same tables already, except
-// for what no statement sees: names of indexes of default partitions, and the primary key of that of the ledger.
+// Version 1.0 starts with baseline migrations, which create the tables in an empty database. A database that applied all migrations from before version 1.0
+// already has the same tables. They differ only in names that no statement uses: indexes of default partitions, and the primary key of the default partition of
+// the ledger.
 const (
 	baselineFirst = "20261127000001"
 	baselineLast  = "20261127000010"
-	earlierLast   = "20261126220030" // the last migration of the time before
-	earlierCount  = 246              // how many there were
-	earlierCommit = "28b18f70"       // the commit that had them all
+	earlierLast   = "20261126220030" // last migration from before version 1.0
+	earlierCount  = 246              // number of migrations from before version 1.0
+	earlierCommit = "28b18f70"       // commit that contained all of them
 )
 
-// errEarlier is the error for a database that lacks migrations of the time before version 1.0.
+// errEarlier is the error for a database that lacks migrations from before version 1.0.
 var errEarlier = fmt.Errorf("this database (of LKSMS_DATA or DATABASE_URL) is from before version 1.0 and lacks changes of that time: "+
 	"run `lksms migrate up` of commit %s first, and then this version; or name an empty one", earlierCommit)
 
-// errBaseline is the error for undoing the files that make an empty database.
+// errBaseline is the error for reverting a baseline migration.
 var errBaseline = errors.New("there is no version before 1.0 to go back to: drop the database instead")
 
-// isBaseline reports whether a version or file makes an empty database.
+// isBaseline reports whether a version or file name belongs to a baseline migration.
 func isBaseline(version string) bool {
 	version, _, _ = strings.Cut(version, "_")
 	return version <= baselineLast
 }
 
-// adopt records the files that make an empty database as applied on a database that had all migrations of the time before. Their rows stay: servers of
-// the version before count them to see whether the database is migrated, and find it as they left it if an upgrade is taken back.
+// adopt records the baseline migrations as applied in a database that applied all migrations from before version 1.0. adopt keeps the rows of these earlier
+// migrations: servers of the previous version count them to check whether the database is migrated, also after an upgrade is reverted.
 func adopt(ctx context.Context, conn *pgx.Conn) error {
-	var exists bool // a role that may not migrate could not make the table
+	var exists bool // checked first, because a role without the right to migrate could not create the table
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_migrations') IS NOT NULL").Scan(&exists); err != nil || !exists {
 		return postgres.Wrap("look for migrations", err, nil)
 	}

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// undoLater undoes the migrations after the first ones, and returns how many there were, and why the next one is not undone.
+// undoLater reverts the migrations after the baseline. It returns how many it reverted, and the error for the next migration, which is not reverted.
 func undoLater(t *testing.T, url string) (n int, err error) {
 	t.Helper()
 	for ; err == nil; n++ {
@@ -20,8 +20,8 @@ func undoLater(t *testing.T, url string) (n int, err error) {
 	return n - 1, err
 }
 
-// ofBefore returns a database that records the migrations of the time before version 1.0, as many as are asked for, and has what the first ones make.
-// later is how many came after these.
+// ofBefore returns a database that contains only the tables of the baseline, and that records the first count migrations from before version 1.0. later is the
+// number of migrations after the baseline.
 func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) {
 	t.Helper()
 	url = pgtest.New(t)
@@ -38,8 +38,8 @@ func ofBefore(t *testing.T, count int) (url string, db *postgres.DB, later int) 
 	return url, db, later
 }
 
-// A database of the last version before 1.0 has all that the files of 1.0 make. Servers of that version go on: they count their own migrations.
-func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
+// A database of the last version before 1.0 contains all tables of the baseline. Servers of that version continue to run: they count their own migrations.
+func TestADatabaseOfThePreviousVersionIsAdopted(t *testing.T) {
 	t.Parallel()
 	url, db, later := ofBefore(t, migrate.EarlierCount)
 	if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || isMigrated {
@@ -62,7 +62,7 @@ func TestADatabaseOfTheVersionBeforeIsRecognised(t *testing.T) {
 	}
 }
 
-func TestTheErrorForADatabaseOfAnEarlierVersionNamesTheVersionToPassThrough(t *testing.T) {
+func TestTheErrorForAnEarlierDatabaseNamesTheVersionToInstallFirst(t *testing.T) {
 	t.Parallel()
 	for _, count := range []int{1, migrate.EarlierCount - 1} {
 		url, db, _ := ofBefore(t, count)
@@ -78,7 +78,7 @@ func TestTheErrorForADatabaseOfAnEarlierVersionNamesTheVersionToPassThrough(t *t
 	}
 }
 
-func TestWhatMakesAnEmptyDatabaseIsNotUndone(t *testing.T) {
+func TestBaselineMigrationsCannotBeReverted(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
 	if _, err := migrate.UpTo(t.Context(), url, addColumn, nil); err != nil {
@@ -98,8 +98,8 @@ func TestWhatMakesAnEmptyDatabaseIsNotUndone(t *testing.T) {
 	}
 }
 
-// A migration that a later version adds goes down and up again, and leaves nothing.
-func TestEveryMigrationAfterTheFirstOnesGoesDownAndUpAgain(t *testing.T) {
+// A migration after the baseline can be reverted and applied again. Reverting removes everything that the migration created.
+func TestEveryLaterMigrationCanBeRevertedAndAppliedAgain(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
 	objects := func() (n int) {

@@ -16,16 +16,16 @@ import (
 
 func init() { tellWaitEvery = 100 * time.Millisecond }
 
-// The last migrations of the time before version 1.0, and how many there were.
+// The last migration from before version 1.0, and the number of these migrations.
 const (
 	EarlierLast  = earlierLast
 	EarlierCount = earlierCount
 )
 
-// IsBaseline reports whether a version or file makes an empty database.
+// IsBaseline reports whether a version or file name belongs to a baseline migration.
 func IsBaseline(version string) bool { return isBaseline(version) }
 
-// laterFiles are the migrations, and one that comes after them.
+// laterFiles returns the migrations and one later migration with content.
 func laterFiles(content string) (fs.FS, error) {
 	files := fstest.MapFS{"migrations/99991231000000_later.sql": {Data: []byte(content)}}
 	own, err := fs.Glob(db.Migrations, "migrations/*.sql")
@@ -42,7 +42,7 @@ func laterFiles(content string) (fs.FS, error) {
 	return files, nil
 }
 
-// UpTo applies the missing migrations and then one more.
+// UpTo applies the missing migrations and then the migration later.
 func UpTo(ctx context.Context, databaseURL, later string, log *slog.Logger) (int, error) {
 	files, err := laterFiles(later)
 	if err != nil {
@@ -60,7 +60,7 @@ func DownFrom(ctx context.Context, databaseURL, later string) error {
 	return down(ctx, databaseURL, nil, files)
 }
 
-// ConcurrentBuilds counts the indexes that migrations are known to build concurrently, and those that their files do.
+// ConcurrentBuilds returns how many concurrent index builds pendingBuilds finds (known), and how many the files contain (written).
 func ConcurrentBuilds(later string) (known, written int, err error) {
 	files, err := laterFiles(later)
 	if err != nil {

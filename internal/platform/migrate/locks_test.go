@@ -11,17 +11,17 @@ import (
 	"lksms/internal/platform/migrate"
 )
 
-// locking finds the table that a statement of a migration locks against statements of servers.
+// locking matches a statement of a migration that locks a table against the statements of servers, and captures the table.
 var locking = regexp.MustCompile(`(?is)^\s*(?:ALTER TABLE (?:IF EXISTS )?(?:ONLY )?(\w+)|(?:CREATE (?:CONSTRAINT )?|DROP )TRIGGER .*?\sON\s+(\w+)|CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?\w+ ON (?:ONLY )?(\w+)|LOCK TABLE (\w+))`)
 
-// comments are those of SQL.
+// comments matches SQL comments.
 var comments = regexp.MustCompile(`(?m)(^|\s)--.*$`)
 
-// bodies are those of functions, which run later.
+// bodies matches the bodies of functions, which do not run during the migration.
 var bodies = regexp.MustCompile(`(?s)\bAS \$\$.*?\$\$`)
 
-// A migration that waits for a second table while it has locked a first one can deadlock with a statement that reads both.
-func TestAMigrationLocksOneTableThatServersUse(t *testing.T) {
+// A migration that waits for a second table while it has locked a first table can deadlock with a statement that reads both.
+func TestAMigrationLocksAtMostOneTableThatServersUse(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(db.Migrations, "migrations/*.sql")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestAMigrationLocksOneTableThatServersUse(t *testing.T) {
 	}
 }
 
-// lockedBy returns the tables that exist before a migration and that it locks. VALIDATE CONSTRAINT stops no statement of a server.
+// lockedBy returns the tables that a migration locks and that exist before the migration. VALIDATE CONSTRAINT blocks no statement of a server.
 func lockedBy(up string) (locked []string) {
 	for statement := range strings.SplitSeq(up, ";") {
 		found := locking.FindStringSubmatch(statement)

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/amacneil/dbmate/v2/pkg/dbmate"
-	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres" // the driver for postgres:// URLs
+	_ "github.com/amacneil/dbmate/v2/pkg/driver/postgres" // the dbmate driver for postgres:// URLs
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -28,58 +28,59 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// migrationsTable is the table in which dbmate records what is applied. Migrations run under a lock on it: dbmate takes none, so that two servers that
-// start at once would both apply the same file. Only roles that may write the table can take the lock.
+// migrationsTable is the table in which dbmate records the applied migrations. Migrations run under a lock on this table. dbmate itself takes no lock: two
+// servers that start at the same time would both apply the same file. Only roles that can write the table can take the lock.
 const migrationsTable = "schema_migrations"
 
-// migrateLockEvery is how often a waiting server tries to take the lock.
+// migrateLockEvery is the interval at which a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
-// A migration that waits for a lock on a table makes everything wait that others begin with the table. So it waits for lockWait, lets others go on for
-// lockPause, and is repeated.
+// A migration that waits for a table lock blocks all later statements on the table. A migration therefore waits for lockWait, pauses for lockPause so that
+// other statements can run, and is then repeated.
 const (
-	// lockWait is less than what statements of servers bear (postgres.DB.Briefly).
+	// lockWait is shorter than the lock timeout of statements of servers (postgres.DB.Briefly).
 	lockWait  = 300 * time.Millisecond
 	lockPause = time.Second
-	// lockPatience is how long one of lockTries tries waits. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that
-	// stands in the way.
+	// lockPatience is the wait of one of lockTries tries. It is longer than deadlock_timeout (1s), after which PostgreSQL cancels an autovacuum that blocks the
+	// migration.
 	lockPatience = 1500 * time.Millisecond
 	lockTries    = 10
 )
 
-// migratorName begins the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
+// migratorName is the prefix of the application_name of sessions that migrate. It replaces the name in the database URL, because refuseBesideServers must not
+// count these sessions.
 const migratorName = "lksms migrate"
 
-// cancelLimit is how long a migration may take to end once it was cancelled. A host that vanished does not end it.
+// cancelLimit is how long a cancelled migration can take to end. A migration on a vanished host never ends.
 const cancelLimit = 10 * time.Second
 
-// watchLimit bounds the query for what a migration waits for.
+// watchLimit is the time limit of the query that finds the transaction which blocks a migration.
 const watchLimit = 5 * time.Second
 
-// tellWaitEvery is how often the log says that a migration waits that sets no limit.
+// tellWaitEvery is the interval at which a waiting migration without a lock timeout is logged.
 var tellWaitEvery = 30 * time.Second
 
 // migrator applies migrations while it holds the lock of migrations.
 type migrator struct {
 	*dbmate.DB
-	beside *pgx.ConnConfig // of another session of this migrator
-	name   string          // application_name of the sessions of dbmate, which begins with migratorName: no other migrator has it
+	beside *pgx.ConnConfig // for another session of this migrator
+	name   string          // application_name of the sessions of dbmate: migratorName and a suffix that is unique to this migrator
 }
 
-// Migration is a migration file, and whether it has been applied.
+// Migration is a migration file and its state.
 type Migration struct {
 	File    string
 	Applied bool
 }
 
-// firstPartitions makes the partitions of the next days, unless today has one already: the server makes those that follow. A migration
-// could not, because db/schema.sql would then depend on the day.
+// firstPartitions creates the partitions of the next days, unless a partition for today exists. The server creates the later partitions. A migration cannot
+// create them, because db/schema.sql would then depend on the current day.
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
-// Up applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
-// file is a transaction of its own, unless it says otherwise. One that does not get its locks soon is undone, and repeated until it does: the log
-// says for whom it waits. It may be nil.
+// Up applies the missing migrations and returns how many it applied. Concurrent callers wait for each other. Each file is one transaction, unless the file
+// switches this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log then shows which transaction blocks the
+// migration. log can be nil.
 func Up(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	return up(ctx, databaseURL, log, db.Migrations)
 }
@@ -98,7 +99,7 @@ func up(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) 
 		}
 		err = m.repeatUntilFree(ctx, log, func() error {
 			err := postgres.WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-				// Those of this turn: the ones before may have been applied, or left an index.
+				// Search again in each try: earlier tries may have applied migrations, or left an unfinished index.
 				missing, err := m.FindMigrations()
 				if err != nil {
 					return err
@@ -142,7 +143,7 @@ func (m *migrator) missing() (n int, err error) {
 	return n, err
 }
 
-// Down reverts the newest migration. It waits as Up does.
+// Down reverts the newest migration. It waits for locks in the same way as Up.
 func Down(ctx context.Context, databaseURL string, log *slog.Logger) error {
 	return down(ctx, databaseURL, log, db.Migrations)
 }
@@ -180,8 +181,8 @@ func List(ctx context.Context, databaseURL string) ([]Migration, error) {
 	return list, nil
 }
 
-// IsDone reports whether all migrations of this binary have been applied. A database with newer migrations counts
-// as migrated too, because an old server sees it during a rolling upgrade.
+// IsDone reports whether all migrations of this binary have been applied. A database with newer migrations also counts as migrated, because an old server can
+// meet such a database during a rolling upgrade.
 func IsDone(ctx context.Context, on *postgres.DB) (bool, error) {
 	versions, err := knownVersions()
 	if err != nil {
@@ -212,8 +213,8 @@ func knownVersions() ([]string, error) {
 	return versions, nil
 }
 
-// withMigrator runs fn under the lock of migrations. The context of fn ends when the lock is lost. A role that may not take the lock may not migrate
-// either: then fn runs without it.
+// withMigrator runs fn under the migration lock. The context of fn ends when the lock is lost. A role without the right to take the lock also has no right to
+// migrate: fn then runs without the lock.
 func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(context.Context, *migrator) error) error {
 	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
 		return errors.New("DATABASE_URL must have the form postgresql://user:password@host:port/name")
@@ -227,7 +228,7 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 		return fmt.Errorf("the database has the encoding %s and not UTF8, so that it cannot store every text: create another one with "+
 			"CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0", encoding)
 	}
-	path, err := searchPath(ctx, conn) // before the lock: in its transaction, it would leave a snapshot, for which CREATE INDEX CONCURRENTLY waits
+	path, err := searchPath(ctx, conn) // called before the lock: inside the transaction of the lock, this query would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits
 	if err != nil {
 		return fmt.Errorf("find schemas: %w", err)
 	}
@@ -252,11 +253,12 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 	var output bytes.Buffer
 	m.Log = &output
 	err = fn(while, &migrator{DB: m, beside: conn.Config(), name: name})
-	return errors.Join(err, unlock()) // without the lock, another server may have migrated at the same time
+	return errors.Join(err, unlock()) // if the lock was lost, another server may have migrated at the same time
 }
 
-// searchPath returns the schemas that the session of a role with the name lksms sees, without the schema lksms; empty: the session has another role.
-// That role has the schema lksms first in its search path: what migrations make would be there, among what callers of the SQL functions may use.
+// searchPath returns the search path for migrations: the schemas of the session without the schema lksms. It returns an empty string if the search path of the
+// session does not contain the schema lksms. A role with the name lksms has this schema first in its search path. Migrations would create their tables in this
+// schema, where callers of the SQL functions have rights.
 func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
 	err = conn.QueryRow(ctx, `SELECT coalesce(string_agg(quote_ident(s.name), ',' ORDER BY s.place), '')
 		FROM unnest(current_schemas(false)) WITH ORDINALITY AS s (name, place)
@@ -264,9 +266,9 @@ func searchPath(ctx context.Context, conn *pgx.Conn) (path string, err error) {
 	return path, err
 }
 
-// stateOf returns the SQLSTATE of an error of PostgreSQL, from pgx or from dbmate's driver; empty: it has none.
+// stateOf returns the SQLSTATE of an error of PostgreSQL, from pgx or from the driver of dbmate. It returns an empty string if the error has no SQLSTATE.
 func stateOf(err error) string {
-	var failed *dbmate.QueryError // which does not unwrap
+	var failed *dbmate.QueryError // this type does not implement Unwrap
 	if errors.As(err, &failed) {
 		err = failed.Err
 	}
@@ -277,8 +279,8 @@ func stateOf(err error) string {
 	return refused.SQLState()
 }
 
-// repeatUntilFree runs migrations again and again while they do not get a lock in time, or lose it in a deadlock. Nobody else migrates meanwhile: ctx
-// ends when the lock of migrations is lost. What was applied stays; the migration that waited was rolled back.
+// repeatUntilFree runs migrations repeatedly while they do not get a lock in time, or fail because of a deadlock. No other server migrates meanwhile: ctx ends
+// when the migration lock is lost. Applied migrations stay applied. The migration that waited was rolled back.
 func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -309,8 +311,8 @@ func (m *migrator) repeatUntilFree(ctx context.Context, log *slog.Logger, migrat
 
 const waitsForOthers = "a migration waits until others release a table: end their long transactions"
 
-// watched runs migrations, and tells when one waits that sets no limit. dbmate knows no context: when ctx ends, watched cancels what runs, because a
-// process that ends leaves PostgreSQL building an index, or waiting for hours to build it.
+// watched runs migrations, and logs a waiting migration that has no lock timeout. dbmate does not support contexts: when ctx ends, watched cancels the running
+// statement. Otherwise PostgreSQL would continue to build an index, or wait for hours to build it, after the end of this process.
 func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- migrate() }()
@@ -330,7 +332,8 @@ func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func()
 	}
 }
 
-// cancel cancels the statement of a migration until it has ended: a statement that is only about to begin escapes. It returns the migration's error.
+// cancel cancels the statement of a migration until the migration has ended. It repeats this because a cancellation has no effect on a statement that has not
+// started. cancel returns the error of the migration.
 func (m *migrator) cancel(ctx context.Context, done <-chan error) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelLimit)
 	defer cancel()
@@ -353,7 +356,7 @@ func (m *migrator) cancel(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// withSession runs fn with another session of the migrator, on the host that it migrates.
+// withSession runs fn with a second session of the migrator, on the host of the migration.
 func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.ConnectConfig(ctx, m.beside.Copy())
 	if err != nil {
@@ -363,12 +366,12 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 	return fn(conn)
 }
 
-// waits reports whether a statement of the migrator waits for a lock. It describes the oldest open transaction of others in the database, which may hold
-// what the migration waits for; empty: none that the role may see.
+// waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which may
+// hold the lock. oldest is empty if the role can see no such transaction.
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
-	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // without it, the log says less
+	_ = m.withSession(ctx, func(conn *pgx.Conn) error { // without a result, the log contains less detail
 		return conn.QueryRow(ctx, `SELECT EXISTS (
 				SELECT FROM pg_stat_activity a
 				WHERE a.datname = current_database() AND a.application_name = $2 AND a.state = 'active' AND a.wait_event_type = 'Lock'
@@ -383,14 +386,15 @@ func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	return isWaiting, oldest
 }
 
-// bounded are migrations that begin by limiting how long they wait for locks, in place of limits of their own, and by setting the search path unless it
-// is empty. Parameters of the connection would do it too, but poolers refuse them. Migrations without a transaction cannot: each is one statement. It
-// names a table, and an index is in the schema of its table; and while it waits for locks, only other changes of the table wait behind it.
+// bounded wraps migration files. Each file starts with a lock timeout, which replaces any timeout in the file, and with the search path unless path is empty.
+// Parameters of the connection could do the same, but poolers refuse them. Migrations without a transaction get no such settings, because each is a single
+// statement. That is safe: the statement names a table, and an index is created in the schema of its table. While the statement waits for locks, it blocks only
+// other schema changes of the table.
 type bounded struct {
 	fs.FS
 	path    string
 	wait    time.Duration
-	stopped func() error // the reason why no further migration may begin
+	stopped func() error // returns the reason why no further migration can start; nil: none
 }
 
 // ReadFile implements fs.ReadFileFS.
@@ -410,13 +414,13 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 	return content, err
 }
 
-// build is an index that a migration builds concurrently: without a transaction, so that an interruption leaves an invalid index.
+// build is an index that a migration builds concurrently. Such a migration runs without a transaction: an interruption leaves an invalid index.
 type build struct{ index, table string }
 
-// buildStatement is how migrations write it, without a schema.
+// buildStatement matches the statement of a concurrent build in a migration, without a schema.
 var buildStatement = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS ([a-z0-9_]+) ON ([a-z0-9_]+) `)
 
-// pendingBuilds returns what the missing migrations build concurrently.
+// pendingBuilds returns the indexes that the missing migrations build concurrently.
 func pendingBuilds(migrations []dbmate.Migration) ([]build, error) {
 	var builds []build
 	for _, migration := range migrations {
@@ -439,11 +443,11 @@ func pendingBuilds(migrations []dbmate.Migration) ([]build, error) {
 	return builds, nil
 }
 
-// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them again. The lock ensures that no
-// other migration is building them now. Invalid indexes of others are not ours to drop, even on our tables.
+// dropUnfinished drops the invalid indexes of interrupted concurrent builds, so that the migrations can build them again. The migration lock ensures that no
+// other migration is building them. dropUnfinished keeps all other invalid indexes, even on our tables.
 func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 	for _, b := range builds {
-		// An index is in the schema of its table. One of a partitioned table has another relkind.
+		// An index is in the schema of its table. The index of a partitioned table has another relkind.
 		var name string
 		err := conn.QueryRow(ctx, `SELECT format('%I.%I', n.nspname, c.relname)
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -461,8 +465,8 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn, builds []build) error {
 	return nil
 }
 
-// lockMigrations tries to take the lock again and again. A statement that waits for a lock holds a snapshot, CREATE INDEX CONCURRENTLY of the
-// lock's holder would wait for that snapshot, and neither would end. The transaction that holds the lock has no snapshot.
+// lockMigrations tries to take the lock repeatedly, instead of waiting for it. A statement that waits for a lock holds a snapshot. CREATE INDEX CONCURRENTLY in
+// the session with the lock would wait for this snapshot, which would be a deadlock. The transaction that holds the lock has no snapshot.
 func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while context.Context, unlock func() error, err error) {
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
@@ -485,8 +489,8 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn, table string) (while co
 	}
 }
 
-// tryLockMigrations makes the table of migrations, as dbmate does, and tries to lock it. It looks first whether another session holds the lock: a lock
-// that cannot be taken is an error in the log of PostgreSQL.
+// tryLockMigrations creates the migrations table, as dbmate does, and tries to lock it. It first checks whether another session holds the lock, because a
+// failed attempt is an error in the log of PostgreSQL.
 func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*postgres.Lock, error) {
 	var exists, isHeld bool
 	err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, EXISTS (SELECT FROM pg_locks l WHERE l.relation = to_regclass($1)
@@ -496,20 +500,20 @@ func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*post
 		return nil, err
 	}
 	if !exists {
-		if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)"); err != nil && stateOf(err) != "23505" { // another session made it
+		if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)"); err != nil && stateOf(err) != "23505" { // another session created the table
 			return nil, err
 		}
 	}
 	lock, err := postgres.TryLockOn(ctx, conn, "migrations", "LOCK TABLE "+table+" IN SHARE UPDATE EXCLUSIVE MODE NOWAIT; SELECT true")
-	if stateOf(err) == "55P03" { // another session was quicker
+	if stateOf(err) == "55P03" { // another session took the lock first
 		return nil, nil
 	}
 	return lock, err
 }
 
-// migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets what pgx found out, which
-// host to use and whether that speaks TLS. It removes the settings of pgx and of its pool, and names the sessions. Parameters of a statement
-// come in the same message as the statement, because a pooler may give each message another session.
+// migratorURL adapts a URL to the driver of dbmate, which assumes TLS and does not support sslmode prefer and allow. It sets the host that pgx connected to,
+// and whether this host uses TLS. It removes the settings of pgx and of its pool, and names the sessions. It makes the driver send the parameters of a
+// statement in the same message as the statement, because a pooler can assign each message to another session.
 func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, error) {
 	_, text, _ := strings.Cut(databaseURL, "?")
 	query, err := url.ParseQuery(text)
@@ -545,7 +549,7 @@ func migratorURL(databaseURL string, conn *pgx.Conn, name string) (*url.URL, err
 	return out, nil
 }
 
-// ownSettings are settings of a URL that only pgx knows, and those that migratorURL sets itself.
+// ownSettings are the settings of a URL that only pgx supports, and the settings that migratorURL sets itself.
 var ownSettings = []string{
 	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity", "target_session_attrs",
 	"host", "port", "user", "password", "dbname", "database",

@@ -60,7 +60,7 @@ func TestFourConcurrentMigrationsApplyEachFileOnce(t *testing.T) {
 	}
 }
 
-func TestMigratedReportsMissingMigrations(t *testing.T) {
+func TestIsDoneReportsMissingMigrations(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmpty(t)
 	db, err := postgres.Open(t.Context(), url)
@@ -90,7 +90,7 @@ func TestMigratedReportsMissingMigrations(t *testing.T) {
 	expect(false)
 }
 
-// logBuffer is a log that is read while it is written.
+// logBuffer is a log that can be read while it is written.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -122,7 +122,7 @@ func begin(t *testing.T, db *postgres.DB, lock string) pgx.Tx {
 	return tx
 }
 
-// await returns once a query is true.
+// await returns when a query returns true.
 func await(t *testing.T, db *postgres.DB, query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -134,7 +134,7 @@ func await(t *testing.T, db *postgres.DB, query string) {
 	}
 }
 
-// Migrations as later versions have them.
+// The migrations of a simulated later version.
 const (
 	addColumn = `-- migrate:up
 ALTER TABLE queue ADD COLUMN later integer;
@@ -150,15 +150,15 @@ DROP INDEX CONCURRENTLY IF EXISTS feed_later_idx;
 `
 )
 
-// migratedDatabase returns a database with all migrations.
+// migratedDatabase returns a database with all migrations applied.
 func migratedDatabase(t *testing.T) (url string, db *postgres.DB) {
 	t.Helper()
 	url = pgtest.New(t) + "&application_name=test"
 	return url, open(t, url)
 }
 
-// A long transaction, as that of pg_dump, must not stop a whole service: whatever comes behind a migration that waits for it goes on soon.
-func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
+// A long transaction, such as that of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
+func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
 	long := begin(t, db, "LOCK TABLE queue IN ACCESS SHARE MODE")
@@ -168,7 +168,7 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 			AND mode = 'AccessExclusiveLock')`)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := db.Pool().Exec(ctx, "DELETE FROM queue WHERE false"); err != nil { // takes the lock of submissions, claims and reports
+		if _, err := db.Pool().Exec(ctx, "DELETE FROM queue WHERE false"); err != nil { // takes the lock that submissions, claims and reports take
 			t.Fatal(err)
 		}
 		select {
@@ -189,8 +189,8 @@ func TestAMigrationThatWaitsForALockLetsOthersGoOn(t *testing.T) {
 	}
 }
 
-// CREATE INDEX CONCURRENTLY sets no limit itself, but a role or a database may have one.
-func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T) {
+// CREATE INDEX CONCURRENTLY itself sets no timeout, but the role or the database can have one.
+func TestAConcurrentIndexBuildIgnoresTheLockTimeoutOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
 	if _, err := db.Pool().Exec(t.Context(), "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''100ms''', current_database()); END $$"); err != nil {
@@ -216,7 +216,7 @@ func TestAnIndexThatIsBuiltConcurrentlyOutlastsALimitOfTheDatabase(t *testing.T)
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = 'feed_later_idx'::regclass AND indisvalid)")
 }
 
-// leaveUnfinished leaves an invalid index, as an interrupted build does.
+// leaveUnfinished creates an invalid index, as an interrupted build does.
 func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
 	t.Helper()
 	long := begin(t, db, "LOCK TABLE "+table+" IN ROW EXCLUSIVE MODE")
@@ -236,8 +236,8 @@ func leaveUnfinished(t *testing.T, db *postgres.DB, table, build string) {
 	}
 }
 
-// An index that an interrupted migration left is built again, in whatever schema the tables are. Invalid indexes of others are theirs, and those of
-// partitioned tables, which cannot be dropped concurrently, stop no start.
+// The index of an interrupted migration is built again, in any schema. Invalid indexes of other owners are not changed. Invalid indexes of partitioned tables,
+// which cannot be dropped concurrently, do not prevent a start.
 func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{"public", "own"} {
@@ -278,8 +278,8 @@ func TestOnlyUnfinishedIndexesOfMigrationsAreDropped(t *testing.T) {
 	}
 }
 
-// Whatever a migration builds concurrently must be found again if it is interrupted.
-func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
+// pendingBuilds must find every index that a migration builds concurrently, so that an interrupted build can be repeated.
+func TestEveryConcurrentIndexBuildOfTheMigrationsIsFound(t *testing.T) {
 	t.Parallel()
 	builds, mentions, err := migrate.ConcurrentBuilds(buildIndex)
 	if err != nil || builds != mentions || builds == 0 {
@@ -287,7 +287,7 @@ func TestEveryIndexThatIsBuiltConcurrentlyIsKnown(t *testing.T) {
 	}
 }
 
-// migrating begins to apply a migration of a later version, and returns what it logs and how it ends.
+// migrating starts to apply a migration of a later version. It returns the log, and a channel with the result.
 func migrating(ctx context.Context, url, later string) (log *logBuffer, migrated chan error) {
 	log, migrated = &logBuffer{}, make(chan error, 1)
 	go func() {
@@ -297,7 +297,8 @@ func migrating(ctx context.Context, url, later string) (log *logBuffer, migrated
 	return log, migrated
 }
 
-// startIndex begins a migration that builds feed_later_idx, and returns when it waits for another transaction. The migrator's own limits do not end it.
+// startIndex starts a migration that builds feed_later_idx, and returns when the build waits for another transaction. The lock timeout of the migrator does not
+// apply.
 func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuffer, migrated chan error) {
 	t.Helper()
 	url, db := migratedDatabase(t)
@@ -307,11 +308,11 @@ func startIndex(ctx context.Context, t *testing.T) (db *postgres.DB, log *logBuf
 	return db, log, migrated
 }
 
-// nobodyBuilds is true when no session of a migration works, whose process is gone or not.
+// nobodyBuilds returns true when no session builds an index, whether or not its process still exists.
 const nobodyBuilds = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%CREATE INDEX CONCURRENTLY%'
 	AND pid <> pg_backend_pid() AND state = 'active')`
 
-func TestAnIndexThatWaitsIsLoggedAndEndsWithItsProcess(t *testing.T) {
+func TestAWaitingIndexBuildIsLoggedAndCancelledWithItsProcess(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -330,7 +331,7 @@ func TestAnIndexThatWaitsIsLoggedAndEndsWithItsProcess(t *testing.T) {
 	await(t, db, nobodyBuilds)
 }
 
-// PostgreSQL checks no text in a database without an encoding, so that it would store what no client can read.
+// In a database without an encoding, PostgreSQL does not check text, and would store text that no client can read.
 func TestADatabaseWithoutUTF8IsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmpty(t)
@@ -346,7 +347,7 @@ func TestADatabaseWithoutUTF8IsRefused(t *testing.T) {
 	}
 }
 
-// Without its lock, a migration would run beside that of another server.
+// Without the migration lock, a migration would run concurrently with the migration of another server.
 func TestAMigrationEndsWhenItsLockIsLost(t *testing.T) {
 	t.Parallel()
 	db, _, migrated := startIndex(t.Context(), t)

@@ -1,7 +1,7 @@
-// Package optional is about values that may be missing: pointers of which nil means that there is no value.
+// Package optional helps with pointers whose nil means that a value is missing.
 package optional
 
-// Value returns what p points to, or the zero value if p is nil.
+// Value returns *p, or the zero value if p is nil.
 func Value[T any](p *T) T {
 	var zero T
 	return Or(p, zero)
@@ -16,7 +16,7 @@ func NonZero[T comparable](v T) *T {
 	return &v
 }
 
-// Or returns what p points to, or otherwise if p is nil.
+// Or returns *p, or otherwise if p is nil.
 func Or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise

@@ -1,5 +1,5 @@
-// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this
-// machine should reach, and bounds what comes back.
+// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this machine should reach, and limits the size
+// of answers.
 package outbound
 
 import (
@@ -21,21 +21,21 @@ import (
 	"lksms/internal/platform/bom"
 )
 
-// Policy is where connections can go. Link-local and metadata addresses are refused in any case.
+// Policy defines which addresses connections can reach. Link-local and metadata addresses are always refused.
 type Policy struct {
-	Allow []netip.Prefix // if not empty, only these
+	Allow []netip.Prefix // if not empty, only these networks are allowed
 	Deny  []netip.Prefix
 
-	isPublic bool // only addresses of the public Internet
+	isPublic bool // only addresses of the public Internet are allowed
 }
 
-// Public returns the policy for addresses that users gave who are no administrators: in addition, everything but the public Internet is refused.
+// Public returns the policy for addresses that users without administrator rights configured: p, restricted to the public Internet.
 func (p Policy) Public() Policy {
 	p.isPublic = true
 	return p
 }
 
-// Networks parses addresses and networks. An address becomes a network of one.
+// Networks parses addresses and networks. A single address becomes a network of one address.
 func Networks(texts []string) ([]netip.Prefix, error) {
 	all := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -54,8 +54,8 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// NetworkOf returns the network as which an address is counted: the /64 of an IPv6 address, because a host can choose
-// any address in it, and the address itself otherwise.
+// NetworkOf returns the network that limits count an address by: the /64 network of an IPv6 address, because a host can choose any address in its /64 network,
+// and otherwise the address itself.
 func NetworkOf(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
 		if network, err := ip.WithZone("").Prefix(64); err == nil {
@@ -68,28 +68,29 @@ func NetworkOf(address string) string {
 // ErrRefused is the error of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 
-// ErrTooLarge is the error of an answer longer than maxAnswer.
+// ErrTooLarge is the error of an answer that is longer than maxAnswer.
 var ErrTooLarge = errors.New("the answer is too large")
 
 // maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 1 << 20
 
-// metadata lists the metadata addresses of clouds that are not link-local. They give out a machine's secrets.
+// metadata lists the metadata addresses of clouds that are not link-local. A metadata address serves the secrets of a machine.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
 }
 
-// nat64 is a prefix whose addresses carry an IPv4 address in their last four bytes.
+// nat64 is a network whose addresses contain an IPv4 address in their last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// special lists the networks of IPv4 that are not the public Internet (RFC 6890).
+// special lists the IPv4 networks that do not belong to the public Internet (RFC 6890).
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
 	"192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 )
 
-// global is the part of IPv6 that is the public Internet, without special6: addresses of protocols, of documents, and of tunnels, which carry any IPv4 address.
+// global is the public part of IPv6. special6 lists the exceptions in it: protocol and documentation addresses, and tunnels, whose addresses can contain any
+// IPv4 address.
 var (
 	global   = netip.MustParsePrefix("2000::/3")
 	special6 = prefixes("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
@@ -103,7 +104,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// isPublic reports whether an address, without a zone and unmapped, is one of the public Internet.
+// isPublic reports whether an address belongs to the public Internet. addr must be unmapped and without a zone.
 func isPublic(addr netip.Addr) bool {
 	if addr.Is4() {
 		return !within(special, addr)
@@ -132,11 +133,11 @@ func (p Policy) Permits(addr netip.Addr) bool {
 	return !within(p.Deny, addr) && (len(p.Allow) == 0 || within(p.Allow, addr))
 }
 
-// numeric is a last label of a host that makes it an address, not a name (WHATWG URL, "ends in a number").
+// numeric matches the last label of a host that is an address, not a name (WHATWG URL, "ends in a number").
 var numeric = regexp.MustCompile(`^([0-9]+|0[xX][0-9a-fA-F]*)$`)
 
-// AddressOf returns the address of a host that is one, and not a name. It is not valid for one in a form that programs read differently, such as 127.1
-// and 0x7f000001.
+// AddressOf parses a host that is an address. isAddress is false if host is a name. addr is invalid if programs interpret the address differently, such as
+// 127.1 and 0x7f000001.
 func AddressOf(host string) (addr netip.Addr, isAddress bool) {
 	host = strings.TrimSuffix(host, ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -154,8 +155,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// Dial connects like net.Dialer. It checks the resolved address, so that a name cannot change its address between the
-// check and the connection.
+// Dial connects like net.Dialer. It checks the resolved address, so that the address of a name cannot change between the check and the connection.
 func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{
 		Timeout: 10 * time.Second,
@@ -173,8 +173,8 @@ func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// Client returns an HTTP client under the policy. A request takes at most limit. Redirects are not followed: the
-// caller gets the redirect as the answer.
+// Client returns an HTTP client that obeys the policy. A request takes at most limit. The client does not follow redirects: it returns the redirect as the
+// answer.
 func (p Policy) Client(limit time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: limit,
@@ -186,10 +186,10 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 	}
 }
 
-// ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
+// ErrUnclear is the error of a request that the receiver may have processed: a connection was open, but no complete answer arrived.
 var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most maxAnswer bytes, as UTF-8. The status is 0 if no answer came.
+// Do sends a request and returns the whole answer as UTF-8. An answer longer than maxAnswer bytes is an error. The status is 0 if no answer arrived.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -211,7 +211,7 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 	return res.StatusCode, bom.Decode(body), err
 }
 
-// DialTLS connects like Dial and does the TLS handshake with a server called name.
+// DialTLS connects like Dial and performs the TLS handshake with a server called name.
 func (p Policy) DialTLS(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := p.Dial(ctx, network, address)

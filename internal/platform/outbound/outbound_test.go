@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// B13: what users who are no administrators give is reached on the public Internet alone, whatever the configuration allows besides.
-func TestThePublicPolicyRefusesEverythingThatIsNotTheInternet(t *testing.T) {
+// B13: addresses of users without administrator rights are reachable only on the public Internet, whatever else the configuration allows.
+func TestThePublicPolicyRefusesAddressesOutsideThePublicInternet(t *testing.T) {
 	t.Parallel()
 	wide := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 	for _, refused := range []string{
@@ -37,7 +37,7 @@ func TestThePublicPolicyRefusesEverythingThatIsNotTheInternet(t *testing.T) {
 	}
 }
 
-// B13: a name is refused by the address to which it resolves.
+// B13: the policy checks the address to which a name resolves.
 func TestThePublicPolicyChecksTheResolvedAddress(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,15 +14,14 @@ import (
 	"syscall"
 )
 
-// account is the account that PostgreSQL runs as if this process is root, because PostgreSQL refuses to run as root.
-// nil: PostgreSQL runs as the user of this process.
+// account is the operating system account of PostgreSQL. It is used if this process is root, because PostgreSQL refuses to run as root. nil means that
+// PostgreSQL runs as the user of this process.
 type account struct {
 	name, home string
 	uid, gid   uint32
 }
 
-// unprivileged returns the account for a root process: postgres if it exists, else nobody. For another process it
-// returns nil.
+// unprivileged returns the account for a root process: postgres if it exists, else nobody. For any other process it returns nil.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -43,7 +42,7 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("PostgreSQL refuses to run as root, and no user postgres or nobody exists: run as an ordinary user, or set DATABASE_URL")
 }
 
-// apply makes a command run as the account, with its environment.
+// apply makes a command run as the account, with the environment for the account.
 func (a *account) apply(cmd *exec.Cmd) {
 	cmd.Env = a.environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -52,8 +51,8 @@ func (a *account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// Prepare makes a command of tests run as PostgreSQL does: as its account, and no longer than this process. Its owner is the account, or nil for the user of
-// this process.
+// Prepare makes a command in tests run like PostgreSQL: as its account, and at most as long as this process. owner is the account, or nil for the user of this
+// process.
 func Prepare(cmd *exec.Cmd) (owner *syscall.Credential, err error) {
 	a, err := unprivileged()
 	if err != nil {
@@ -79,7 +78,7 @@ func (a *account) checkEntry(dir, advice string) error {
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {
-			return nil // this system has no owners; PostgreSQL reports what is wrong
+			return nil // this system has no file owners; PostgreSQL reports what is wrong
 		}
 		enter := info.Mode().Perm() & 0o001
 		switch {
@@ -96,9 +95,8 @@ func (a *account) checkEntry(dir, advice string) error {
 	return nil
 }
 
-// checkRootOnly returns an error if anybody but root could put a link into the data folder where root expects a file
-// of its own: root would then write to the target of the link, or give it to the account. The folders above are
-// checked too, because they decide which folder dir is.
+// checkRootOnly returns an error if any user but root could create a link in the data folder at the path of a file of root. Root would then write to the target
+// of the link, or change the owner of the target. The parent folders are checked, too, because they decide which folder dir is.
 func (a *account) checkRootOnly(dir string) error {
 	if a == nil {
 		return nil
@@ -109,7 +107,7 @@ func (a *account) checkRootOnly(dir string) error {
 	}
 	for _, path := range []string{dir, target} {
 		for at, below := path, ""; at != below; at, below = filepath.Dir(at), at {
-			for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // a link, and the folder it points to
+			for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // a link, and the folder that it points to
 				info, err := stat(at)
 				if err != nil {
 					return fmt.Errorf("stat %s: %w", at, err)
@@ -124,23 +122,23 @@ func (a *account) checkRootOnly(dir string) error {
 	return nil
 }
 
-// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they
-// cannot replace entries that belong to root, which is enough for a folder above the data folder.
+// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they cannot replace entries that belong to root,
+// which is sufficient for a parent of the data folder.
 func othersMayChange(info fs.FileInfo, above bool) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
-		return false // this system has no owners
+		return false // this system has no file owners
 	case stat.Uid != 0:
 		return true
 	case info.Mode()&fs.ModeSymlink != 0 || above && info.Mode()&fs.ModeSticky != 0:
-		return false // the mode of a link means nothing
+		return false // the mode of a link has no effect
 	}
 	return info.Mode().Perm()&0o022 != 0
 }
 
-// readOwned reads a small file in a folder of the account. It rejects links and pipes: the account would otherwise
-// choose what root reads, or make root wait forever.
+// readOwned reads a small file in a folder of the account. It rejects links and pipes: otherwise the account could choose which file root reads, or block root
+// forever.
 func readOwned(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

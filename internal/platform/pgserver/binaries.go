@@ -27,7 +27,7 @@ const oldestMajor = 14
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// Binaries returns the folder of the PostgreSQL that a private server would use, for tests that start others.
+// Binaries returns the folder of the PostgreSQL that a private server would use, for tests that start other servers.
 func Binaries(binDir string, more []string) (string, error) {
 	a, err := unprivileged()
 	if err != nil {
@@ -36,8 +36,8 @@ func Binaries(binDir string, more []string) (string, error) {
 	return findBinaries(a, binDir, more, "")
 }
 
-// findBinaries returns a folder with a usable initdb and postgres: binDir if it is given, else the newest version
-// found. If major is given, only this version is used, because a cluster can only be opened by its own major version.
+// findBinaries returns a folder with a usable initdb and postgres: binDir if it is set, else the newest version found. If major is set, only this major version
+// is used, because a cluster can only be opened by its own major version.
 func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
 	found := map[int]string{}
 	var closed error // why the account cannot run an installed PostgreSQL
@@ -115,7 +115,7 @@ func binaryMajor(a *account, dir string) (int, error) {
 	return strconv.Atoi(string(match[1]))
 }
 
-// clusterMajor returns the major version of the cluster in dataDir; empty if none exists.
+// clusterMajor returns the major version of the cluster in dataDir. It returns an empty string if no cluster exists.
 func clusterMajor(dataDir string) (string, error) {
 	content, err := readOwned(filepath.Join(dataDir, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {

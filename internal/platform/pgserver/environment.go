@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// environment is the part of this process's environment that PostgreSQL and its tools get. Passwords and keys are
-// left out, because a superuser of the database can read the environment of its server in SQL.
+// environment returns the environment variables for PostgreSQL and its tools. It omits passwords and keys, because a superuser of the database can read the
+// environment of its server in SQL.
 func (a *account) environment() []string {
-	env := []string{"LC_ALL=C"} // isBlockedByEnding searches English texts
+	env := []string{"LC_ALL=C"} // isBlockedByEnding matches English texts
 	for _, name := range []string{"PATH", "LD_LIBRARY_PATH", "TZ", "HOME"} {
 		value, set := os.LookupEnv(name)
 		if name == "HOME" && a != nil {
@@ -21,12 +21,10 @@ func (a *account) environment() []string {
 	return env
 }
 
-// UnsetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process
-// and its children. They name another server than the private one, and pgx and the tools of PostgreSQL read some of
-// them even if a URL sets the same parameter.
+// UnsetLibpq removes the variables of libpq (PGHOST, PGPORT, PGSERVICE, ...) from the environment of this process and its children. These variables can name
+// another server than the private one, and pgx and the tools of PostgreSQL read some of them even if a URL sets the same parameter.
 //
-// A process that is given the URL of a server keeps the variables: as with psql, they fill in what the URL leaves
-// out.
+// Do not call UnsetLibpq in a process that got the URL of a server: there, as with psql, the variables supply what the URL does not contain.
 func UnsetLibpq() {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "PG") {

@@ -43,7 +43,7 @@ func serverAccount(t *testing.T) (uid, gid int) {
 	return 0, 0
 }
 
-// must fails the test for any of the errors.
+// must fails the test if any error is not nil.
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -51,7 +51,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// run starts the server of dir and stops it when t ends.
+// run starts the server of dir, and stops it at the end of t.
 func run(t *testing.T, dir string) *pgserver.Server {
 	t.Helper()
 	server, err := start(t, dir)
@@ -60,7 +60,7 @@ func run(t *testing.T, dir string) *pgserver.Server {
 	}
 	t.Cleanup(func() {
 		if server.Owned() {
-			_ = server.Stop() // the test is over
+			_ = server.Stop() // the test has ended
 		}
 	})
 	return server
@@ -77,7 +77,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // The account of PostgreSQL replaces the names that root uses in a folder of the account with links to a file of root.
-func TestRootFollowsNoLinkInAFolderOfTheAccount(t *testing.T) {
+func TestRootFollowsNoLinksInAFolderOfTheAccount(t *testing.T) {
 	t.Parallel()
 	uid, gid := serverAccount(t)
 	dir := pgtest.Dir(t)
@@ -103,7 +103,7 @@ func TestRootFollowsNoLinkInAFolderOfTheAccount(t *testing.T) {
 	}
 }
 
-func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
+func TestADataFolderThatTheAccountCanChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	uid, gid := serverAccount(t)
 	for name, spoil := range map[string]func(above, data string) error{
@@ -127,7 +127,7 @@ func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
 			must(t, os.Mkdir(above, 0o755), os.Mkdir(data, 0o755), spoil(above, data))
 			server, err := start(t, data)
 			if err == nil {
-				_ = server.Stop() // the server should not run
+				_ = server.Stop() // the server should not be running
 				t.Fatal("the server started")
 			}
 			if !strings.Contains(err.Error(), "may write to "+above) || !strings.Contains(err.Error(), "LKSMS_DATA") {
@@ -140,11 +140,11 @@ func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
 	}
 }
 
-func TestRootRunsNoProgramThatTheAccountMayHaveWritten(t *testing.T) {
+func TestRootRunsNoProgramThatTheAccountCanChange(t *testing.T) {
 	t.Parallel()
 	uid, _ := serverAccount(t)
 	bin := pgtest.Dir(t)
-	must(t, os.Chmod(bin, 0o777)) // the script writes there who ran it
+	must(t, os.Chmod(bin, 0o777)) // the script appends the id of its user to a file in this folder
 	script := "#!/bin/sh\nid -u >> " + bin + "/who\necho 'postgres (PostgreSQL) 15.0'\n"
 	for _, program := range []string{"postgres", "initdb", "pg_ctl"} {
 		must(t, os.WriteFile(filepath.Join(bin, program), []byte(script), 0o755), os.Chmod(filepath.Join(bin, program), 0o755))
@@ -162,11 +162,11 @@ func TestRootRunsNoProgramThatTheAccountMayHaveWritten(t *testing.T) {
 	}
 }
 
-// ordinary checks that the current role can reach nothing but its own objects.
+// ordinary returns whether the current role has rights only on its own objects.
 const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
 	AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid) FROM pg_roles r WHERE r.rolname = current_user`
 
-// ofOthers lists the objects in the database that neither belong to the current role nor came with PostgreSQL.
+// ofOthers lists the objects in the database that neither belong to the current role nor are part of PostgreSQL.
 const ofOthers = `
 	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname IN ('public', 'lksms') AND pg_get_userbyid(nspowner) <> current_user
 	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(relowner) <> current_user
@@ -174,7 +174,7 @@ const ofOthers = `
 	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace::regnamespace::text IN ('public', 'lksms') AND pg_get_userbyid(typowner) <> current_user
 	ORDER BY name`
 
-// expectOwnDatabase checks that everything in the database belongs to the service, and that the service can reach nothing else.
+// expectOwnDatabase checks that the service owns everything in the database, and has no other rights.
 func expectOwnDatabase(t *testing.T, url string) {
 	t.Helper()
 	conn := connect(t, url)
@@ -210,8 +210,8 @@ func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	expectOwnDatabase(t, server.URL())
 }
 
-// B12: the role of the service makes the schema of the SQL inbox, and lets a role of PostgreSQL use it.
-func TestTheServiceGrantsTheSQLInbox(t *testing.T) {
+// B12: the role of the service creates the schema of the SQL inbox, and grants its use to a role of PostgreSQL.
+func TestTheServiceCanGrantTheSQLInbox(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	if _, err := migrate.Up(t.Context(), server.URL(), nil); err != nil {
@@ -231,15 +231,15 @@ func TestTheServiceGrantsTheSQLInbox(t *testing.T) {
 	must(t, err)
 	_, err = service.Exec(t.Context(), "DELETE FROM sql_roles; SELECT sql_role_revoke('shop')")
 	must(t, err)
-	_, err = admin.Exec(t.Context(), "DROP ROLE shop") // nothing is left that keeps it
+	_, err = admin.Exec(t.Context(), "DROP ROLE shop") // no object or grant depends on the role any more
 	must(t, err)
 }
 
-// A role that is called lksms has the schema lksms first in its search path. Its tables and partitions are in public all the same.
-func TestARoleWithTheNameOfTheSQLInboxKeepsItsTablesInPublic(t *testing.T) {
+// A role named lksms has the schema lksms first in its search path. Its tables and partitions must still be created in public.
+func TestARoleNamedLKSMSCreatesItsTablesInPublic(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
-	database := server.AdminURL() // the superuser is called lksms
+	database := server.AdminURL() // the superuser is named lksms
 	if _, err := migrate.Up(t.Context(), database, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestARoleWithTheNameOfTheSQLInboxKeepsItsTablesInPublic(t *testing.T) {
 	}
 }
 
-// ofAnEarlierVersion returns a stopped cluster, with a row, of a version in which the service was the superuser.
+// ofAnEarlierVersion returns a stopped cluster, with one row, of a version in which the service was the superuser.
 func ofAnEarlierVersion(t *testing.T) string {
 	t.Helper()
 	dir := pgtest.Dir(t)
@@ -275,7 +275,8 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The versions from before had no schema lksms. The second and third statement make public as it was before PostgreSQL 15. The others add objects of an operator.
+	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The others add objects of an
+	// operator.
 	_, err = conn.Exec(t.Context(), `SET search_path = public; ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
@@ -286,17 +287,17 @@ func ofAnEarlierVersion(t *testing.T) string {
 	return dir
 }
 
-func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
+func TestAnEarlierClusterIsHandedOverToTheOrdinaryRole(t *testing.T) {
 	t.Parallel()
 	dir := ofAnEarlierVersion(t)
-	for range 2 { // the second start has nothing to do
+	for range 2 { // the second start has nothing to change
 		server := run(t, dir)
 		expectOwnDatabase(t, server.URL())
 		conn, err := pgx.Connect(t.Context(), server.URL())
 		must(t, err)
 		var name string
 		must(t, conn.QueryRow(t.Context(), "SELECT name FROM companies WHERE company_no = 'acme'").Scan(&name), conn.Close(t.Context()))
-		// Another process that finds the server running connects as the same role.
+		// Another process that finds the server running connects with the same role.
 		if other := run(t, dir); other.Owned() || other.URL() != server.URL() {
 			t.Error("another process has another role")
 		}
@@ -311,8 +312,8 @@ func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
 	}
 }
 
-// A start may end between any two of its steps, and an older version may have run in between.
-func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
+// A start can end between any two of its steps, and an older version may have run in between.
+func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{
 		"after the role":                     "CREATE ROLE lksms_service NOLOGIN",
@@ -323,7 +324,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := ofAnEarlierVersion(t)
-			// Only the superuser of a running server can leave the cluster in this state.
+			// Only the superuser of a running server can create this state of the cluster.
 			server := run(t, dir)
 			admin, err := pgx.Connect(t.Context(), strings.Replace(server.AdminURL(), "/lksms?", "/postgres?", 1))
 			must(t, err)
@@ -344,7 +345,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
-	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // as after a crash of the machine
+	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // like after a crash of the machine
 	server := run(t, dir)
 	expectOwnDatabase(t, server.URL())
 	for _, name := range []string{"postgres.password", "postgres.service.password"} {
@@ -365,7 +366,7 @@ func TestTheServiceCanVacuumItsTables(t *testing.T) {
 	must(t, err)
 	t.Cleanup(db.Close)
 	must(t, db.Vacuum(t.Context(), "facts"))
-	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // the statistics come late
+	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // the statistics are updated with a delay
 		must(t, db.Pool().QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'facts'").Scan(&count))
 	}
 }

@@ -12,18 +12,17 @@ import (
 const (
 	// adminRole is the superuser that initdb creates. The service itself never connects as adminRole.
 	adminRole = "lksms"
-	// serviceRole is an ordinary role. It owns the schemas public and lksms with their objects, and nothing else.
+	// serviceRole is an ordinary role. It owns only the schemas public and lksms with their objects.
 	serviceRole    = "lksms_service"
 	serverDatabase = "lksms"
 )
 
-// prepare creates the database, and gives its schema with all objects to serviceRole. In a cluster of an earlier
-// version the superuser owns everything. Every step checks what exists, so that the next start completes an
-// interrupted one.
+// prepare creates the database, and makes serviceRole the owner of its schemas with all objects. In a cluster of an earlier version the superuser owns
+// everything. Every step checks the existing state, so that the next start completes an interrupted one.
 func (s *Server) prepare(ctx context.Context) error {
 	err := postgres.WithConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
 		if err := execUnless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",
-			"CREATE ROLE "+serviceRole+" NOLOGIN"); err != nil { // handOver and allowLogin follow: the role can log in once it owns everything
+			"CREATE ROLE "+serviceRole+" NOLOGIN"); err != nil { // handOver and allowLogin run next: the role can log in only after it owns everything
 			return err
 		}
 		return execUnless(ctx, conn, "SELECT FROM pg_database WHERE datname = '"+serverDatabase+"'",
@@ -46,12 +45,11 @@ func (s *Server) prepare(ctx context.Context) error {
 	return nil
 }
 
-// handOver makes serviceRole the owner of the schemas public and lksms, if they exist, and of everything in them that is not part of an extension. The
-// role may create schemas, as the migration of the schema lksms does.
-// Indexes, array types and sequences of a column follow the object that they belong to. The superuser runs this among
-// objects of an ordinary role, so that all functions and operators must be looked up in pg_catalog only. REASSIGN
-// OWNED is not an option: it refuses the role that initdb created. The superuser keeps the database, because its
-// owner could give it settings that apply to the superuser's own sessions.
+// handOver makes serviceRole the owner of the schemas public and lksms, if they exist, and of all their objects that are not part of an extension. The role
+// gets the right to create schemas, which the migration of the schema lksms needs. Indexes, array types and the sequences of columns get their new owner
+// together with their table or type. The superuser runs handOver on objects of an ordinary role. All functions and operators must therefore be looked up in
+// pg_catalog only. REASSIGN OWNED is not possible: it refuses the role that initdb created. The superuser stays the owner of the database, because the owner of
+// a database can set parameters that apply to the sessions of the superuser.
 const handOver = `
 SET LOCAL search_path = pg_catalog, pg_temp;
 ALTER DATABASE ` + serverDatabase + ` OWNER TO ` + adminRole + `;
@@ -85,7 +83,7 @@ BEGIN
 END $$;
 `
 
-// allowLogin is followed by the password.
+// allowLogin is the statement that allows serviceRole to log in. The caller appends the quoted password.
 const allowLogin = "ALTER ROLE " + serviceRole + " LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD "
 
 // execUnless executes a statement if a query finds no row.
@@ -98,7 +96,7 @@ func execUnless(ctx context.Context, conn *pgx.Conn, query, statement string) er
 	return err
 }
 
-// ping connects as the service does.
+// ping connects with the role of the service.
 func (s *Server) ping(ctx context.Context) error {
 	return postgres.WithConn(ctx, s.URL(), func(*pgx.Conn) error { return nil })
 }

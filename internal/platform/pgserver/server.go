@@ -1,4 +1,4 @@
-// Package pgserver starts and stops the private PostgreSQL of a server, with a folder and an account of its own.
+// Package pgserver starts and stops the private PostgreSQL of a server, in a separate folder and with a separate account.
 package pgserver
 
 import (
@@ -26,20 +26,19 @@ import (
 
 // Options configures a private PostgreSQL.
 type Options struct {
-	Dir       string   // folder of the cluster, the socket, the passwords and the log; created if it is missing
-	BinDir    string   // folder of initdb and postgres; empty: it is searched
-	MoreBins  []string // globs of more folders to search
-	Ephemeral bool     // for tests: nothing is synced to disk, and a crash may lose everything
+	Dir       string   // folder of the cluster, the socket, the passwords and the log; created if missing
+	BinDir    string   // folder of initdb and postgres; empty: the usual folders are searched
+	MoreBins  []string // globs of additional folders to search
+	Ephemeral bool     // for tests: nothing is synced to disk, and a crash can lose all data
 	Log       *slog.Logger
 }
 
-// Server is a private PostgreSQL on a Unix socket. It is a child of this process, or is owned by another process and
-// shared with this one.
+// Server is a private PostgreSQL on a Unix socket. The server is a child of this process, or another process owns it and shares it with this process.
 type Server struct {
 	options  Options
 	password string   // password of serviceRole
 	admin    string   // password of adminRole; empty if another process owns the server
-	account  *account // account of PostgreSQL; nil: the user of this process
+	account  *account // operating system account of PostgreSQL; nil: the user of this process
 	lock     *os.File // held while this process owns the server; nil otherwise
 	cmd      *exec.Cmd
 	exited   chan struct{}
@@ -50,15 +49,15 @@ const (
 	serverPort = "5432" // part of the name of the socket
 	// maxSocketPath is the maximum length of a path in sockaddr_un on common Unix systems.
 	maxSocketPath = 103
-	// stopGrace is for the checkpoint of a shutdown: on a busy disk, that of a new cluster takes some seconds.
+	// stopGrace is the time for the shutdown checkpoint, which takes some seconds for a new cluster on a busy disk.
 	stopGrace = 8 * time.Second
 )
 
-// Start starts the PostgreSQL of options.Dir, and creates its cluster if none exists. If another process
-// already runs it, Start waits until it is ready and uses it; see Owned. A lock on the folder serialises
-// concurrent starts. The server stops with Stop, and on Linux also when this process ends in any other way.
+// Start starts the PostgreSQL in options.Dir, and creates its cluster if no cluster exists. If another process already runs this PostgreSQL, Start waits until
+// it is ready and uses it; see Owned. A lock on the folder serialises concurrent starts. The server ends with Stop and, on Linux, also when this process ends
+// in any other way.
 //
-// This process and its children have no variables of libpq afterwards: see UnsetLibpq.
+// Start removes the variables of libpq from the environment of this process: see UnsetLibpq.
 func Start(ctx context.Context, options Options) (*Server, error) {
 	UnsetLibpq()
 	dir, err := filepath.Abs(options.Dir)
@@ -77,8 +76,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The holder of the lock is the owner of the server. While another process holds it, its server may still be
-	// starting.
+	// The process that holds the lock owns the server. While another process holds the lock, its server may still be starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -106,21 +104,20 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	}
 }
 
-// URL is the URL of the database lksms on this server, for the ordinary role that owns its schema.
+// URL returns the URL of the database lksms on this server, for the ordinary role that owns its schemas.
 func (s *Server) URL() string { return s.url(serviceRole, s.password, serverDatabase) }
 
-// AdminURL is URL for the superuser, if this process owns the server. Tests and benchmarks create databases and
-// change settings with it.
+// AdminURL returns the URL for the superuser, if this process owns the server. Tests and benchmarks use it to create databases and change settings.
 func (s *Server) AdminURL() string { return s.url(adminRole, s.admin, serverDatabase) }
 
-// Owned reports whether this process started the server. Otherwise the server stops with its owner.
+// Owned reports whether this process started the server. If not, the server stops together with its owner.
 func (s *Server) Owned() bool { return s.lock != nil }
 
-// Exited is closed when an owned server has ended, for any reason.
+// Exited returns a channel that is closed when an owned server has ended, for any reason.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Stop shuts an owned server down and waits for its end: it ends connections and writes everything to disk. After
-// three seconds it stops the server at once and returns an error; the next start recovers.
+// Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop ends the server and
+// returns an error; the next start then recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
 		return nil
@@ -131,7 +128,7 @@ func (s *Server) Stop() error {
 	case <-s.exited:
 		return nil
 	case <-time.After(stopGrace):
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: recovered at the next start
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: the next start recovers
 		<-s.exited
 		return fmt.Errorf("stop PostgreSQL: not stopped after %s: an immediate shutdown followed", stopGrace)
 	}
@@ -149,13 +146,12 @@ func (s *Server) url(role, password, database string) string {
 	return u.String()
 }
 
-// makeDirs creates the folders that must exist before the lock. Only the cluster and the socket belong to the
-// account. Root writes no files and changes no owners inside these two, because the account could put a link of any
-// name there.
+// makeDirs creates the folders that must exist before the lock. Only the folders of the cluster and the socket belong to the account. Root writes no files and
+// changes no owners inside these two folders, because the account could create a link of any name there.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
-		mode = 0o755 // the account needs to pass through the folder
+		mode = 0o755 // the account needs to traverse the folder
 	}
 	if err := s.account.checkRootOnly(nearestExisting(s.options.Dir)); err != nil {
 		return err
@@ -172,7 +168,7 @@ func (s *Server) makeDirs() error {
 	return s.makeOwned(s.socketDir())
 }
 
-// nearestExisting returns dir, or the nearest folder above it that exists.
+// nearestExisting returns dir, or its nearest parent that exists.
 func nearestExisting(dir string) string {
 	for {
 		if _, err := os.Lstat(dir); err == nil || filepath.Dir(dir) == dir {
@@ -202,7 +198,7 @@ func (s *Server) tryLock() (bool, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err != nil {
-		_ = f.Close() // nothing was written
+		_ = f.Close() // no data was written
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return false, nil
 		}
@@ -246,7 +242,7 @@ func (s *Server) start(ctx context.Context) error {
 	} else if err := s.stopOrphan(ctx, bin); err != nil {
 		return err
 	}
-	// The log of the last run is kept: it shows why that run ended.
+	// The log of the last run is kept, because it shows why that run ended.
 	if err := os.Rename(s.path("postgres.log"), s.path("postgres.log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep PostgreSQL's last log: %w", err)
 	}
@@ -261,7 +257,7 @@ func (s *Server) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // err holds the end of the log
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // err contains the end of the log
 		<-s.exited
 		if !s.isBlockedByEnding() || ctx.Err() != nil || time.Since(began) > maxEnding {
 			return err
@@ -273,9 +269,8 @@ func (s *Server) start(ctx context.Context) error {
 // maxEnding is how long a start waits for the processes of the previous server to end.
 const maxEnding = 10 * time.Second
 
-// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended
-// yet, for example after both it and its owner were killed a moment ago. No server is running: stopOrphan would have
-// ended it.
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet, for example after both the server and
+// its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
 func (s *Server) isBlockedByEnding() bool {
 	end := s.logEnd()
 	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")
@@ -284,8 +279,8 @@ func (s *Server) isBlockedByEnding() bool {
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or generates them. The superuser's must be the one with which the
-// cluster was created; prepare sets the other role's to that in its file.
+// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the one with which the cluster was created. prepare
+// sets the password of the other role to the content of its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -320,7 +315,7 @@ func makePassword(path string) (string, error) {
 	return password, nil
 }
 
-// initCluster creates the cluster under another name and renames it when it is complete.
+// initCluster creates the cluster under a temporary name, and renames it when it is complete.
 func (s *Server) initCluster(ctx context.Context, bin string) error {
 	fresh := s.dataDir() + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
@@ -353,9 +348,8 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	return nil
 }
 
-// lendPassword writes the superuser's password to a file that the account can read, as initdb needs it. The file is
-// in a folder of root, and its owner is changed through the open file, so that the account cannot make root give away
-// another file.
+// lendPassword writes the password of the superuser to a file that the account can read, because initdb needs it. The file is in a folder of root. lendPassword
+// changes its owner through the open file, so that the account cannot make root change the owner of another file.
 func (s *Server) lendPassword() (path string, err error) {
 	path = s.path("initdb.password")
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -372,8 +366,8 @@ func (s *Server) lendPassword() (path string, err error) {
 	return path, errors.Join(err, f.Close())
 }
 
-// stopOrphan stops a server that survived its owner, which happens on systems other than Linux, or waits for one that
-// is shutting down. This process holds the lock, so that no other process owns the server.
+// stopOrphan stops a server that outlived its owner, which happens on systems other than Linux, or waits for a server that is shutting down. This process holds
+// the lock, so that no other process owns the server.
 func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	pid, alive := orphan(s.dataDir())
 	if !alive {
@@ -390,8 +384,8 @@ func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	return nil
 }
 
-// orphan returns the process of postmaster.pid, if it is alive and really the server of this folder: after a crash of
-// the machine the pid may belong to any process.
+// orphan returns the process in postmaster.pid, if the process is alive and is the server of this folder: after a crash of the machine, the pid can belong to
+// any process.
 func orphan(dataDir string) (int, bool) {
 	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
@@ -418,10 +412,10 @@ func (s *Server) spawn(bin string) error {
 	settings := []string{
 		"listen_addresses=", "port=" + serverPort, "unix_socket_directories=" + s.socketDir(), "unix_socket_permissions=0700",
 		"cluster_name=lksms", "log_min_messages=warning", "max_connections=200",
-		"autovacuum_naptime=10s", // a queue table gets dead rows faster than others
+		"autovacuum_naptime=10s", // dead rows accumulate faster in a queue table than in other tables
 	}
 	if s.options.Ephemeral {
-		// Many tests run at once, each with a server of its own.
+		// Many tests run concurrently, each with a separate server.
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=400")
 	}
 	args := []string{"-D", s.dataDir()}
@@ -432,13 +426,13 @@ func (s *Server) spawn(bin string) error {
 	s.cmd.Dir = s.options.Dir
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.account.apply(s.cmd)
-	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C reaches only this process, which stops PostgreSQL after the last request
+	s.cmd.SysProcAttr.Setpgid = true // Ctrl-C signals only this process, which stops PostgreSQL after the last request
 	dieWithParent(s.cmd.SysProcAttr)
 
 	exited, started := make(chan struct{}), make(chan error, 1)
 	s.exited = exited
 	go func() {
-		// Pdeathsig fires when the parent thread ends: the thread has to live as long as the child.
+		// Pdeathsig fires when the parent thread ends: the thread must live as long as the child.
 		runtime.LockOSThread()
 		err := s.cmd.Start()
 		started <- err
@@ -460,8 +454,7 @@ func isRefused(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "28P01" || refused.Code == "28000")
 }
 
-// awaitReady returns when the server accepts connections. Recovery from a crash may take any time, so that only the
-// end of the server or of ctx ends the wait.
+// awaitReady returns when the server accepts connections. Recovery from a crash can take any time, so that only the end of the server or of ctx ends the wait.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {

@@ -102,7 +102,7 @@ func stoppedCluster(t *testing.T) string {
 	return dir
 }
 
-func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
+func TestAClusterWithoutItsPasswordIsNotChanged(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
 	if err := os.Remove(filepath.Join(dir, "postgres.password")); err != nil {
@@ -113,7 +113,7 @@ func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestAFolderThatPostgresMayNotEnterIsRefused(t *testing.T) {
+func TestAFolderThatPostgresCannotEnterIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root runs PostgreSQL as another account")
@@ -128,7 +128,7 @@ func TestAFolderThatPostgresMayNotEnterIsRefused(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestTheErrorOfAFailedStartContainsTheLog(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
 	conf := filepath.Join(dir, "postgres", "postgresql.conf")
@@ -140,7 +140,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAServerThatRefusesUsSaysWhy(t *testing.T) {
+func TestTheErrorOfARefusedPasswordContainsTheLog(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
 	if err := os.WriteFile(filepath.Join(dir, "postgres.password"), []byte("of another cluster\n"), 0o600); err != nil {
@@ -152,7 +152,7 @@ func TestAServerThatRefusesUsSaysWhy(t *testing.T) {
 	}
 }
 
-// The process of a killed server exists for a moment, and the lock file names it.
+// After a kill, the process of a server still exists for a moment, and the lock file names it.
 func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
@@ -169,7 +169,7 @@ func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	if err := before.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Process.Kill(); err != nil { // the process exists until before.Wait
+	if err := before.Process.Kill(); err != nil { // the process exists until before.Wait returns
 		t.Fatal(err)
 	}
 	lock := filepath.Join(dir, "postgres", "postmaster.pid")
@@ -179,7 +179,7 @@ func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	go func() {
 		for ; ; time.Sleep(time.Millisecond) {
 			if log, _ := os.ReadFile(filepath.Join(dir, "postgres.log")); strings.Contains(string(log), "postmaster.pid") || t.Context().Err() != nil {
-				_ = before.Wait() // it was killed
+				_ = before.Wait() // the process was killed
 				return
 			}
 		}
@@ -193,7 +193,7 @@ func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	}
 }
 
-func TestAServerOfAnotherProcessThatDoesNotAnswerSaysWhy(t *testing.T) {
+func TestTheErrorOfASharedServerContainsItsCause(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Actor is who makes an administrative change, and with which request. Empty fields are unknown.
+// Actor is the person or program that makes an administrative change, and the request of the change. Empty fields are unknown.
 type Actor struct {
-	Name      string // of a user; of the command line: cli: and the name of the user of the operating system
+	Name      string // user name; for the command line, cli: and the name of the operating system user
 	Role      string
 	SourceIP  string
 	RequestID string
@@ -18,10 +18,10 @@ type Actor struct {
 
 type actorKey struct{}
 
-// As returns a context in which changes are those of an actor: the transactions of Tx tell PostgreSQL who it is, and the trigger audit_change
-// writes it to the table audit. A statement that is run on the DB alone gets a transaction for that. Dispatch tells nobody.
+// As returns a context whose changes belong to an actor. Transactions of Tx pass the actor to PostgreSQL, and the trigger audit_change writes it to the table
+// audit. A statement outside a transaction gets a transaction for this purpose. Dispatch does not pass the actor.
 //
-// Give it to requests that change what administrators set, and to no others: it costs one more round trip for each transaction.
+// Use As only for requests that change what administrators set: each transaction costs one more round trip.
 func As(ctx context.Context, who Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, &who)
 }
@@ -32,11 +32,11 @@ func actorOf(ctx context.Context) *Actor {
 	return who
 }
 
-// setActor is local to the transaction, because a pooler in between may give the session to another client.
+// setActor sets parameters for the transaction only, because a pooler can assign the session to another client.
 const setActor = `SELECT set_config('lksms.actor', $1, true), set_config('lksms.actor_role', $2, true),
 	set_config('lksms.source_ip', $3, true), set_config('lksms.request_id', $4, true)`
 
-// tellActor tells PostgreSQL who acts in a transaction, if somebody does.
+// tellActor passes the actor of ctx to PostgreSQL for the transaction tx. It does nothing if ctx has no actor.
 func tellActor(ctx context.Context, tx pgx.Tx) error {
 	who := actorOf(ctx)
 	if who == nil {
@@ -48,10 +48,10 @@ func tellActor(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// actsAlone reports whether a statement needs a transaction of its own, because somebody acts and ctx has none.
+// actsAlone reports whether a statement needs its own transaction, because ctx has an actor and no transaction.
 func (db *DB) actsAlone(ctx context.Context) bool { return !db.InTx(ctx) && actorOf(ctx) != nil }
 
-// execAlone is Exec in a transaction of its own.
+// execAlone runs Exec in a new transaction.
 func (db *DB) execAlone(ctx context.Context, sql string, args []any) (tag pgconn.CommandTag, err error) {
 	err = db.Tx(ctx, func(ctx context.Context) (err error) {
 		tag, err = db.Exec(ctx, sql, args...)
@@ -60,10 +60,10 @@ func (db *DB) execAlone(ctx context.Context, sql string, args []any) (tag pgconn
 	return tag, err
 }
 
-// rowAlone is the row of a statement that runs in a transaction of its own, when it is scanned.
+// rowAlone is the row of a statement that Scan runs in a new transaction.
 type rowAlone struct {
 	db   *DB
-	ctx  context.Context // pgx.Row.Scan takes none
+	ctx  context.Context // pgx.Row.Scan has no parameter for it
 	sql  string
 	args []any
 }
@@ -74,7 +74,7 @@ func (r rowAlone) Scan(dest ...any) error {
 	err := r.db.Tx(r.ctx, func(ctx context.Context) error {
 		scanned = r.db.QueryRow(ctx, r.sql, r.args...).Scan(dest...)
 		if IsNoRows(scanned) {
-			return nil // the statement may have changed something all the same
+			return nil // the statement may still have changed rows
 		}
 		return scanned
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CopyOut writes the rows of a query to w as CSV, with the names of the columns in the first line if header, and returns how many rows. It runs
-// outside the transaction of ctx.
+// CopyOut writes the rows of a query to w as CSV, and returns the number of rows. If header is set, the first line contains the names of the columns. CopyOut
+// runs outside the transaction of ctx.
 func (db *DB) CopyOut(ctx context.Context, w io.Writer, query string, header bool) (int64, error) {
 	conn, err := db.pool.Acquire(ctx)
 	if err != nil {
@@ -21,7 +21,7 @@ func (db *DB) CopyOut(ctx context.Context, w io.Writer, query string, header boo
 	return tag.RowsAffected(), Wrap("copy rows", err, nil)
 }
 
-// CopyIn adds the CSV of r, without a first line of names, to columns of a table, in the transaction of ctx, and returns how many rows it added.
+// CopyIn adds the CSV of r, which has no header line, to columns of a table, in the transaction of ctx. It returns how many rows it added.
 func (db *DB) CopyIn(ctx context.Context, r io.Reader, table string, columns []string) (int64, error) {
 	tx := db.txOf(ctx)
 	if tx == nil {
@@ -31,7 +31,7 @@ func (db *DB) CopyIn(ctx context.Context, r io.Reader, table string, columns []s
 	return tag.RowsAffected(), Wrap("copy rows into "+table, err, nil)
 }
 
-// Columns returns names of columns as SQL.
+// Columns returns column names as a quoted SQL list.
 func Columns(names []string) string {
 	quoted := make([]string, len(names))
 	for i, name := range names {
@@ -40,5 +40,5 @@ func Columns(names []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// Literal returns text as a literal of SQL, for a statement that cannot have parameters.
+// Literal returns text as an SQL literal, for a statement that cannot have parameters.
 func Literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -19,22 +19,22 @@ import (
 // IsNoRows reports whether a :one query found nothing.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// Violates reports whether err is the violation of the named constraint.
+// Violates reports whether err is a violation of the named constraint.
 func Violates(err error, constraint string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.ConstraintName == constraint
 }
 
-// isCode reports whether err is PostgreSQL's error with this SQLSTATE.
+// isCode reports whether err is an error of PostgreSQL with this SQLSTATE.
 func isCode(err error, code string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// readOnly is the SQLSTATE of a statement that a standby, or a primary that may not write, refuses because it writes.
+// readOnly is the SQLSTATE of a write that a standby, or a read-only primary, refuses.
 const readOnly = "25006"
 
-// isReferred reports whether err is a deletion of a row that others reference.
+// isReferred reports whether err is the failed deletion of a row that other rows reference.
 func isReferred(err error) bool { return isCode(err, "23503") }
 
 // IsText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
@@ -43,8 +43,8 @@ func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 // Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap adds the name of the failed act to err. It returns none instead if the query found nothing and none is not
-// nil, and the fault limit.reached if the trigger rows_bound rejected the row. A nil err gives nil.
+// Wrap adds the name of the failed action to err. It returns none if the query found no row and none is not nil, and the fault limit.reached if the trigger
+// rows_bound rejected the row. It returns nil if err is nil.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
@@ -58,8 +58,7 @@ func Wrap(act string, err error, none *fault.Error) error {
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// rowsBound reports whether the trigger rows_bound rejected rows because a table would hold too many, and returns the
-// maximum.
+// rowsBound reports whether the trigger rows_bound rejected rows because a table would contain too many rows, and returns the maximum.
 func rowsBound(err error) (most int64, isReached bool) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
@@ -73,7 +72,7 @@ func rowsBound(err error) (most int64, isReached bool) {
 // request may succeed later.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) { // with any SQLSTATE: a full disk gives XX000
+	if errors.As(err, &connect) { // a connection error can have any SQLSTATE: a full disk causes XX000
 		return true
 	}
 	var pg *pgconn.PgError
@@ -89,23 +88,22 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// isMoved reports whether a row was refused because the partition to which it belongs was made at that moment. The same statement succeeds
-// when it is repeated.
+// isMoved reports whether a row was refused because its partition was created at that moment. The same statement succeeds when it is repeated.
 func isMoved(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
 }
 
-// IsLockTimeout reports whether a statement gave up because it did not get a lock in time.
+// IsLockTimeout reports whether a statement failed because it did not get a lock in time.
 func IsLockTimeout(err error) bool { return isCode(err, "55P03") }
 
-// IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock with another one.
+// IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock.
 func IsDeadlock(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
-// isClosed recognises a connection that was lost during a query. pgconn has no error type for it.
+// isClosed reports whether err means that the connection was lost during a query. pgconn has no error type for this case.
 func isClosed(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "conn closed") || strings.Contains(text, "unexpected EOF") ||
@@ -115,7 +113,7 @@ func isClosed(err error) bool {
 // redact replaces errors of URL parsing, which may contain the password.
 func redact(err error) error { return redactAs("DATABASE_URL", err) }
 
-// redactAs is redact for the URL in a variable.
+// redactAs is redact for the URL in the named variable.
 func redactAs(variable string, err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {

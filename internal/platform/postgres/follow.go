@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// followEvery is how often a server with several hosts looks whether its host answers.
+	// followEvery is the interval at which a server with several hosts probes its current host.
 	followEvery = time.Second
-	// followLimit bounds one look. A connection that does not answer is given up, and the next look makes a new one.
+	// followLimit is the time limit of one probe. A connection that does not answer is discarded, and the next probe opens a new one.
 	followLimit = 2 * time.Second
 )
 
-// followSoon is how long after looks that got no answer a new connection to another host ends those to the host before. Otherwise both hosts may be well:
-// two proxies in front of one primary, of which one refused a connection.
+// followSoon is a time after failed probes. If a new connection leads to another host within this time, the connections to the previous host are closed.
+// Without failed probes, both hosts may work: two proxies in front of one primary, for example, of which one refused a connection.
 const followSoon = 10 * time.Second
 
-// follower ends the connections to a host that does not answer when a newer one leads to another host, and lets new ones try that host first. A primary
-// that hangs, or whose machine vanished, closes nothing: each statement on an old connection would wait for the end of its request's time, also when
-// another host writes since long, and each new connection would wait for connectLimit if this host came first.
+// follower closes the connections to a host that does not answer, once a newer connection leads to another host. New connections then try this other host
+// first. A primary that hangs, or whose machine vanished, closes no connection. Each statement on an old connection would wait until its request times out,
+// even if another host is the primary by then. Each new connection would wait for connectLimit if the hanging host came first.
 type follower struct {
 	mu   sync.Mutex
-	open map[*pgx.Conn]string // by the address that it leads to
+	open map[*pgx.Conn]string // the address of each connection
 
-	resolved map[string][]string  // the addresses of hosts, by their names
-	writes   string               // the address to which the newest connection leads; empty: it does not answer
-	wroteAt  time.Time            // when that connection was made
-	hangs    map[string]time.Time // the addresses that answered no more, and when they were tried last, until they answer again
-	missed   int                  // looks in a row that got no answer
-	missedAt time.Time            // the last of two or more
+	resolved map[string][]string  // the addresses of hosts, by name
+	writes   string               // the address of the newest connection; empty: this address does not answer
+	wroteAt  time.Time            // when the newest connection was opened
+	hangs    map[string]time.Time // addresses that do not answer, with the time of the last try
+	missed   int                  // consecutive probes without an answer
+	missedAt time.Time            // when the last of two or more consecutive probes got no answer
 }
 
 func newFollower() *follower {
 	return &follower{open: map[*pgx.Conn]string{}, resolved: map[string][]string{}, hangs: map[string]time.Time{}}
 }
 
-// follow makes the pools of a configuration with several hosts follow the host that writes.
+// follow makes the pools of a configuration with several hosts follow the primary.
 func (f *follower) follow(cfg *pgxpool.Config) {
 	resolve, after := cfg.ConnConfig.LookupFunc, cfg.AfterConnect
 	cfg.ConnConfig.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
@@ -65,8 +65,8 @@ func (f *follower) follow(cfg *pgxpool.Config) {
 	cfg.BeforeClose = f.remove
 }
 
-// order puts the host that wrote last in front. A host that hangs comes last, and is tried once in connectLimit: a connection that waits for it does not
-// see which of the others is promoted meanwhile.
+// order puts the host of the newest connection first and hanging hosts last. A hanging host is tried once per connectLimit: while a connection waits for it,
+// the connection does not notice which other host is promoted.
 func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,7 +87,8 @@ func (f *follower) order(cfg *pgconn.Config) {
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// place returns when a host that hangs was tried last; a time in the year 1 for others, and one before for the host that wrote last.
+// place returns the sort key of a host. For a hanging host, this is the time of its last try. It is the zero time for other hosts, and an earlier time for the
+// host of the newest connection.
 func (f *follower) place(host *pgconn.FallbackConfig) (at time.Time) {
 	for _, address := range f.addresses(host) {
 		if address == f.writes {
@@ -100,7 +101,7 @@ func (f *follower) place(host *pgconn.FallbackConfig) (at time.Time) {
 	return at
 }
 
-// addresses returns the addresses of a host as connections name them.
+// addresses returns the addresses of a host in the form that connections use.
 func (f *follower) addresses(host *pgconn.FallbackConfig) (all []string) {
 	for _, one := range append([]string{host.Host}, f.resolved[host.Host]...) {
 		_, address := pgconn.NetworkAddress(one, host.Port)
@@ -109,7 +110,7 @@ func (f *follower) addresses(host *pgconn.FallbackConfig) (all []string) {
 	return all
 }
 
-// add records a new connection, whose host wrote when it was made, and ends those to other hosts.
+// add records a new connection, whose host was writable when it was opened, and closes connections to other hosts.
 func (f *follower) add(conn *pgx.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,22 +120,22 @@ func (f *follower) add(conn *pgx.Conn) {
 	hasMissed := time.Since(f.missedAt) < followSoon
 	for old, its := range f.open {
 		if hasMissed && its != address {
-			_ = old.PgConn().Conn().Close() // what waits for an answer on it gets an error, and its pool drops it
+			_ = old.PgConn().Conn().Close() // a statement that waits on the connection gets an error, and the pool drops the connection
 			delete(f.open, old)
 		}
 	}
 	f.open[conn] = address
 }
 
-// looked records whether a probe that began at a time got an answer. A probe without an answer may have met a busy server: two in a row say that the host hangs
-// whose connection is the newest, unless that was made meanwhile.
+// looked records whether a probe that started at began got an answer. One probe without an answer may have reached a busy server. After two consecutive probes
+// without an answer, the host of the newest connection counts as hanging, unless this connection was opened after began.
 func (f *follower) looked(began time.Time, isAnswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if isAnswered {
 		f.missed = 0
 		for _, its := range f.open {
-			delete(f.hangs, its) // only connections to the host that answers are left
+			delete(f.hangs, its) // the only remaining connections lead to the host that answers
 		}
 		return
 	}
@@ -153,7 +154,7 @@ func (f *follower) remove(conn *pgx.Conn) {
 	delete(f.open, conn)
 }
 
-// look asks the host something at intervals, until ctx ends. So there is soon a new connection after a host hangs, although all others wait for it.
+// look probes the host at intervals, until ctx ends. So a new connection is opened soon after a host hangs, even if all other connections wait for that host.
 func (db *DB) look(ctx context.Context, f *follower) {
 	every := time.NewTicker(followEvery)
 	defer every.Stop()
@@ -165,10 +166,10 @@ func (db *DB) look(ctx context.Context, f *follower) {
 		}
 		began := time.Now()
 		limited, cancel := context.WithTimeout(ctx, followLimit)
-		isAnswered := db.outside.Ping(limited) == nil // requests tell what fails
+		isAnswered := db.outside.Ping(limited) == nil // the errors of requests are logged, so that this error is ignored
 		cancel()
 		if f.looked(began, isAnswered); !isAnswered {
-			db.outside.Reset() // the next look asks the host to which new connections lead
+			db.outside.Reset() // the next probe goes to the host of new connections
 		}
 	}
 }

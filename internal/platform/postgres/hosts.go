@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// parse reads a URL, which may name several hosts.
+// parse parses a URL, which can name several hosts.
 func parse(databaseURL string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
@@ -19,12 +19,12 @@ func parse(databaseURL string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
-// connectLimit bounds the connection to one host. A URL may set less with connect_timeout.
+// connectLimit is the time limit for connecting to one host. A URL can set a shorter limit with connect_timeout.
 const connectLimit = 5 * time.Second
 
-// settle makes a connection to several hosts pass over those that hang and, unless the URL says what it wants, over those that do not write.
+// settle makes a connection to several hosts skip hosts that hang. If the URL sets no target_session_attrs, it also skips hosts that are read-only.
 //
-// A URL may ask for unnamed statements, because a pooler may give each message another session. Of the modes of pgx that send no others, only
+// A URL can ask for unnamed statements, because a pooler can assign each message to another session. Of the pgx modes that send only unnamed statements, only
 // CacheDescribe knows the types of parameters, which jsonb and arrays of records need.
 func settle(cfg *pgx.ConnConfig) {
 	if cfg.ConnectTimeout <= 0 || cfg.ConnectTimeout > connectLimit {
@@ -38,7 +38,7 @@ func settle(cfg *pgx.ConnConfig) {
 	}
 }
 
-// hostsOf returns the ways to connect, grouped by host: each may be tried with TLS and without.
+// hostsOf returns the ways to connect, grouped by host: a host may be tried with TLS and without.
 func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
 	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...)
 	var hosts [][]*pgconn.FallbackConfig
@@ -52,7 +52,7 @@ func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
 	return hosts
 }
 
-// Connect connects to the first host of a URL that answers as the URL demands. The configuration of the connection names this host.
+// Connect connects to the first host of a URL that answers and meets the requirements of the URL. The configuration of the connection names this host.
 func Connect(ctx context.Context, databaseURL, applicationName string) (*pgx.Conn, error) {
 	cfg, err := parse(databaseURL)
 	if err != nil {
@@ -62,7 +62,8 @@ func Connect(ctx context.Context, databaseURL, applicationName string) (*pgx.Con
 	return connectOne(ctx, cfg)
 }
 
-// connectOne connects to the first host that answers as the URL demands. Unlike those of pgx.ConnectConfig, the configuration of the connection names this host.
+// connectOne connects to the first host that answers and meets the requirements of the URL. Unlike with pgx.ConnectConfig, the configuration of the connection
+// names this host.
 func connectOne(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	var all error
 	for _, ways := range hostsOf(&cfg.Config) {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func TestAURLMayNameSeveralHosts(t *testing.T) {
+func TestAURLCanNameSeveralHosts(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"postgres://u:p@a:1,b:2/db":                                 "a:1 b:2 writes",
@@ -47,7 +47,7 @@ func TestAURLMayNameSeveralHosts(t *testing.T) {
 	}
 }
 
-func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
+func TestTheLastWritableHostIsTriedFirstAndAHangingHostLast(t *testing.T) {
 	t.Parallel()
 	f := newFollower()
 	f.resolved = map[string][]string{"a": {"10.0.0.1"}, "b": {"10.0.0.2", "fd00::2"}, "c": {"10.0.0.2"}}
@@ -84,7 +84,7 @@ func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}
-	// Of the last case, both hosts were just tried.
+	// In the last case, both hosts were tried just now.
 	if got := order(); got != "c::1" {
 		t.Errorf("soon again: %s", got)
 	}
@@ -96,13 +96,13 @@ func TestTheHostThatWroteLastIsTriedFirstAndOneThatHangsLast(t *testing.T) {
 	}
 }
 
-func TestAHostHangsWhenTwoLooksInARowGetNoAnswer(t *testing.T) {
+func TestAHostCountsAsHangingAfterTwoFailedProbes(t *testing.T) {
 	t.Parallel()
 	f := newFollower()
 	began := time.Now()
 	f.writes, f.wroteAt = "a:1", began.Add(-time.Minute)
 	f.hangs["c:3"], f.hangs["d:4"] = began, began
-	f.open[nil] = "c:3" // a host that is left has no connections
+	f.open[nil] = "c:3" // a host that is no longer used has no connections
 	f.looked(began, false)
 	f.looked(began, true)
 	f.looked(began, false)
@@ -113,7 +113,7 @@ func TestAHostHangsWhenTwoLooksInARowGetNoAnswer(t *testing.T) {
 	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
 		t.Errorf("two looks are not enough: %v", f.hangs)
 	}
-	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // by another pool, while the look waited for the first host
+	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects while the probe waits for the first host
 	f.looked(began, false)
 	f.looked(began, false)
 	if f.writes != "b:2" || len(f.hangs) != 2 {

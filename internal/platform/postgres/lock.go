@@ -10,34 +10,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock of one server among all servers of a database. It is a lock on an empty table in a transaction that stays open, so that
-// it also works through a pooler that gives each transaction another session. PostgreSQL releases it if the server dies. An advisory lock could
-// be taken by every role that may connect.
+// Lock is a named lock that one server of a database holds. It is a lock on an empty table in a transaction that stays open, so that it also works through a
+// pooler that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because every role
+// that can connect could take them.
 //
-// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does
-// not hold vacuum back. A lock on a row would need an id.
+// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does not hold vacuum back.
+// A row lock would need a transaction id.
 type Lock struct {
 	conn    *pgx.Conn
-	release func() // gives the connection back
+	release func() // returns the connection to its pool
 	name    string
-	lost    chan struct{}      // closed when the connection is lost, and the lock with it
-	end     context.CancelFunc // ends the watch
-	watched chan struct{}      // closed when the watch has ended
+	lost    chan struct{}      // closed when the connection, and with it the lock, is lost
+	end     context.CancelFunc // ends watch
+	watched chan struct{}      // closed when watch has ended
 }
 
 const (
-	// lockLimit bounds each statement of a lock.
+	// lockLimit is the time limit of each statement of a lock.
 	lockLimit = 5 * time.Second
-	// lockCheckEvery is how often the holder of a lock looks whether its connection is alive. With lockLimit it bounds the time for which a
-	// sweep runs on after its lock was lost, while another server may have taken the lock.
+	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a sweep continues after
+	// its lock was lost, when another server may have taken the lock.
 	lockCheckEvery = 2 * time.Second
 )
 
-// ErrLockLost is the cause of the end of a context of While.
+// ErrLockLost is the cause with which a context of While ends when the lock is lost.
 var ErrLockLost = errors.New("the connection that held the lock was lost")
 
-// TryLock takes a named lock, or returns nil if another server holds it. A migration has made the table of the lock: lock_table_try says how it is
-// locked, and the name of the table is lock_ and the name with _ for each hyphen.
+// TryLock takes a named lock, or returns nil if another server holds it. A migration must have created the table of the lock. Its name is lock_ and name, with
+// _ in place of hyphens. The SQL function lock_table_try locks the table.
 func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	conn, err := db.locks.Acquire(ctx)
 	if err != nil {
@@ -51,7 +51,8 @@ func (db *DB) TryLock(ctx context.Context, name string) (*Lock, error) {
 	return hold(conn.Conn(), conn.Release, name), nil
 }
 
-// TryLockOn takes a lock in a transaction on conn with a statement that returns whether it did, or returns nil. The name is that in errors.
+// TryLockOn takes a lock in a transaction on conn, with a statement that returns whether it took the lock. It returns nil if the statement did not. name
+// appears in errors.
 func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lock, error) {
 	held, err := tryLock(ctx, conn, statement)
 	if err != nil || !held {
@@ -60,13 +61,13 @@ func TryLockOn(ctx context.Context, conn *pgx.Conn, name, statement string) (*Lo
 	return hold(conn, func() {}, name), nil
 }
 
-// tryLock opens a transaction in which a statement takes a lock and returns whether it did. It reports whether it got the lock. Otherwise no
+// tryLock opens a transaction in which statement takes a lock and returns whether it took the lock. tryLock returns the same. If it returns false, no
 // transaction is open.
 func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
-	// A role or a database may have another default for the isolation. The transaction is idle while its holder works, but for the pings of watch:
-	// PostgreSQL ends that of a machine that vanished, which else would keep the lock until TCP gives up, hours later.
+	// A role or a database can have another default isolation level. While its holder works, the transaction is idle except for the pings of watch. If the
+	// machine of the holder vanishes, PostgreSQL ends the idle transaction. Otherwise the lock would last until TCP gives up, hours later.
 	results, err := conn.PgConn().Exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '15s'; "+
 		statement).ReadAll()
 	if err == nil {
@@ -75,13 +76,13 @@ func tryLock(ctx context.Context, conn *pgx.Conn, statement string) (bool, error
 		}
 	}
 	if _, rollback := conn.Exec(ctx, "ROLLBACK"); rollback != nil {
-		_ = conn.Close(ctx) // it must not go on with this transaction
+		_ = conn.Close(ctx) // the connection must not be used again with this transaction
 		err = errors.Join(err, rollback)
 	}
 	return false, err
 }
 
-// hold returns the lock that a transaction on conn holds, and watches conn.
+// hold returns the lock that a transaction on conn holds, and starts to watch conn.
 func hold(conn *pgx.Conn, release func(), name string) *Lock {
 	ctx, end := context.WithCancel(context.Background())
 	l := &Lock{conn: conn, release: release, name: name, lost: make(chan struct{}), end: end, watched: make(chan struct{})}
@@ -89,7 +90,7 @@ func hold(conn *pgx.Conn, release func(), name string) *Lock {
 	return l
 }
 
-// watch looks whether the connection of the lock is alive, until ctx ends. The looks also show a pooler that the client is not idle.
+// watch checks whether the connection of the lock is alive, until ctx ends. The checks also show a pooler that the client is active.
 func (l *Lock) watch(ctx context.Context) {
 	defer close(l.watched)
 	every := time.NewTicker(lockCheckEvery)
@@ -113,7 +114,7 @@ func (l *Lock) ping(ctx context.Context) error {
 	return l.conn.Ping(ctx)
 }
 
-// While returns a context that ends when the lock is lost, with the cause ErrLockLost. Call cancel when the work is done.
+// While returns a context that ends when the lock is lost, with the cause ErrLockLost. Call cancel when the work has ended.
 func (l *Lock) While(ctx context.Context) (while context.Context, cancel context.CancelFunc) {
 	while, stop := context.WithCancelCause(ctx)
 	go func() {
@@ -126,10 +127,10 @@ func (l *Lock) While(ctx context.Context) (while context.Context, cancel context
 	return while, func() { stop(context.Canceled) }
 }
 
-// Unlock releases the lock. If that fails, it closes the connection, which releases the lock.
+// Unlock releases the lock. If that fails, Unlock closes the connection, which also releases the lock.
 func (l *Lock) Unlock(ctx context.Context) error {
 	l.end()
-	<-l.watched // which uses the connection
+	<-l.watched // watch uses the connection
 	defer l.release()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockLimit)
 	defer cancel()

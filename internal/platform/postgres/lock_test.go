@@ -54,11 +54,11 @@ func TestOneServerAtATimeHoldsALock(t *testing.T) {
 	}
 }
 
-func TestALockHoldsNoVacuumBack(t *testing.T) {
+func TestALockDoesNotHoldBackVacuum(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := open(t, url)
-	// Others would have another default, and end an idle transaction.
+	// With these defaults of the role, transactions are serializable and end when idle.
 	if _, err := db.Exec(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER ROLE %I IN DATABASE %I SET default_transaction_isolation = ''serializable''',
 		current_user, current_database()); EXECUTE format('ALTER ROLE %I IN DATABASE %I SET idle_in_transaction_session_timeout = ''1s''',
 		current_user, current_database()); END $$`); err != nil {
@@ -67,7 +67,7 @@ func TestALockHoldsNoVacuumBack(t *testing.T) {
 	lock := tryLock(t, open(t, url), "age-tasks")
 	const query = `SELECT count(*), count(*) FILTER (WHERE a.state = 'idle in transaction' AND a.backend_xmin IS NULL AND a.backend_xid IS NULL)
 		FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = 'lock_age_tasks'::regclass AND a.datname = current_database()`
-	for range 30 { // longer than the role's timeout and the first look at the connection
+	for range 30 { // longer than the timeout of the role and the first check of the connection
 		var held, free int
 		if err := db.QueryRow(t.Context(), query).Scan(&held, &free); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestALockHoldsNoVacuumBack(t *testing.T) {
 	}
 }
 
-func TestTheHolderOfALockLearnsThatItIsLost(t *testing.T) {
+func TestALostLockEndsTheContextOfItsHolder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := open(t, url)

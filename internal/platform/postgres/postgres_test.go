@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A session that PostgreSQL refuses may be accepted later, whatever the reason is.
+// PostgreSQL may accept a refused session later, whatever the reason for the refusal is.
 func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))
@@ -48,7 +48,7 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 	}
 }
 
-func TestJobsThatHoldLocksLeaveConnectionsForTheirStatements(t *testing.T) {
+func TestLocksUseNoConnectionsOfTheMainPool(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	if err != nil {
@@ -58,7 +58,7 @@ func TestJobsThatHoldLocksLeaveConnectionsForTheirStatements(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	tables, err := db.Query(ctx, `SELECT replace(substr(relname, 6), '_', '-') FROM pg_class WHERE relname LIKE 'lock\_%' AND relkind = 'r'
-		ORDER BY relname LIMIT 16`) // as many as the main pool has connections
+		ORDER BY relname LIMIT 16`) // as many tables as the main pool has connections
 	if err != nil {
 		t.Fatal(err)
 	}

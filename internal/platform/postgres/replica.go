@@ -17,16 +17,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Replicas are standbys that answer reads which may be stale.
+// Replicas configures standbys for reads that may be stale.
 type Replicas struct {
-	URL    string        // may name several hosts, of which one that leads is skipped; empty: none
-	MaxLag time.Duration // the oldest state that a read may see
+	URL    string        // can name several hosts, of which a primary is skipped; empty: no standbys
+	MaxLag time.Duration // the maximum age of the state that a read can see
 }
 
 type staleKey struct{}
 
-// MayBeStale returns a context whose reads may see a state that is up to Replicas.MaxLag old: outside transactions, those of Query, QueryRow, ByKey
-// and InPartitions run on a replica if one is fresh. Give it to requests that decide nothing, and of which nobody expects its own last change.
+// MayBeStale returns a context whose reads can see a state that is up to Replicas.MaxLag old: outside transactions, the reads of Query, QueryRow, ByKey and
+// InPartitions run on a fresh replica, if one exists. Use it for requests that decide nothing, and whose callers do not expect to see their own last change.
 func MayBeStale(ctx context.Context) context.Context { return context.WithValue(ctx, staleKey{}, true) }
 
 // mayBeStale reports whether a read with ctx can run on a standby, if one is fresh.
@@ -35,23 +35,23 @@ func (db *DB) mayBeStale(ctx context.Context) bool {
 }
 
 const (
-	// sampleEvery is how often the positions of the primary and of the replicas are read.
+	// sampleEvery is the interval at which the WAL positions of the primary and of the replicas are read.
 	sampleEvery = time.Second
-	// sampleLimit bounds one reading.
+	// sampleLimit is the time limit for reading one position.
 	sampleLimit = 2 * time.Second
 )
 
 // replicas chooses the standby for a read.
 //
-// How old the state of a standby is cannot be read from it: its last transaction may be old because none followed. Instead the primary's position
-// in the WAL is read every second, together with the time here. A standby that has replayed a position has all that was committed before the
-// primary was asked, and is as fresh as that time says. This needs no common clock, and no writes.
+// A standby cannot report how old its state is: its last transaction may be old because no transaction followed. Instead, this server reads the WAL position of
+// the primary every second, and stores it with the local time. A standby that has replayed a position contains everything that was committed at that time: its
+// state is as fresh as that time. This needs no common clock, and no writes.
 type replicas struct {
 	db       *DB
 	standbys []*standby
 	maxLag   time.Duration
-	next     atomic.Uint32 // standbys take turns
-	primary  atomic.Int64  // reads that might have been stale, and that the primary served
+	next     atomic.Uint32 // counter for choosing the standbys in rotation
+	primary  atomic.Int64  // reads that could have been stale, but that the primary served
 
 	mu      sync.Mutex
 	from    origin
@@ -61,37 +61,37 @@ type replicas struct {
 	wait sync.WaitGroup
 }
 
-// origin says whose positions can be compared: those of one cluster on one timeline.
+// origin identifies positions that can be compared: positions of one cluster on one timeline.
 type origin struct {
 	system   string
 	timeline int64
 }
 
-// sample is a position of the primary. All that it had committed at the time is before it.
+// sample is a WAL position of the primary. Everything that was committed at the time at is before position.
 type sample struct {
 	at       time.Time
 	position int64
 }
 
-// standby is one host of the URL. Each has a pool of its own, because each has a state of its own.
+// standby is one host of the URL. Each standby has a separate pool, because each has a separate state.
 type standby struct {
 	name  string
 	pool  *pgxpool.Pool
-	eye   *pgxpool.Pool             // of look alone: reads that take all connections of pool do not make the standby look dead
-	fresh atomic.Pointer[time.Time] // all that was committed until then is there; nil: not known
-	reads atomic.Int64              // which it served
+	eye   *pgxpool.Pool             // used only by look: reads that use all connections of pool must not make the standby look dead
+	fresh atomic.Pointer[time.Time] // the standby contains everything that was committed until then; nil: unknown
+	reads atomic.Int64              // reads that the standby served
 	alive atomic.Pointer[life]
 
-	missed int // looks in a row that got no answer; of look alone
+	missed int // consecutive probes without an answer; used only by look
 }
 
-// life is the time in which a standby answers. Reads on it end with it: a machine that vanished closes no connection.
+// life is a period in which a standby answers. Its end cancels the reads on the standby, because a machine that vanished closes no connection.
 type life struct {
 	ctx context.Context //nolint:containedctx // the end of many reads of different requests
 	end context.CancelFunc
 }
 
-// revive begins a life of a standby, and ends the one before.
+// revive starts a new life of a standby, and ends the previous one.
 func (s *standby) revive() {
 	ctx, end := context.WithCancel(context.Background())
 	if old := s.alive.Swap(&life{ctx, end}); old != nil {
@@ -99,7 +99,7 @@ func (s *standby) revive() {
 	}
 }
 
-// openReplicas opens the pools, and begins to read positions.
+// openReplicas opens the pools, and starts to read positions.
 func (db *DB) openReplicas(ctx context.Context, r Replicas) error {
 	cfg, err := pgxpool.ParseConfig(r.URL)
 	if err != nil {
@@ -115,7 +115,7 @@ func (db *DB) openReplicas(ctx context.Context, r Replicas) error {
 		own.MinConns = 0
 		c := own.ConnConfig
 		c.Host, c.Port, c.TLSConfig, c.Fallbacks = ways[0].Host, ways[0].Port, ways[0].TLSConfig, ways[1:]
-		c.ValidateConnect = nil // the positions say whether it is a standby
+		c.ValidateConnect = nil // the positions show whether the host is a standby
 		s := &standby{name: net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
 		s.revive()
 		eye := own.Copy()
@@ -139,13 +139,13 @@ func (r *replicas) close() {
 	for _, s := range r.standbys {
 		s.alive.Load().end()
 		s.pool.Close()
-		if s.eye != nil { // openReplicas failed before it
+		if s.eye != nil { // openReplicas failed before it created this pool
 			s.eye.Close()
 		}
 	}
 }
 
-// every calls do each second until ctx ends.
+// every calls do each sampleEvery until ctx ends.
 func every(ctx context.Context, do func(context.Context)) {
 	ticker := time.NewTicker(sampleEvery)
 	defer ticker.Stop()
@@ -160,8 +160,8 @@ func every(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// The name of a WAL file begins with the timeline that the primary writes; a standby has no such name. The control file of a standby knows a new
-// timeline from the next restart point on. A standby that went on after another one was promoted stays on the old timeline, and is not used again.
+// The name of a WAL file starts with the timeline of the primary. A standby has no such name. The control file of a standby contains a new timeline after the
+// next restart point. A standby that did not follow a promotion stays on the old timeline, and is not used again.
 const (
 	primarySample = `SELECT pg_wal_lsn_diff(l.lsn, '0/0')::bigint, ('x' || left(pg_walfile_name(l.lsn), 8))::bit(32)::bigint,
 		(SELECT system_identifier FROM pg_control_system())::text FROM (SELECT pg_current_wal_lsn() AS lsn) l`
@@ -170,12 +170,12 @@ const (
 		(SELECT system_identifier FROM pg_control_system())::text, pg_is_in_recovery()`
 )
 
-// sample reads the position of the primary.
+// sample reads the WAL position of the primary.
 func (r *replicas) sample(ctx context.Context) {
 	now := sample{at: time.Now()}
 	var from origin
 	if err := r.db.outside.QueryRow(ctx, primarySample).Scan(&now.position, &from.timeline, &from.system); err != nil {
-		return // the samples grow old, and with them the standbys
+		return // the samples become older, and so does the known state of the standbys
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *replicas) sample(ctx context.Context) {
 	r.samples = append(r.samples, now)
 }
 
-// look reads the position of a standby, and how fresh that is.
+// look reads the WAL position of a standby, and computes how fresh its state is.
 func (r *replicas) look(ctx context.Context, s *standby) {
 	var position int64
 	var from origin
@@ -202,8 +202,8 @@ func (r *replicas) look(ctx context.Context, s *standby) {
 		}
 		s.fresh.Store(nil)
 		if errors.As(err, new(*pgconn.PgError)) {
-			s.missed = 0 // it answers
-		} else if s.missed++; s.missed > 1 { // one may have come to a busy server
+			s.missed = 0 // the standby answers
+		} else if s.missed++; s.missed > 1 { // one missed probe may have reached a busy server
 			s.revive()
 		}
 		return
@@ -224,7 +224,7 @@ func (r *replicas) look(ctx context.Context, s *standby) {
 	}
 }
 
-// lag returns how old the state of a standby may be; infinite if nobody knows.
+// lag returns the maximum age of the state of a standby. It is infinite if the age is unknown.
 func (s *standby) lag() time.Duration {
 	at := s.fresh.Load()
 	if at == nil {
@@ -233,7 +233,7 @@ func (s *standby) lag() time.Duration {
 	return time.Since(*at)
 }
 
-// standbyFor returns the standby that serves a read with ctx; nil: the primary does.
+// standbyFor returns the standby that serves a read with ctx. nil means that the primary serves it.
 func (db *DB) standbyFor(ctx context.Context) *standby {
 	if !db.mayBeStale(ctx) {
 		return nil
@@ -249,14 +249,14 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 	return nil
 }
 
-// read runs a read on a standby, and reports whether its result stands. If not, the primary must be asked: the standby cancelled the read because
-// it had to replay something else, answers nothing any more, has not replayed a migration, or refused the statement because it writes.
+// read runs a read on a standby, and reports whether its result is valid. If not, the caller must ask the primary. The standby may have cancelled the read in
+// favour of the replay, stopped answering, not yet replayed a migration, or refused the statement as a write.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if deadline, isSet := ctx.Deadline(); isSet {
 		var end context.CancelFunc
-		within, end = context.WithTimeout(within, time.Until(deadline)/2) // the primary needs time too
+		within, end = context.WithTimeout(within, time.Until(deadline)/2) // the rest of the time is for the primary
 		defer end()
 	}
 	isGone := s.alive.Load().ctx
@@ -271,7 +271,7 @@ func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context)
 	return true, err
 }
 
-// queryStale is Query on a standby. It reads all rows at once: the standby may cancel a statement while they come.
+// queryStale runs Query on a standby. It reads all rows before it returns, because the standby may cancel the statement while it sends rows.
 func (db *DB) queryStale(ctx context.Context, s *standby, sql string, args []any) (pgx.Rows, bool, error) {
 	rows := &heldRows{types: pgtype.NewMap()}
 	registerTypes(rows.types)
@@ -279,14 +279,14 @@ func (db *DB) queryStale(ctx context.Context, s *standby, sql string, args []any
 	return rows, isDone, err
 }
 
-// byKeyStale is ByKey on a standby.
+// byKeyStale runs ByKey on a standby.
 func (db *DB) byKeyStale(ctx context.Context, s *standby, fn func(tx Runner) error) (bool, error) {
 	return db.read(ctx, s, func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(bound{tx, ctx}) })
 	})
 }
 
-// bound runs statements within a deadline of its own, which is before that of the ctx that fn passes.
+// bound runs statements with its own ctx, which has an earlier deadline than the ctx that fn passes.
 type bound struct {
 	tx  pgx.Tx
 	ctx context.Context
@@ -304,10 +304,10 @@ func (b bound) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
 	return b.tx.QueryRow(b.ctx, sql, args...)
 }
 
-// staleRow is the row of a statement that runs when it is scanned, on a standby or on the primary.
+// staleRow is the row of a statement that Scan runs, on a standby or on the primary.
 type staleRow struct {
 	db   Runner
-	ctx  context.Context // pgx.Row.Scan takes none
+	ctx  context.Context // pgx.Row.Scan has no parameter for it
 	sql  string
 	args []any
 }
@@ -336,9 +336,9 @@ func (r staleRow) Scan(dest ...any) error {
 type heldRows struct {
 	fields []pgconn.FieldDescription
 	values [][][]byte
-	at     int // one behind the row of Next
+	at     int // number of rows that Next has returned
 	tag    pgconn.CommandTag
-	err    error // of Scan
+	err    error // error of Scan
 	types  *pgtype.Map
 }
 
@@ -351,7 +351,7 @@ func (h *heldRows) read(rows pgx.Rows, err error) error {
 	for rows.Next() {
 		raw := rows.RawValues()
 		row := make([][]byte, len(raw))
-		for i, value := range raw { // which the next row overwrites
+		for i, value := range raw { // RawValues is overwritten by the next row
 			if value != nil {
 				row[i] = append(make([]byte, 0, len(value)), value...)
 			}

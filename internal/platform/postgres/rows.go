@@ -25,11 +25,11 @@ func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	return rows[0], nil
 }
 
-// patchTries is how often a patch that names no version is made anew, because somebody else changed the row meanwhile.
+// patchTries is how often Patch without a version tries again because another caller changed the row meanwhile.
 const patchTries = 10
 
-// Patch changes a row: it is read, and written if it still has the version that was read. A version that the caller names must be that
-// one: version.stale. Without one, the row is read again when somebody else was quicker.
+// Patch changes a row: it reads the row, and writes it if its version is unchanged. If version is not nil, the row must have this version: fault version.stale.
+// If version is nil, Patch reads the row again after a concurrent change.
 func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row) int64, write func(Row) (int64, error)) (Row, error) {
 	var zero Row
 	for tries := 1; ; tries++ {
@@ -59,8 +59,8 @@ func DeletedOne(n int64, err error, act string, none *fault.Error) error {
 	return Wrap(act, err, nil)
 }
 
-// Deleted returns the result of a deletion that removed n rows. If n is 0, the row is missing, and the error of get
-// is returned, or other rows reference it, and the fault is in_use.
+// Deleted returns the result of a deletion that removed n rows. If n is 0, Deleted returns the error of get, because the row is missing. If other rows
+// reference the row, Deleted returns the fault in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
 	switch {
 	case isReferred(err):
@@ -76,7 +76,7 @@ func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) e
 	return errInUse
 }
 
-// InBatches repeats change, which changes up to batch rows, until it changes fewer, and returns how many it changed.
+// InBatches repeats change, which changes up to batch rows, until change changes fewer rows. It returns the total.
 func InBatches(batch int64, change func() (int64, error)) (int, error) {
 	for total := int64(0); ; {
 		n, err := change()
@@ -86,8 +86,8 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 	}
 }
 
-// Again repeats run once if a partition was made while it ran, or if PostgreSQL ended it because of a deadlock: the other transaction is done by
-// then. In a transaction of the caller, which is broken then, it does not: the caller's request may succeed later.
+// Again repeats run once if a partition was created while run was in progress, or if PostgreSQL ended it because of a deadlock: the other transaction has ended
+// by then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request may succeed later.
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
 	out, err := run()
 	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {
@@ -96,13 +96,13 @@ func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, 
 	return out, err
 }
 
-// The statements that change partitions give up soon without their locks, because others wait behind them.
+// Statements that change partitions have a short lock timeout, because other statements wait behind them.
 const (
 	lockTries = 20
 	lockPause = 2 * time.Second
 )
 
-// Patiently repeats do while it does not get its locks.
+// Patiently repeats do while do fails because of a lock timeout.
 func Patiently[Out any](ctx context.Context, do func() (Out, error)) (Out, error) {
 	for tries := 1; ; tries++ {
 		out, err := do()

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// special are words of statements of which docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) say where they are used.
+// special matches special words of SQL. docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) document where each is used.
 var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
 
-// comments are those of SQL and Go. A literal has none of both.
+// comments matches comments of SQL and Go. No literal in the sources contains either of them.
 var comments = regexp.MustCompile(`(?m)(^|\s)(--|//).*$`)
 
-// sources returns the files below folders of the repository, but those of tests.
+// sources returns the files below folders of the repository, except test files.
 func sources(t *testing.T, ending string, folders ...string) []string {
 	t.Helper()
 	root := filepath.Join("..", "..", "..")
@@ -46,7 +46,7 @@ func sources(t *testing.T, ending string, folders ...string) []string {
 	return all
 }
 
-func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
+func TestTheDocumentsListTheSpecialFeaturesOfStatements(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		"db/migrations/20261127000001_create_platform.sql pg_current_xact_id",
@@ -83,7 +83,7 @@ func TestTheDocumentsKnowWhatStatementsNeedOfPostgreSQL(t *testing.T) {
 	}
 }
 
-func TestTheDocumentOfScaleNamesEachFileOfQueries(t *testing.T) {
+func TestTheScaleDocumentNamesEachFileOfQueries(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "lab", "scale.md"))
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package result has the texts that are stored: the result of a task and the remark of a notification. Operators read them unchanged, in
-// whatever language they ask. The texts of answers exist in each language, and are in httpapi/text.
+// Package result contains the texts that the service stores: results of tasks and remarks of notifications. Operators read them unchanged in every language.
+// The texts of answers exist in each language, in httpapi/text.
 package result
 
 // The results of tasks.
 const (
 	Sent         = "发送成功"
-	NotSent      = "发送失败" // a report without a reason
+	NotSent      = "发送失败" // the result of a report without a reason
 	GaveUp       = "超过最大重试次数: "
 	TimedOut     = "处理超时，自动重试"
 	TimedOutLast = "处理超时，超过最大重试次数"
@@ -15,15 +15,16 @@ const (
 	Simulated    = "测试短信，未发送"
 )
 
-// Erased stands for the text of a message that was erased, and for what a provider said of it.
+// Erased replaces the text of an erased message, and the response of its provider.
 const Erased = "已清除"
 
-// Own are the results of tasks that say nothing of a message. All others hold texts of senders and providers, at their end if they begin with GaveUp.
+// Own are the fixed results of tasks, which contain no text of a message. Every other result contains a text of a sender or provider. Results that begin with
+// GaveUp contain this text at the end.
 var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simulated, NoAddress, NotServed, NoSignature,
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NotSendable,
 }
 
-// The reasons why a message that was accepted by SQL cannot be sent.
+// The reasons why a message that SQL submitted cannot be sent.
 const (
 	NotANumber  = "手机号码无效"
 	TextTooLong = "短信内容或计费条数超过上限"
@@ -33,17 +34,17 @@ const (
 	NotSendable = "内部错误，无法发送"
 )
 
-// LedgerOfDay is the remark of the sum of the charges and refunds of a day.
+// LedgerOfDay is the remark of the row that sums the charges and refunds of a day.
 const LedgerOfDay = "当日扣费与退还合计"
 
-// The reasons why a person gets no message of a notification.
+// The reasons why one recipient receives no message of a notification.
 const (
 	NoAddress   = "收件人在该通道没有地址"
 	NotServed   = "收件人所在国家不在该公司或通道的发送范围内"
 	NoSignature = "该国家或通道要求签名，而该消息没有签名"
 )
 
-// The reasons why nobody gets a message of a notification.
+// The reasons why no recipient receives a message of a notification.
 const (
 	Internal          = "内部错误，无法通知"
 	NoTemplate        = "该业务类型在该通道没有启用的模板"

@@ -16,9 +16,9 @@ import (
 // ErrNoKey is the error of sealing without a key.
 var ErrNoKey = errors.New("no key to seal secrets: set SECRETS_KEY")
 
-// Box seals with one key, and opens with this key and older ones. The zero value has no key.
+// Box seals with its newest key, and opens with all of its keys. The zero value has no key.
 type Box struct {
-	keys []key // the first seals
+	keys []key // the first key seals
 }
 
 type key struct {
@@ -29,7 +29,7 @@ type key struct {
 // keySize is the length of a key in bytes.
 const keySize = 32
 
-// NewBox returns a box with keys in base64. The first one seals; empty ones are skipped.
+// NewBox returns a box with keys in base64. The first key seals. Empty keys are skipped.
 func NewBox(keys ...string) (*Box, error) {
 	b := &Box{}
 	for _, text := range keys {
@@ -66,8 +66,8 @@ const prefix = "sealed:"
 // IsSealed reports whether text is a result of Seal.
 func IsSealed(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Seal encrypts text. It can be opened only with the same owner, the name of its sender and field, so that a sealed
-// value cannot be moved to another field. The result names the key.
+// Seal encrypts text for owner, the names of a sender and a field. Open needs the same owner, so that nobody can move a sealed value to another field. The
+// result contains the id of the key.
 func (b *Box) Seal(text, owner string) (string, error) {
 	if len(b.keys) == 0 {
 		return "", ErrNoKey
@@ -102,7 +102,7 @@ func (b *Box) Open(sealed, owner string) (string, error) {
 	return "", fmt.Errorf("key %s of the sealed value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
 }
 
-// IsCurrent reports whether a value was sealed with the key that seals now.
+// IsCurrent reports whether a value was sealed with the key that Seal uses.
 func (b *Box) IsCurrent(sealed string) bool {
 	return len(b.keys) > 0 && strings.HasPrefix(sealed, prefix+b.keys[0].id+":")
 }

@@ -1,4 +1,4 @@
-// Package servers owns the servers of a database: their roles, and who of them is alive.
+// Package servers owns the servers of a database: their roles, and which of them are alive.
 package servers
 
 import (
@@ -7,47 +7,47 @@ import (
 	"strings"
 )
 
-// Role is a part of the work that a server does. A server has one role, some or all, and several servers can have the same.
+// Role is a part of the work of a server. A server has one or more roles, and several servers can have the same role.
 type Role string
 
 // The roles.
 const (
 	API      Role = "api"      // answers submitters and administrators
 	Claim    Role = "claim"    // answers sender apps: claims and reports
-	Callback Role = "callback" // takes the callbacks of providers
+	Callback Role = "callback" // receives the callbacks of providers
 	Push     Role = "push"     // sends through the providers of driven senders
-	Sweep    Role = "sweep"    // does what comes due: retries, leases that ran out, batches, notifications, the end of old rows
-	Watch    Role = "watch"    // counts what happened, and raises alerts
-	Webhook  Role = "webhook"  // puts the events in order, and posts them to webhooks
-	Console  Role = "console"  // serves the pages for people, and all that they call
+	Sweep    Role = "sweep"    // does what is due: retries, expired leases, batches, notifications, the deletion of old rows
+	Watch    Role = "watch"    // counts events, and raises alerts
+	Webhook  Role = "webhook"  // orders the events, and posts them to webhooks
+	Console  Role = "console"  // serves the console and the operations that it calls
 )
 
-// Roles are some roles.
+// Roles is a list of roles.
 type Roles []Role
 
 // All returns all roles.
 func All() Roles { return Roles{API, Claim, Callback, Push, Sweep, Watch, Webhook, Console} }
 
-// needs are the roles without which another one does only half of its work. Push and Callback are needed only if Demand says so. API and Claim are
-// in no list: their callers notice at once that nobody answers.
+// needs lists for each role the roles without which its work is incomplete. Push and Callback are needed only if Demand requires them. No list contains API or
+// Claim: if they are missing, their callers notice at once that no server answers.
 var needs = map[Role]Roles{
-	API:      {Callback, Push, Sweep, Watch, Webhook}, // Webhook puts the events in order that programs pull from API and Console
+	API:      {Callback, Push, Sweep, Watch, Webhook}, // Webhook orders the events that programs pull from API and Console
 	Claim:    {Sweep, Watch},
 	Callback: {Sweep},
 	Push:     {Callback, Sweep, Watch},
 	Sweep:    {Push, Watch},
-	Watch:    {Sweep}, // which sends the notifications of alerts
+	Watch:    {Sweep}, // Sweep sends the notifications of alerts
 	Webhook:  {Watch},
 	Console:  {Callback, Push, Sweep, Watch, Webhook},
 }
 
-// Demand is what the senders of a database need of its servers.
+// Demand states which roles the senders of a database need.
 type Demand struct {
-	Push     bool // a driven sender is on
-	Callback bool // the provider of a sender calls back
+	Push     bool // a driven sender is switched on
+	Callback bool // the provider of a sender uses callbacks
 }
 
-// has reports whether a role is needed at all.
+// has reports whether the senders need a role.
 func (d Demand) has(role Role) bool {
 	switch role {
 	case Push:
@@ -77,12 +77,12 @@ func ParseRoles(names []string) (Roles, error) {
 	return roles, nil
 }
 
-// Has reports whether the roles contain one of others.
+// Has reports whether r contains at least one of others.
 func (r Roles) Has(others ...Role) bool {
 	return slices.ContainsFunc(others, func(o Role) bool { return slices.Contains(r, o) })
 }
 
-// String returns the names, with commas.
+// String returns the names, separated by commas.
 func (r Roles) String() string { return strings.Join(r.Names(), ", ") }
 
 // Names returns the names.
@@ -94,7 +94,7 @@ func (r Roles) Names() []string {
 	return names
 }
 
-// Missing returns what r needs and alive does not have, in the order of All.
+// Missing returns the roles that r needs and that neither r nor alive contains, in the order of All.
 func (r Roles) Missing(alive Roles, demand Demand) Roles {
 	var missing Roles
 	for _, role := range All() {

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// BeatEvery is how often a server writes down that it is alive.
+	// BeatEvery is the interval at which a server records that it is alive.
 	BeatEvery = 5 * time.Second
-	// aliveWithin is how long ago a server that is alive was seen at most: it may miss some beats.
+	// aliveWithin is the maximum age of the last beat of a server that counts as alive. A server can miss some beats.
 	aliveWithin = 4 * BeatEvery
-	// maxList bounds the servers of one list.
+	// maxList is the maximum number of servers in one list.
 	maxList = 1000
 )
 
-// Options describe this server.
+// Options configures this server.
 type Options struct {
 	Host  string
 	Roles Roles
-	// LateReceipts is for how long receipts may come for a sender that was retired.
+	// LateReceipts is the time during which receipts can arrive for a retired sender.
 	LateReceipts time.Duration
 	Log          *slog.Logger
 }
 
-// Service knows the servers of a database, of which it is one.
+// Service records this server in the database, and reads the other servers.
 type Service struct {
 	q       *serversq.Queries
 	id      string
@@ -41,18 +41,18 @@ type Service struct {
 	lacks   *prometheus.GaugeVec // nil until Register
 
 	beating sync.Mutex
-	isGone  bool // after Leave; guarded by beating
+	isGone  bool // true after Leave; guarded by beating
 
 	mu      sync.Mutex
-	missing Roles // of those that the roles of this server need
+	missing Roles // roles that the roles of this server need and that no server has
 }
 
-// New returns a Service on db. This server is not listed before the first Beat.
+// New returns a Service on db. Other servers do not see this server before its first Beat.
 func New(db *postgres.DB, o Options) *Service {
 	return &Service{q: serversq.New(db), id: rand.Text(), options: o}
 }
 
-// Register registers the metrics of the servers that are alive, and of the roles that are missing.
+// Register registers the metrics of the servers that are alive and of the missing roles.
 func (s *Service) Register(registry prometheus.Registerer) {
 	s.count = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lksms_servers", Help: "Servers of the database that are alive, by role. Every server knows all.",
@@ -66,18 +66,18 @@ func (s *Service) Register(registry prometheus.Registerer) {
 // Roles returns the roles of this server.
 func (s *Service) Roles() Roles { return s.options.Roles }
 
-// Missing returns the roles that those of this server need, and that no server had at the last Beat.
+// Missing returns the roles that the roles of this server need and that no server had at the last Beat.
 func (s *Service) Missing() Roles {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.missing
 }
 
-// Beat writes down that this server is alive, and looks who else is. It returns 0.
+// Beat records that this server is alive, and reads which other servers are alive. It returns 0.
 func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	defer func() {
 		if err != nil && s.count != nil {
-			s.count.Reset() // a server that cannot see the others must not say that they live
+			s.count.Reset() // without a successful Beat, this server must not export the others as alive
 			s.lacks.Reset()
 		}
 	}()
@@ -108,7 +108,7 @@ func (s *Service) Beat(ctx context.Context) (n int, err error) {
 	return 0, nil
 }
 
-// write writes down that this server is alive, unless it has left.
+// write records that this server is alive, unless Leave was called.
 func (s *Service) write(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()
@@ -120,7 +120,7 @@ func (s *Service) write(ctx context.Context) error {
 	}), nil)
 }
 
-// export sets the metrics: how many servers have each role, and which roles any of them misses.
+// export sets the metrics: the number of servers with each role, and the missing roles.
 func (s *Service) export(number map[Role]int, missing Roles) {
 	if s.count == nil {
 		return
@@ -135,26 +135,26 @@ func (s *Service) export(number map[Role]int, missing Roles) {
 	}
 }
 
-// note keeps which roles are missing, and logs a change.
+// note stores the missing roles, and logs a change.
 func (s *Service) note(missing Roles) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch before := s.missing.String(); {
 	case len(missing) > 0 && missing.String() != before:
-		s.options.Log.Warn("no server does a part of the work that this one leaves out", "missing_roles", missing.String())
+		s.options.Log.Warn("no live server has a role that this server needs", "missing_roles", missing.String())
 	case len(missing) == 0 && before != "":
-		s.options.Log.Info("servers have all roles again")
+		s.options.Log.Info("live servers have all needed roles again")
 	}
 	s.missing = missing
 }
 
-// DeleteExpired deletes servers that stopped without deleting their row, and returns how many.
+// DeleteExpired deletes servers that stopped without deleting their row. It returns how many rows it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := s.q.ServersDeleteStopped(ctx)
 	return int(n), postgres.Wrap("delete servers", err, nil)
 }
 
-// Leave deletes this server, because it stops. A Beat that ends or begins later writes nothing.
+// Leave deletes the row of this server, because the server stops. A Beat that ends or begins later writes nothing.
 func (s *Service) Leave(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()
@@ -162,7 +162,7 @@ func (s *Service) Leave(ctx context.Context) error {
 	return postgres.Wrap("delete this server", s.q.ServerLeave(ctx, s.id), nil)
 }
 
-// List returns the servers that run, and those that stopped without a word within a day.
+// List returns the servers that are alive, and the servers that stopped within the last day without a call of Leave.
 func (s *Service) List(ctx context.Context) ([]serversq.ServerListRow, error) {
 	rows, err := s.q.ServerList(ctx, serversq.ServerListParams{AliveWithin: aliveWithin, Most: maxList})
 	return rows, postgres.Wrap("list servers", err, nil)

@@ -8,21 +8,20 @@ import (
 	"strings"
 )
 
-// Declaration says which values a setting can have. The console shows settings by web/src/pages/settings/declarations.json, which a test compares
-// with Declarations.
+// Declaration defines the values that a setting can have. The console reads web/src/pages/settings/declarations.json, which a test compares with Declarations.
 type Declaration struct {
 	Category    string   `json:"category"`
 	Name        string   `json:"name"`
 	Kind        string   `json:"kind"` // number, seconds, minutes, hours, days, yes, text or choice
 	Default     any      `json:"default"`
-	Min         *float64 `json:"min,omitempty"` // the smallest number, or the length of the shortest text
+	Min         *float64 `json:"min,omitempty"` // the minimum of a number, or the minimum length of a text
 	Max         *float64 `json:"max,omitempty"`
 	Choices     []string `json:"choices,omitempty"`
 	ZeroIsNever bool     `json:"zero_is_never,omitempty"`
-	IsFraction  bool     `json:"is_fraction,omitempty"` // the number need not be whole
+	IsFraction  bool     `json:"is_fraction,omitempty"` // the number can be a fraction
 }
 
-// Declarations returns every setting, in the order of Values. It panics if a field of Values has a tag that cannot be read.
+// Declarations returns every setting, in the order of Values. It panics if a tag of a field of Values cannot be parsed.
 func Declarations() []Declaration {
 	var all []Declaration
 	categories := reflect.TypeFor[Values]()
@@ -37,7 +36,7 @@ func Declarations() []Declaration {
 	return all
 }
 
-// declarationOf reads the tags of a field.
+// declarationOf parses the tags of a field.
 func declarationOf(field reflect.StructField) Declaration {
 	d := Declaration{
 		Name: field.Tag.Get("json"), Kind: field.Tag.Get("kind"), Min: bound(field, "min"), Max: bound(field, "max"),
@@ -67,7 +66,7 @@ func bound(field reflect.StructField, tag string) *float64 {
 	return &n
 }
 
-// defaultValues returns the default of every setting. It is in force until the setting is changed.
+// defaultValues returns the default of every setting. A default applies until the setting is stored.
 func defaultValues() Values {
 	k := map[string]map[string]any{}
 	for _, d := range Declarations() {

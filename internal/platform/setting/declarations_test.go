@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the declarations of the console")
 
-// declared are the declarations by category and name.
+// declared returns the declarations by category and name.
 func declared() map[string]map[string]setting.Declaration {
 	all := map[string]map[string]setting.Declaration{}
 	for _, d := range setting.Declarations() {
@@ -89,7 +89,7 @@ func compareBounds(t *testing.T, d setting.Declaration, s *openapi3.Schema) {
 	}
 }
 
-// The console has the declarations as a file: -update writes it.
+// The console reads the declarations from a file, which -update writes.
 func TestTheConsoleHasEverySettingInBothLanguages(t *testing.T) {
 	t.Parallel()
 	want, err := json.MarshalIndent(setting.Declarations(), "", "  ")
@@ -126,7 +126,7 @@ func TestTheConsoleHasEverySettingInBothLanguages(t *testing.T) {
 	}
 }
 
-// The manual names each setting with its default and its bounds, in both languages.
+// The manual contains each setting with its default and its bounds, in both languages.
 func TestTheManualHasEverySetting(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../../docs/settings.md", "../../../docs/zh-CN/settings.md"} {
@@ -171,7 +171,7 @@ func TestTheManualHasEverySetting(t *testing.T) {
 	}
 }
 
-// Every setting that is declared can be read and stored, in the whole and by category, and its default is what the server starts with.
+// Every declared setting can be read and stored, alone and with its category, and its default is the first value of the server.
 func TestEverySettingCanBeReadAndStored(t *testing.T) {
 	b := apptest.New(t)
 	for category, settings := range declared() {
@@ -180,7 +180,7 @@ func TestEverySettingCanBeReadAndStored(t *testing.T) {
 		change := map[string]any{}
 		for name, d := range settings {
 			want := d.Default
-			if d.Name == "retry_max_wait_seconds" { // of apptest.DefaultRules
+			if d.Name == "retry_max_wait_seconds" { // the value of apptest.DefaultRules
 				want = 0.0
 			}
 			if !reflect.DeepEqual(whole[name], want) || !reflect.DeepEqual(single[name], want) {
@@ -203,7 +203,7 @@ func TestEverySettingCanBeReadAndStored(t *testing.T) {
 	}
 }
 
-// another returns an allowed value that is not the default.
+// another returns an allowed value that differs from the default.
 func another(d setting.Declaration) any {
 	switch {
 	case d.Kind == "yes":
@@ -221,7 +221,7 @@ func another(d setting.Declaration) any {
 	}
 }
 
-// outside returns values that the bounds forbid.
+// outside returns values outside the bounds.
 func outside(d setting.Declaration) []any {
 	switch d.Kind {
 	case "yes", "choice":

@@ -11,8 +11,8 @@ import (
 	api "lksms/gen/client"
 )
 
-// S0.11, S0.12: the environment gives the first values, and a stored setting wins on every server, also after a restart.
-func TestAStoredRuleOfRetriesWinsOverTheEnvironment(t *testing.T) {
+// S0.11, S0.12: the environment sets the first values. A stored setting overrides the environment on every server, also after a restart.
+func TestAStoredRetryRuleOverridesTheEnvironment(t *testing.T) {
 	first := setting.Rules{MaxRetryCount: 2, RetryDelay: time.Minute, RetryMaxWait: time.Hour, ProcessingTimeout: 10 * time.Minute}
 	b := apptest.NewWith(t, first, nil)
 	queue := func(b *apptest.Bundle) map[string]any {
@@ -26,13 +26,13 @@ func TestAStoredRuleOfRetriesWinsOverTheEnvironment(t *testing.T) {
 	if got := queue(again); got["max_retry_count"] != 0.0 || got["processing_timeout_seconds"] != 90.5 || got["retry_delay_seconds"] != 1.0 {
 		t.Errorf("after a restart: %v", got)
 	}
-	// The value before the first change is that of the environment.
+	// The value before the first change is the value of the environment.
 	if n := b.Count(`SELECT count(*) FROM events WHERE event = 'setting.changed' AND subject = 'queue.processing_timeout_seconds' AND detail->>'from' = '600'`); n != 1 {
 		t.Errorf("%d events with the value of the environment", n)
 	}
 }
 
-func TestRulesOfRetriesChangeWhileTheServiceRuns(t *testing.T) {
+func TestRetryRulesChangeWithoutARestart(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"processing_timeout_seconds":77,"retry_delay_seconds":33,"max_retry_count":1}}`)

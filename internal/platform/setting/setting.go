@@ -16,8 +16,8 @@ import (
 	"lksms/internal/platform/snapshot"
 )
 
-// Values holds the settings in force. The tags of a field declare its setting: declarations.go reads them, and tests compare the contract and the
-// console with them.
+// Values contains the current settings. The tags of a field declare its setting: declarations.go reads the tags, and tests compare the contract and the console
+// with them.
 type Values struct {
 	Queue      Queue      `json:"queue"`
 	SMS        SMS        `json:"sms"`
@@ -26,15 +26,15 @@ type Values struct {
 	Access     Access     `json:"access"`
 }
 
-// Queue holds the settings of dispatch. Times are in seconds. The environment gives the first values of those in Rules.
+// Queue contains the settings of dispatch. Times are in seconds. The environment sets the first values of the settings in Rules.
 type Queue struct {
-	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" min:"0" max:"2592000" zero:"never"` // how long a low priority waits for all higher ones
-	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" min:"1" max:"86400"`                // time since its last poll after which a sender counts as silent
-	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                         // an app that polls for the first time becomes a sender
+	PriorityMaxWait        int64   `json:"priority_max_wait_seconds" kind:"seconds" default:"3600" min:"0" max:"2592000" zero:"never"` // how long a low priority waits for all higher priorities
+	SenderSilentAfter      int64   `json:"sender_silent_after_seconds" kind:"seconds" default:"60" min:"1" max:"86400"`                // time since the last poll of a sender after which the sender counts as silent
+	RegisterUnknownSenders bool    `json:"register_unknown_senders" kind:"yes" default:"true"`                                         // an app that polls for the first time is stored as a sender
 	MaxRetryCount          int64   `json:"max_retry_count" kind:"number" default:"3" min:"0" max:"20"`                                 // retries of a task after its first attempt
 	RetryDelay             float64 `json:"retry_delay_seconds" kind:"seconds" default:"300" min:"0" max:"604800"`                      // time before a retry that a sender asked for
-	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`     // a retry due for so long goes out as if it were new
-	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" min:"0.001" max:"604800"`          // time that a lease lasts
+	RetryMaxWait           float64 `json:"retry_max_wait_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`     // a retry that has been due for this time is sent like a new task
+	ProcessingTimeout      float64 `json:"processing_timeout_seconds" kind:"seconds" default:"1800" min:"0.001" max:"604800"`          // duration of a lease
 }
 
 // Rules limits the attempts of a task and their times (S0.11, S0.12).
@@ -45,7 +45,7 @@ type Rules struct {
 	ProcessingTimeout time.Duration
 }
 
-// Rules returns the rules in force.
+// Rules returns the current rules.
 func (q Queue) Rules() Rules {
 	return Rules{
 		MaxRetryCount: int(q.MaxRetryCount), RetryDelay: duration(q.RetryDelay), RetryMaxWait: duration(q.RetryMaxWait),
@@ -53,7 +53,7 @@ func (q Queue) Rules() Rules {
 	}
 }
 
-// setRules makes r the rules in force.
+// setRules sets r as the current rules.
 func (q *Queue) setRules(r Rules) {
 	q.MaxRetryCount, q.RetryDelay, q.RetryMaxWait = int64(r.MaxRetryCount), r.RetryDelay.Seconds(), r.RetryMaxWait.Seconds()
 	q.ProcessingTimeout = r.ProcessingTimeout.Seconds()
@@ -63,7 +63,7 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
-// RetryWait is how long a due retry waits before it goes out as if it were new; nil: for ever.
+// RetryWait returns how long a due retry waits before it is sent like a new task. nil means forever.
 func (r Rules) RetryWait() *time.Duration {
 	if r.RetryMaxWait == 0 {
 		return nil
@@ -71,15 +71,15 @@ func (r Rules) RetryWait() *time.Duration {
 	return &r.RetryMaxWait
 }
 
-// SMS holds the defaults and the limits of submissions.
+// SMS contains the defaults and the limits of submissions.
 type SMS struct {
 	PriorityVerification int64 `json:"priority_verification" kind:"number" default:"1" min:"0" max:"9"`
 	PriorityNotification int64 `json:"priority_notification" kind:"number" default:"5" min:"0" max:"9"`
 	PriorityMarketing    int64 `json:"priority_marketing" kind:"number" default:"8" min:"0" max:"9"`
-	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // interval at whose multiples scheduled templates are sent
-	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // otherwise test messages are SUCCESS at once
+	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // scheduled templates are sent at multiples of this interval
+	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // if false, test messages are set to SUCCESS without being sent
 
-	// The most characters of a text, and the most segments that it takes with its signature.
+	// The maximum number of characters of a text, and of its segments including the signature.
 	MaxContentVerification  int64 `json:"max_content_verification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentNotification  int64 `json:"max_content_notification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentMarketing     int64 `json:"max_content_marketing" kind:"number" default:"200" min:"1" max:"1024"`
@@ -88,47 +88,47 @@ type SMS struct {
 	MaxSegmentsMarketing    int64 `json:"max_segments_marketing" kind:"number" default:"16" min:"1" max:"16"`
 }
 
-// LongestContent is the most characters of a text whose message type is not known yet.
+// LongestContent returns the maximum number of characters of a text whose message type is not known yet.
 func (s SMS) LongestContent() int64 {
 	return max(s.MaxContentVerification, s.MaxContentNotification, s.MaxContentMarketing)
 }
 
-// NextInterval returns when a message of a scheduled template is sent that is submitted at a time.
+// NextInterval returns when a message of a scheduled template is sent that was submitted at a given time.
 func (s SMS) NextInterval(at time.Time) time.Time {
 	return time.Unix((at.Unix()/s.ScheduledEvery+1)*s.ScheduledEvery, 0)
 }
 
-// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long. And it says what a day of
-// statistics is.
+// Monitoring contains the thresholds of alert rules without their own threshold: the seconds after which a task has waited too long. It also defines the days
+// of statistics.
 type Monitoring struct {
 	WaitWarning   int64  `json:"wait_warning_seconds" kind:"seconds" default:"300" min:"0" max:"2592000" zero:"never"`
 	WaitCritical  int64  `json:"wait_critical_seconds" kind:"seconds" default:"600" min:"0" max:"2592000" zero:"never"`
 	WaitEmergency int64  `json:"wait_emergency_seconds" kind:"seconds" default:"1800" min:"0" max:"2592000" zero:"never"`
-	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" min:"1" max:"50"` // of the days of statistics and of daily totals
-	Currency      string `json:"currency" kind:"text" default:"CNY" min:"3" max:"3"`             // of the prices of senders, and of costs
+	TimeZone      string `json:"time_zone" kind:"text" default:"Asia/Shanghai" min:"1" max:"50"` // time zone of the days of statistics and of daily totals
+	Currency      string `json:"currency" kind:"text" default:"CNY" min:"3" max:"3"`             // currency of the prices of senders, and of costs
 }
 
-// History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
+// History contains the settings of the partitions of tasks, and of other rows that are deleted by age. Days are UTC days.
 type History struct {
 	PartitionWidth string `json:"partition_width" kind:"choice" default:"day" choices:"day,week,month"`
 	AfterDays      int64  `json:"after_days" kind:"days" default:"1" min:"1" max:"36500"`                   // days after which a partition with settled tasks becomes history
-	Tablespace     string `json:"tablespace" kind:"text" default:"" min:"0" max:"63"`                       // where history is; empty: where it was
+	Tablespace     string `json:"tablespace" kind:"text" default:"" min:"0" max:"63"`                       // tablespace of history; empty: history stays in its tablespace
 	KeepDays       int64  `json:"keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"`       // days after which history is dropped
 	Export         bool   `json:"export" kind:"yes" default:"true"`                                         // a partition is exported before it is dropped
-	LogDays        int64  `json:"log_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`      // days after which refused submissions and operator events are deleted
-	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`   // days after which the charges of senders are added up
-	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`    // days after their end after which batches are deleted, with their rows
-	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"` // days after which a dedup key of a message is free again
-	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted: more than webhooks may fail
+	LogDays        int64  `json:"log_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`      // days after which rejected submissions and operator events are deleted
+	LedgerDays     int64  `json:"ledger_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`   // days after which the charges of senders are summed
+	BatchDays      int64  `json:"batch_days" kind:"days" default:"180" min:"0" max:"36500" zero:"never"`    // days after the end of a batch after which the batch and its rows are deleted
+	DedupKeepDays  int64  `json:"dedup_keep_days" kind:"days" default:"0" min:"0" max:"36500" zero:"never"` // days after which a dedup key can be used again
+	FeedDays       int64  `json:"feed_days" kind:"days" default:"7" min:"6" max:"90"`                       // days after which events of the feed are deleted; longer than a webhook can fail
 }
 
-// Access holds the lifetimes of sessions.
+// Access contains the lifetimes of sessions.
 type Access struct {
 	SessionIdleMinutes int64 `json:"session_idle_minutes" kind:"minutes" default:"480" min:"5" max:"525600"` // minutes without a request after which a session ends
-	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" min:"1" max:"8760"`        // hours after which a session ends in any case
+	SessionMaxHours    int64 `json:"session_max_hours" kind:"hours" default:"168" min:"1" max:"8760"`        // hours after which every session ends
 }
 
-// PriorityWait is how long a low priority waits for higher ones that are not real-time; nil: forever.
+// PriorityWait returns how long a low priority waits for higher priorities that are not real-time. nil means forever.
 func (q Queue) PriorityWait() *time.Duration {
 	if q.PriorityMaxWait == 0 {
 		return nil
@@ -137,27 +137,27 @@ func (q Queue) PriorityWait() *time.Duration {
 	return &wait
 }
 
-// maxRealTimePriority is the last priority of real-time messages, beside that of verifications: they wait for nothing else.
+// maxRealTimePriority is the last real-time priority, in addition to the priority of verifications. Real-time messages wait for no other messages.
 const maxRealTimePriority = 1
 
-// AgedPriority is the priority with which a task is queued that has waited too long: the first one behind real-time messages.
+// AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time ones.
 func (v Values) AgedPriority() int16 {
 	return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1
 }
 
-// SilentAfter is how long after its last poll a sender counts as available.
+// SilentAfter returns how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-// The settings that say for how many days rows are kept; 0: forever.
+// These settings state for how many days rows are kept. 0 means forever.
 func (h History) logDays() int64    { return h.LogDays }
 func (h History) ledgerDays() int64 { return h.LedgerDays }
 func (h History) batchDays() int64  { return h.BatchDays }
 func (h History) dedupDays() int64  { return h.DedupKeepDays }
 
-// partsKept is the number of partitions in which rows are kept for the days of a setting. They leave by partitions, so some stay a thirtieth longer.
+// partsKept is the number of partitions that together cover the days of a setting. Whole partitions are dropped, so that some rows stay one thirtieth longer.
 const partsKept = 30
 
-// partWidth returns for how many days a partition gets rows that are kept for some days; 0: forever, in partitions of a month.
+// partWidth returns the width of a partition whose rows are kept for days. If days is 0, rows are kept forever, in partitions of a month.
 func partWidth(days int64) time.Duration {
 	if days == 0 {
 		return 30 * 24 * time.Hour
@@ -165,22 +165,22 @@ func partWidth(days int64) time.Duration {
 	return time.Duration(max(1, days/partsKept)) * 24 * time.Hour
 }
 
-// LedgerWidth is how long a partition of the charges of senders takes charges.
+// LedgerWidth returns the width of a partition of the charges of senders.
 func (h History) LedgerWidth() time.Duration { return partWidth(h.LedgerDays) }
 
-// BatchWidth is how long a partition of the rows of batches takes batches.
+// BatchWidth returns the width of a partition of the rows of batches.
 func (h History) BatchWidth() time.Duration { return partWidth(h.BatchDays) }
 
-// FeedKept is how long events of the feed are kept, and for how long they are recorded after somebody pulled.
+// FeedKept returns how long events of the feed are kept, and how long events are recorded after the last pull.
 func (h History) FeedKept() time.Duration { return time.Duration(h.FeedDays) * 24 * time.Hour }
 
-// SessionIdle is how long a session lasts without a request.
+// SessionIdle returns how long a session lasts without a request.
 func (a Access) SessionIdle() time.Duration { return time.Duration(a.SessionIdleMinutes) * time.Minute }
 
-// MaxSession is how long a session lasts in any case.
+// MaxSession returns how long a session lasts at most.
 func (a Access) MaxSession() time.Duration { return time.Duration(a.SessionMaxHours) * time.Hour }
 
-// byName holds settings by category and name.
+// byName contains settings by category and name.
 type byName map[string]map[string]json.RawMessage
 
 // namesOf returns v by category and name.
@@ -200,7 +200,7 @@ func namesOf(v Values) (byName, error) {
 type Service struct {
 	db    *postgres.DB
 	q     *settingq.Queries
-	first Values // in force until a setting is stored
+	first Values // used for settings that are not stored
 	cache snapshot.Cache[Values]
 }
 
@@ -211,7 +211,7 @@ func New(db *postgres.DB) *Service {
 	return s
 }
 
-// NewWithRules is New with rules that are in force until they are stored as settings.
+// NewWithRules is New with rules that apply until they are stored as settings.
 func NewWithRules(db *postgres.DB, rules Rules) *Service {
 	s := New(db)
 	s.first.Queue.setRules(rules)
@@ -222,7 +222,7 @@ func (s *Service) load(ctx context.Context) (Values, error) {
 	return s.read(ctx, settingq.New(s.db.Outside()))
 }
 
-// read returns the stored settings, and of those that are not stored the first values.
+// read returns the stored settings, and the first values of all other settings.
 func (s *Service) read(ctx context.Context, q *settingq.Queries) (Values, error) {
 	values := s.first
 	rows, err := q.SettingList(ctx)
@@ -252,10 +252,10 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 	return values.Queue.Rules(), err
 }
 
-// Get returns the settings in force on this server. A change made on another server is seen within four seconds.
+// Get returns the current settings of this server. A change by another server takes effect within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// DeleteExpiredLogs runs remove as postgres.InBatches does, with the time that the setting history.log_days says, unless logs are kept forever.
+// DeleteExpiredLogs runs forget as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
 func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }
@@ -284,9 +284,9 @@ func (s *Service) deleteExpired(ctx context.Context, days func(History) int64, b
 	return postgres.InBatches(batch, func() (int64, error) { return remove(keep) })
 }
 
-// Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
-// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
-// unknown setting, for a time zone or tablespace that the database does not know, and for waits that are not in the order of their levels.
+// Put changes settings, given by category and name, all or none, and records who changed them. They take effect on this server when Put returns. The caller
+// must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or tablespace that the database does not
+// know, and for waits that are not in the order of their levels.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {
@@ -299,7 +299,7 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 		if err := s.q.SettingsLock(ctx); err != nil {
 			return fmt.Errorf("lock settings: %w", err)
 		}
-		for _, category := range slices.Sorted(maps.Keys(changes)) { // the audit has them in one order
+		for _, category := range slices.Sorted(maps.Keys(changes)) { // sorted, so that the order in the audit is fixed
 			for _, name := range slices.Sorted(maps.Keys(changes[category])) {
 				value := changes[category][name]
 				standard, known := defaults[category][name]
@@ -335,7 +335,7 @@ func (s *Service) TimeZoneExists(ctx context.Context, name string) (bool, error)
 	return exists, postgres.Wrap("check time zone", err, nil)
 }
 
-// checkNames returns the fault request.invalid for a changed setting that names something which the database does not know.
+// checkNames returns the fault request.invalid for a changed setting that names a time zone or tablespace which the database does not know.
 func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]json.RawMessage) error {
 	for _, c := range []struct {
 		category, name string
@@ -352,7 +352,7 @@ func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]
 		if err := json.Unmarshal(text, &value); err != nil {
 			return fmt.Errorf("read %s: %w", c.name, err)
 		}
-		if value == "" { // where the contract allows it
+		if value == "" { // the contract decides whether an empty value is allowed
 			continue
 		}
 		switch exists, err := c.exists(ctx, value); {
@@ -365,7 +365,7 @@ func (s *Service) checkNames(ctx context.Context, changes map[string]map[string]
 	return nil
 }
 
-// checkWaits returns the fault request.invalid for a changed wait that is longer than one of a more urgent level. 0 is never, and compares with nothing.
+// checkWaits returns the fault request.invalid for a changed wait that is longer than the wait of a more urgent level. 0 means never, and is not compared.
 func (m Monitoring) checkWaits(changed map[string]json.RawMessage) error {
 	waits := []struct {
 		name    string

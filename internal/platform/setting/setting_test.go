@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// Users who change the same settings at once wait for each other in one order.
+// Concurrent changes of the same settings wait for each other in a fixed order.
 func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 	b := apptest.New(t)
 	apptest.Together(4, func(i int) {
@@ -19,7 +19,7 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 				`{"sms":{"priority_verification":%[1]d,"priority_notification":%[1]d,"priority_marketing":%[1]d},"queue":{"priority_max_wait_seconds":%[1]d}}`, value))
 		}
 	})
-	// Each change begins where the one before ended: the first at the default.
+	// Each change starts from the value that the previous change set, and the first change from the default.
 	if n := b.Count(`SELECT count(*) FROM (
 			SELECT before -> 'value' AS was, lag(after -> 'value') OVER (PARTITION BY entity_key ORDER BY id) AS earlier FROM audit WHERE entity = 'setting'
 		) c WHERE was <> earlier`); n > 0 {
@@ -33,7 +33,7 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 	}
 }
 
-// The more urgent level of a wait is not the shorter one, whichever of them a request changes. A wait of 0 turns its level off.
+// A request cannot make the wait of a more urgent level shorter than that of a less urgent level, whichever level it changes. A wait of 0 turns its level off.
 func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	b := apptest.New(t)
 	put := func(status int, field, body string) {
@@ -53,8 +53,8 @@ func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
 	put(200, "", `{"time_zone":"UTC"}`)
 }
 
-// Two changes at the same moment keep the order too.
-func TestTwoChangesAtOnceKeepTheOrderOfWaits(t *testing.T) {
+// Two concurrent changes also keep the order.
+func TestConcurrentChangesKeepTheOrderOfWaits(t *testing.T) {
 	b := apptest.New(t)
 	for range 10 {
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"monitoring":{"wait_warning_seconds":300,"wait_critical_seconds":600}}`)

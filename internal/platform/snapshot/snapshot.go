@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// Fresh is the default age at which a value is read again. A server sees a change made on another one within twice
-// this time.
+// Fresh is the default age after which a cache loads a value again. A server sees the change of another server within twice this time.
 const Fresh = 2 * time.Second
 
 // loadLimit bounds one call of Load.
 const loadLimit = 5 * time.Second
 
-// Cache holds one value. The zero value with Load set is ready to use. Load must not need anything that a caller of
-// the cache may hold, for example a connection of the main pool.
+// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of the cache may hold, for example a
+// connection of the main pool.
 type Cache[T any] struct {
 	Load  func(ctx context.Context) (T, error)
 	Fresh time.Duration    // 0: the constant Fresh
@@ -28,7 +27,7 @@ type Cache[T any] struct {
 	held atomic.Pointer[reading[T]]
 
 	mu      sync.Mutex
-	current *reading[T] // the call of Load in progress; nil: none
+	current *reading[T] // the call of Load in progress; nil if no call is in progress
 }
 
 // reading is one call of Load. The caller that started it sets value and err before it closes done.
@@ -39,11 +38,11 @@ type reading[T any] struct {
 	err   error
 }
 
-// errUnread is the result of a reading whose Load panicked.
+// errUnread is the error of a reading whose Load panicked.
 var errUnread = errors.New("the value could not be read")
 
-// Get returns the value, at most twice Fresh old. One caller reads it again. Meanwhile the others get the previous
-// value, or wait for the reading if that value is too old.
+// Get returns the value, which is at most twice Fresh old. If the value is older than Fresh, one caller loads it again. Meanwhile the other callers get the
+// previous value, or wait for the reading if the previous value is too old.
 func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	now, fresh := c.now(), cmp.Or(c.Fresh, Fresh)
 	r := c.held.Load()
@@ -56,8 +55,8 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return c.Since(ctx, now.Add(-fresh))
 }
 
-// Since returns a value that was read after at. Callers that wait for one reading share its result, an error too:
-// while the database hangs, no caller waits for more than two readings.
+// Since returns a value whose reading started after at. Callers that wait for the same reading share its result, including its error: while the database hangs,
+// no caller waits for more than two readings.
 func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	for {
 		if r := c.held.Load(); r != nil && r.at.After(at) {
@@ -80,8 +79,8 @@ func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	}
 }
 
-// Invalidate discards the value after a change by this server. A reading in progress may have missed the change, so that
-// it is neither cached nor joined.
+// Invalidate discards the value after a change by this server. A reading in progress may have missed the change. Its result is therefore not cached, and new
+// callers do not wait for it.
 func (c *Cache[T]) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +101,7 @@ func (c *Cache[T]) isReading() bool {
 	return c.current != nil
 }
 
-// join returns the reading in progress. If none is, it returns a new one that the caller must carry out.
+// join returns the reading in progress. If no reading is in progress, join returns a new reading that the caller must perform.
 func (c *Cache[T]) join() (r *reading[T], isOwn bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +112,7 @@ func (c *Cache[T]) join() (r *reading[T], isOwn bool) {
 	return c.current, true
 }
 
-// read carries a reading out, and caches the value unless Invalidate was called meanwhile.
+// read performs a reading, and caches the value unless Invalidate was called meanwhile.
 func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 	defer close(r.done)
 	defer func() {
@@ -127,7 +126,7 @@ func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 			c.held.Store(r)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // the end of this caller must not end the reading for the others
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // if this caller's ctx ends, the reading must continue for the other callers
 	defer cancel()
 	r.value, r.err = c.Load(ctx)
 }

@@ -28,7 +28,7 @@ func TestAValueReadBeforeAChangeIsNotCached(t *testing.T) {
 	}
 }
 
-// While the database hangs, waiting callers share one read, and can leave before it ends.
+// While the database hangs, all waiting callers share one read, and each caller can give up before the read ends.
 func TestWaitingCallersShareARead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestWaitingCallersShareARead(t *testing.T) {
 	})
 }
 
-func TestAValueIsReadAgainWhenItIsOld(t *testing.T) {
+func TestAnOldValueIsReadAgain(t *testing.T) {
 	t.Parallel()
 	now, reads := time.Now(), 0
 	c := Cache[int]{Fresh: time.Second, Now: func() time.Time { return now }, Load: func(context.Context) (int, error) {

@@ -1,4 +1,4 @@
-// Package standardwebhooks signs as Standard Webhooks says (https://www.standardwebhooks.com).
+// Package standardwebhooks computes the signatures of Standard Webhooks (https://www.standardwebhooks.com).
 package standardwebhooks
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Prefix is before the base64 of a key that is written as text.
+// Prefix marks a key that is written as base64.
 const Prefix = "whsec_"
 
-// Key returns the key that a text stands for: behind Prefix its base64, otherwise the text itself.
+// Key decodes the text of a key: base64 if the text begins with Prefix, otherwise the bytes of the text.
 func Key(text string) ([]byte, error) {
 	encoded, isEncoded := strings.CutPrefix(text, Prefix)
 	if !isEncoded {
@@ -25,7 +25,7 @@ func Key(text string) ([]byte, error) {
 	return key, nil
 }
 
-// Sign returns the signature, without the version before it: the HMAC-SHA256 of id, timestamp and body, joined with points, in base64.
+// Sign returns the signature without its version prefix: the HMAC-SHA256 of id, timestamp and body, joined with points, in base64.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

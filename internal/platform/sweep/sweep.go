@@ -1,4 +1,4 @@
-// Package sweep owns the schedule of periodic work. The work itself belongs to the domain packages.
+// Package sweep schedules periodic work. The work itself belongs to the domain packages.
 package sweep
 
 import (
@@ -18,34 +18,33 @@ import (
 	"lksms/internal/platform/servers"
 )
 
-// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time; it returns how much it did.
+// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time. It returns how many items it processed.
 type Job struct {
-	Roles    servers.Roles // one server at a time runs it, of those that have one of these; none: every server runs it for itself
+	Roles    servers.Roles // one server with one of these roles runs the job at a time; empty: every server runs the job
 	Name     string
 	Interval time.Duration
 	Routine  bool          // successful runs are not logged
-	AtStart  bool          // it runs when the schedule starts, and then after each interval
-	Limit    time.Duration // bounds one run; 0: runLimit
+	AtStart  bool          // the job runs when the schedule starts, and then after each interval
+	Limit    time.Duration // maximum duration of one run; 0: runLimit
 	Run      func(ctx context.Context) (int, error)
 }
 
-// isOfEachServer reports whether every server runs the job for itself.
+// isOfEachServer reports whether every server runs the job.
 func (j Job) isOfEachServer() bool { return len(j.Roles) == 0 }
 
-// stopLimit is how long a stopping server waits for its cancelled jobs.
+// stopLimit is the time that a stopping server waits for its cancelled jobs.
 const stopLimit = 3 * time.Second
 
-// runLimit bounds one run of a job that has no Limit.
+// runLimit is the maximum duration of one run of a job without a Limit.
 const runLimit = 5 * time.Minute
 
-// limit bounds one run.
+// limit returns the maximum duration of one run.
 func (j Job) limit() time.Duration { return cmp.Or(j.Limit, runLimit) }
 
-// patience is how long a job may be without a good run: one run takes its limit at most, and starts within an interval after another. More than that
-// is a job that hangs, or whose runs fail.
+// patience returns how long a job can be without a successful run: the limit of one run and two intervals. After that time the job hangs, or its runs fail.
 func (j Job) patience() time.Duration { return j.limit() + 2*j.Interval }
 
-// scope is the label that says whether one server runs the job for all.
+// scope returns the value of the label scope: "server" if every server runs the job, and "cluster" if one server runs the job for all.
 func (j Job) scope() string {
 	if j.isOfEachServer() {
 		return "server"
@@ -53,7 +52,7 @@ func (j Job) scope() string {
 	return "cluster"
 }
 
-// Sweeper runs jobs on a schedule, each job on one server of a database at a time unless it is one of each server.
+// Sweeper runs jobs on a schedule. A job runs on one server of a database at a time, unless every server runs the job.
 type Sweeper struct {
 	scheduler gocron.Scheduler
 	db        *postgres.DB
@@ -62,7 +61,7 @@ type Sweeper struct {
 	cancel    context.CancelFunc
 }
 
-// New returns a Sweeper of the jobs that a server with some roles runs. Start starts it.
+// New returns a Sweeper with those of jobs that belong to roles. Call Start to start the schedule.
 func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometheus.Registerer, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(stopLimit))
 	if err != nil {
@@ -71,16 +70,16 @@ func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometh
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{scheduler: scheduler, db: db, log: log, cancel: cancel, succeeded: promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "lksms_sweep_last_success_timestamp_seconds",
-		Help: "Unix time of the last good run of a sweep at this server; at first the time at which the server started. Another server may run those of the scope cluster.",
+		Help: "Unix time of the last successful run of a sweep on this server, or the start of the server. Another server may run sweeps of the scope cluster.",
 	}, []string{"sweep", "scope"})}
 	patience := promauto.With(metrics).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "lksms_sweep_patience_seconds", Help: "How long a sweep may be without a good run: the limit of one run, and two intervals.",
+		Name: "lksms_sweep_patience_seconds", Help: "Maximum time without a successful run of a sweep: the limit of one run, and two intervals.",
 	}, []string{"sweep", "scope"})
 	for _, job := range jobs {
 		if !job.isOfEachServer() && !roles.Has(job.Roles...) {
 			continue
 		}
-		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // a job that never succeeds is seen too
+		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime() // so that the metric also exists for a job that never succeeds
 		patience.WithLabelValues(job.Name, job.scope()).Set(job.patience().Seconds())
 		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
 		if job.AtStart {
@@ -99,7 +98,7 @@ func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometh
 	return s, nil
 }
 
-// runOnce runs a job now, unless another server runs it: then it need not run again.
+// runOnce runs a job now. It does nothing if another server runs the job.
 func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	if job.isOfEachServer() {
 		s.run(ctx, job)
@@ -107,7 +106,8 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	}
 	lock, err := s.db.TryLock(ctx, job.Name)
 	if err != nil {
-		s.log.Debug("sweep not started", "sweep", job.Name, "error", err) // many times a second while the database is away; the time of the last good run tells
+		// The level is debug, because this happens many times a second while the database is away. The metric of the last successful run shows the failure.
+		s.log.Debug("sweep not started", "sweep", job.Name, "error", err)
 		return
 	}
 	if lock == nil {
@@ -123,7 +123,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	s.run(locked, job)
 }
 
-// run runs a job, and records a good run. It logs failures, and runs that did something unless the job is routine.
+// run runs a job, and records a successful run. It logs failures, and the successful runs that processed something unless the job is Routine.
 func (s *Sweeper) run(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, job.limit())
 	defer cancel()
@@ -131,10 +131,10 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	switch {
 	case errors.Is(context.Cause(ctx), postgres.ErrLockLost):
 		s.log.Warn("sweep ended early: another server may run it now", "sweep", job.Name, "done", n, "error", context.Cause(ctx))
-	case errors.Is(err, context.Canceled): // the server stops
-	case n > 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded): // there is more to do than fits into a run
+	case errors.Is(err, context.Canceled): // the server is stopping
+	case n > 0 && errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded): // the job has more work than fits into one run
 		s.succeeded.WithLabelValues(job.Name, job.scope()).SetToCurrentTime()
-		s.log.Warn("sweep goes on in its next run", "sweep", job.Name, "done", n, "error", err)
+		s.log.Warn("sweep reached its time limit and continues in its next run", "sweep", job.Name, "done", n, "error", err)
 	case err != nil:
 		s.log.Error("sweep failed", "sweep", job.Name, "done", n, "error", err)
 	default:
@@ -145,8 +145,8 @@ func (s *Sweeper) run(ctx context.Context, job Job) {
 	}
 }
 
-// recovered runs a job, and returns a panic as an error: one row that a job cannot handle must not end the server, which would do the job again at its
-// next start.
+// recovered runs a job, and returns a panic as an error. A row that a job cannot process must not end the server: the server would run the same job again after
+// each restart.
 func recovered(ctx context.Context, job Job) (n int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -156,7 +156,7 @@ func recovered(ctx context.Context, job Job) (n int, err error) {
 	return job.Run(ctx)
 }
 
-// Start starts the schedule. Each job first runs after its interval, unless it is AtStart.
+// Start starts the schedule. A job with AtStart runs at once, any other job after its first interval.
 func (s *Sweeper) Start() { s.scheduler.Start() }
 
 // Stop cancels the running jobs and waits for them.

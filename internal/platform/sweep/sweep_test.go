@@ -18,7 +18,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// bySweep are the roles of what one server does for all.
+// bySweep are the roles of the jobs that one server runs for all.
 var bySweep = servers.Roles{servers.Sweep}
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -126,7 +126,7 @@ func TestStopEndsARunningJob(t *testing.T) {
 	}
 }
 
-// exported returns a metric of all sweeps, by their names.
+// exported returns the values of a metric, by the name of the sweep.
 func exported(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -149,9 +149,9 @@ func exported(t *testing.T, registry *prometheus.Registry, name string) map[stri
 	return all
 }
 
-// A job that fails, hangs, or cannot have its lock, has no good run; one that another server runs has none here. One that has more to do than fits into a
-// run has good ones.
-func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
+// No successful run is exported for a job that fails, that hangs, that cannot get its lock, or that another server runs. A job with more work than fits into
+// one run has successful runs.
+func TestTheTimeOfTheLastSuccessfulRunOfEachJobIsExported(t *testing.T) {
 	t.Parallel()
 	const name = "lksms_sweep_last_success_timestamp_seconds"
 	url := pgtest.New(t)
@@ -217,7 +217,7 @@ func TestTheLastGoodRunOfEachJobIsExported(t *testing.T) {
 	}
 }
 
-// A panic ends its run, with an error in the log that has the stack. The job runs again.
+// A panic ends the run, and an error with the stack is logged. The job runs again later.
 func TestAJobThatPanicsRunsAgain(t *testing.T) {
 	t.Parallel()
 	var logged bytes.Buffer

@@ -1,5 +1,5 @@
-// Package tracing owns the spans that a server exports by OpenTelemetry, and the form of the traceparent (W3C Trace Context) by which a task is
-// followed through several systems.
+// Package tracing owns the spans that a server exports with OpenTelemetry, and the traceparent (W3C Trace Context) that connects the spans of a task across
+// systems.
 package tracing
 
 import (
@@ -22,21 +22,21 @@ import (
 
 // Options configures a Tracer.
 type Options struct {
-	URL string // to which spans are posted as OTLP; empty: none are made
+	URL string // address to which spans are posted as OTLP; empty: no spans are created
 	Log *slog.Logger
 }
 
-// Tracer makes spans.
+// Tracer creates spans.
 type Tracer struct {
 	tracer   trace.Tracer
 	provider *sdktrace.TracerProvider // nil: spans are not exported
 }
 
-// serviceName is the name of the service in traces, unless OTEL_SERVICE_NAME gives one.
+// serviceName is the name of the service in traces, unless OTEL_SERVICE_NAME is set.
 const serviceName = "lksms"
 
-// New returns a Tracer. The exporter reads the other variables of OpenTelemetry itself: headers, timeouts, sampling, attributes.
-// It connects in the background: a collector that does not answer holds up no request.
+// New returns a Tracer. The exporter reads the other variables of OpenTelemetry itself: headers, timeouts, sampling, attributes. The exporter connects in the
+// background: a collector that does not answer delays no request.
 func New(ctx context.Context, o Options) (*Tracer, error) {
 	if o.URL == "" {
 		return Off(), nil
@@ -57,10 +57,10 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{tracer: provider.Tracer(serviceName), provider: provider}, nil
 }
 
-// Off returns a Tracer that makes no spans.
+// Off returns a Tracer that creates no spans.
 func Off() *Tracer { return &Tracer{tracer: noop.NewTracerProvider().Tracer(serviceName)} }
 
-// IsOn reports whether spans are made. A nil Tracer makes none.
+// IsOn reports whether t creates spans. A nil Tracer creates no spans.
 func (t *Tracer) IsOn() bool { return t != nil && t.provider != nil }
 
 // Close exports the spans that have ended, and stops the export.
@@ -74,12 +74,12 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return nil
 }
 
-// header is the name of the header, and propagator reads and writes it. The header tracestate is not kept.
+// header is the name of the header that propagator reads and writes. The header tracestate is ignored.
 const header = "traceparent"
 
 var propagator propagation.TraceContext
 
-// Traceparent returns the valid traceparent that a request sent in its header; empty if it sent none, or several.
+// Traceparent returns the valid traceparent in the header of a request. It returns an empty string if the header is missing, invalid or repeated.
 func Traceparent(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -87,7 +87,7 @@ func Traceparent(values []string) string {
 	return Header(under(context.Background(), values[0]))
 }
 
-// Header returns the traceparent of the span of ctx; empty: ctx has no span.
+// Header returns the traceparent of the span of ctx. It returns an empty string if ctx has no span.
 func Header(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagator.Inject(ctx, carrier)
@@ -99,7 +99,7 @@ func under(ctx context.Context, traceparent string) context.Context {
 	return propagator.Extract(ctx, propagation.MapCarrier{header: traceparent})
 }
 
-// Start starts a span that continues traceparent or, if that is empty, the span of ctx. Without an exporter the context still carries
+// Start starts a span that continues traceparent or, if traceparent is empty, the span of ctx. Without an exporter the returned context still contains
 // traceparent.
 func (t *Tracer) Start(ctx context.Context, traceparent, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) (context.Context, trace.Span) {
 	if traceparent != "" {
@@ -108,8 +108,8 @@ func (t *Tracer) Start(ctx context.Context, traceparent, name string, kind trace
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
 }
 
-// Record makes a span of what began at started and has just ended. The span continues traceparent, with a link to the span of ctx; or, if that is
-// empty, it continues the span of ctx.
+// Record creates a span that began at started and ends now. The span continues traceparent and links to the span of ctx. If traceparent is empty, the span
+// continues the span of ctx.
 func (t *Tracer) Record(ctx context.Context, traceparent, name string, started time.Time, attributes ...attribute.KeyValue) {
 	if !t.IsOn() {
 		return

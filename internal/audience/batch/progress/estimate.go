@@ -16,25 +16,25 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Estimate says who will send what is left of a batch, and when it can end.
+// Estimate contains which senders will send the remaining rows of a batch, and when the batch can end.
 type Estimate struct {
 	Costs    []Cost
-	Earliest *time.Time // if the senders send nothing else; nil: no sender is there, or they have too little money
-	Likely   *time.Time // by what was sent until now; nil: too little was, or the batch does not go on
+	Earliest *time.Time // the end if the senders send nothing else; nil: no sender is available, or the senders have too little balance
+	Likely   *time.Time // the end at the measured rate; nil: too little was sent, or the batch does not continue
 }
 
-// Cost is what a sender will take of what is left.
+// Cost is the number of segments that a sender will charge for the remaining rows.
 type Cost struct {
 	SenderNo string
 	Segments int64
 }
 
-// horizon is how far ahead an end is looked for.
+// horizon is the maximum time until a predicted end.
 const horizon = 400 * 24 * time.Hour
 
-// Estimate reads what is left of a batch, and the limits of the senders that its routes name today. What the limits of a group of senders leave goes to
-// the group of the next smaller sort. Within a group the shares of senders are those of their weights; what a claim then does depends on who is
-// available. Each sender counts segments as its claims do.
+// Estimate reads the remaining rows of a batch, and the limits of the senders that its routes name now. Rows beyond the limits of a group of senders go to the
+// group with the next smaller sort. Within a group, the rows are divided by weight; later claims also depend on which senders are available. Each sender counts
+// segments as its claims do.
 func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := leftOf(st)
 	if err != nil {
@@ -86,30 +86,30 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	return e, nil
 }
 
-// share is what a sender may take of what is left of a batch.
+// share contains the part of the remaining rows that a sender may send.
 type share struct {
 	limits batchq.SenderLimitsRow
-	group  int32 // the first one of those in which it is, which differ by country
+	group  int32 // the first of its groups, which can differ between countries
 	parts  []partOf
 
-	rows, segments float64 // of all that it may send
+	rows, segments float64 // totals of the rows that the sender may send
 }
 
-// part is which part of the rows to a country a sender takes.
+// part is the part of the rows to a country that a sender gets.
 type part struct {
 	group  int32
-	isLast bool    // no group takes what this one leaves
-	weight float64 // within the group
+	isLast bool    // no later group exists
+	weight float64 // weight within the group
 }
 
-// partOf is a part of segments.
+// partOf is a part of a number of segments.
 type partOf struct {
 	part
 
 	segments float64
 }
 
-// add adds the rows to a country and their segments as the sender counts them, of which it takes a part.
+// add adds the rows to a country, of which the sender gets the part p. segments is the number of their segments as the sender counts them.
 func (s *share) add(limits batchq.SenderLimitsRow, rows, segments float64, p part) {
 	s.limits = limits
 	s.group = min(s.group, p.group)
@@ -129,10 +129,10 @@ func grouped(all []*share) (groups [][]*share) {
 	return groups
 }
 
-// costs returns what senders take of a number of messages within a time: each group what those before it leave. A sender of a later group that takes
-// nothing is left out.
+// costs returns the costs of senders for a number of messages within a time. Each group gets the messages that the previous groups leave. Senders of later
+// groups that get no messages are omitted.
 func costs(groups [][]*share, messages float64, within time.Duration) (all []Cost) {
-	var took, before []float64 // parts of the messages, and the sums of those before
+	var took, before []float64 // fractions of the messages that each group gets, and the sums of the previous fractions
 	sum := 0.0
 	for _, n := range capacities(groups, within) {
 		part := 0.0
@@ -146,7 +146,7 @@ func costs(groups [][]*share, messages float64, within time.Duration) (all []Cos
 		for _, one := range group {
 			segments := 0.0
 			for _, p := range one.parts {
-				n, left := 0.0, 1-sum // of a country with more groups than all have
+				n, left := 0.0, 1-sum // for a country with more groups than others
 				if int(p.group) < len(groups) {
 					n, left = took[p.group], 1-before[p.group]
 				}
@@ -163,7 +163,7 @@ func costs(groups [][]*share, messages float64, within time.Duration) (all []Cos
 	return all
 }
 
-// perMessage is how many segments a message of its takes on average.
+// perMessage returns the average number of segments of a message of the sender.
 func (s *share) perMessage() float64 {
 	if s.rows == 0 {
 		return 1
@@ -171,20 +171,20 @@ func (s *share) perMessage() float64 {
 	return max(1, s.segments/s.rows)
 }
 
-// counting is the way in which a sender counts the segments of a text.
+// counting is a method to count the segments of a text.
 type counting struct {
-	Sign         string `json:"sign"` // of the sender, for messages without one; empty: none
+	Sign         string `json:"sign"` // signature of the sender, for messages without a signature; empty: none
 	ForbidsSigns bool   `json:"forbids_signs"`
-	SegmentSize  int64  `json:"segment_size"` // 0: the sizes of short messages
+	SegmentSize  int64  `json:"segment_size"` // 0: the segment sizes of short messages
 }
 
-// countryPart is what is to be sent to a country.
+// countryPart contains the remaining rows to a country.
 type countryPart struct {
-	CountryNo string  `json:"country_no"` // empty: no known country
+	CountryNo string  `json:"country_no"` // empty: the country is unknown
 	Rows      float64 `json:"rows"`
-	Segments  float64 `json:"segments"` // as submitted
-	// BySender are the segments as senders count them that do so in a way of their own, if they served the batch when its check ended, by the first
-	// MaxSampled rows: those to the country, or all if none is. nil: an earlier version made the sums.
+	Segments  float64 `json:"segments"` // counted at the submission
+	// BySender contains the segments for senders with their own counting method that served the batch when its check ended. They are computed from the first
+	// MaxSampled rows: the rows to the country, or all rows if no sampled row goes to the country. nil means that an earlier version computed the sums.
 	BySender []struct {
 		counting
 
@@ -192,7 +192,7 @@ type countryPart struct {
 	} `json:"by_sender"`
 }
 
-// counts counts what is left of a batch as senders do.
+// counts counts the remaining rows of a batch with the methods of senders.
 type counts struct {
 	reader  *Reader
 	batchID int64
@@ -200,10 +200,11 @@ type counts struct {
 	known   map[counting][]float64
 }
 
-// MaxSampled is how many rows are counted as a sender counts them. In larger batches the others are taken to be like these.
+// MaxSampled is the maximum number of rows that are counted with the method of a sender. In larger batches, the other rows are assumed to be similar.
 const MaxSampled = 1000
 
-// by returns the segments of each country that a sender takes if it sends all of it. Where the check did not count them, they follow from the first rows.
+// by returns, for each country, the segments that a sender charges if it sends all rows. If the check did not count them, they are computed from the first
+// rows.
 func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64, error) {
 	way := counting{optional.Value(one.Sign), one.ForbidsSigns, optional.Value(one.SegmentSize)}
 	if all, isKnown := c.known[way]; isKnown {
@@ -233,7 +234,7 @@ func (c *counts) by(ctx context.Context, one batchq.SenderLimitsRow) ([]float64,
 	return all, nil
 }
 
-// sample makes segments as submitted those that a sender counts.
+// sample converts submitted segments to the segments that a sender counts.
 func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []float64) error {
 	rows, err := c.reader.q.BatchSegmentsSampled(ctx, batchq.BatchSegmentsSampledParams{
 		ID: c.batchID, Sign: one.Sign, ForbidsSigns: one.ForbidsSigns, SegmentSize: one.SegmentSize, Most: MaxSampled,
@@ -241,7 +242,7 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 	if err != nil {
 		return fmt.Errorf("count segments of rows: %w", err)
 	}
-	ofAll, ratios := 1.0, map[string]float64{} // by country; 1: no row is left
+	ofAll, ratios := 1.0, map[string]float64{} // by country; 1: no rows remain
 	for _, row := range rows {
 		if row.Submitted <= 0 {
 			continue
@@ -263,8 +264,8 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 	return nil
 }
 
-// leftOf returns what no sender has taken yet, by country: the sums that were made when the check ended, by the share of the rows that wait. So it costs
-// the same for any number of rows. None: the batch is being checked.
+// leftOf returns the unsent rows by country: the sums from the end of the check, multiplied by the fraction of rows that wait. Its cost therefore does not
+// depend on the number of rows. It returns nil while the batch is being checked.
 func leftOf(st Progress) (left []countryPart, err error) {
 	if st.ByCountry == nil {
 		return nil, nil
@@ -286,7 +287,7 @@ func leftOf(st Progress) (left []countryPart, err error) {
 	return left, nil
 }
 
-// Countries returns the countries of the valid rows, empty for numbers of no known country; nil: the batch is being checked.
+// Countries returns the countries of the valid rows; an empty country is unknown. It returns nil while the batch is being checked.
 func (st Progress) Countries() (all []string, err error) {
 	parts, err := leftOf(st)
 	for _, part := range parts {
@@ -295,7 +296,7 @@ func (st Progress) Countries() (all []string, err error) {
 	return all, err
 }
 
-// isClaimed reports whether a sender that is there may take a part of what is left of a batch.
+// isClaimed reports whether an available sender can send a part of the remaining rows of a batch.
 func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 	left, err := leftOf(st)
 	if err != nil {
@@ -313,8 +314,8 @@ func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
 	return false, nil
 }
 
-// sendersOf returns the available senders that may send the rows of a batch to a country, with their limits. None: its only sender does not serve the
-// company any more.
+// sendersOf returns the available senders that can send the rows of a batch to a country, with their limits. It returns no senders if the only sender of the
+// batch no longer serves the company.
 func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string) ([]batchq.SenderLimitsRow, error) {
 	values, err := r.settings.Get(ctx)
 	if err != nil {
@@ -342,10 +343,10 @@ func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string
 	return senders, postgres.Wrap("read limits of senders", err, nil)
 }
 
-// knownRows is how many rows must have ended so that their pace says something, or a tenth of them if that is less.
+// knownRows is the number of rows that must have ended before their rate is used, or a tenth of the rows if this is less.
 const knownRows = 100
 
-// beginOf returns when what is left can begin to be sent, by the clock of the database.
+// beginOf returns when the remaining rows can be sent, by the clock of the database.
 func (r *Reader) beginOf(st Progress, all []*share) time.Time {
 	begin := time.Now()
 	if len(all) > 0 {
@@ -357,8 +358,8 @@ func (r *Reader) beginOf(st Progress, all []*share) time.Time {
 	return begin
 }
 
-// timeFor returns how long groups of senders need for a number of messages. It is not known if they have too little money, or no sender is there: then it
-// returns the horizon.
+// timeFor returns how long groups of senders need for a number of messages. If their balance is too small, or no sender is available, it returns the horizon
+// and false.
 func timeFor(messages float64, groups [][]*share) (time.Duration, bool) {
 	within := func(d time.Duration) bool {
 		total := 0.0
@@ -384,14 +385,14 @@ func timeFor(messages float64, groups [][]*share) (time.Duration, bool) {
 	return long, true
 }
 
-// rounding is by how much sums of parts of messages may be too small.
+// rounding is the maximum rounding error of sums of fractions of messages.
 const rounding = 1e-6
 
-// capacities returns how many messages each group can take within a time. A group takes some only while the limits of all senders of the groups before it
-// are used up. A sender that waits for its interval has not used up its limits.
+// capacities returns how many messages each group can send within a time. A group gets messages only while the limits of all senders of the previous groups are
+// used up. A sender that waits for its interval has not used up its limits.
 func capacities(groups [][]*share, d time.Duration) []float64 {
 	all := make([]float64, len(groups))
-	free := d // in which no sender of the groups before has anything left
+	free := d // the time in which the senders of the previous groups have used up their limits
 	for i, group := range groups {
 		busy, isUsedUp := time.Duration(0), true
 		for _, one := range group {
@@ -408,10 +409,10 @@ func capacities(groups [][]*share, d time.Duration) []float64 {
 	return all
 }
 
-// capacity returns how many messages of perMessage segments a sender can take within a time, in a part of which (free) it may: what its limits have left in
-// the windows of now, and all of the later ones. limit is how many that would be without its interval.
+// capacity returns how many messages of perMessage segments a sender can send within d, of which it may send for the time free: the remaining limits of the
+// current windows, and the full limits of later windows. limit is the same number without the interval of the sender.
 func capacity(s batchq.SenderLimitsRow, perMessage float64, d, free time.Duration) (messages, limit float64) {
-	most := math.Inf(1) // segments
+	most := math.Inf(1) // in segments
 	for _, w := range []struct {
 		limit  *int64
 		used   int64

@@ -1,4 +1,4 @@
-// Package progress says how far batches are: their figures, for what they wait, and when they will end.
+// Package progress computes the progress of batches: their counts, why they wait, and when they will end.
 package progress
 
 import (
@@ -33,16 +33,16 @@ func New(db *postgres.DB, directory *directory.Service, settings *setting.Servic
 	return &Reader{directory: directory, settings: settings, q: batchq.New(db)}
 }
 
-// Progress is a batch and its figures.
+// Progress is a batch with its counts.
 type Progress struct {
 	batchq.Batch
 
 	Counts  Counts
-	Wait    *Wait         // why it does not go on now; nil: nothing holds it up
-	Senders []SenderCount // those that have or had tasks of it
+	Wait    *Wait         // why the batch does not continue now; nil: nothing delays it
+	Senders []SenderCount // the senders that have or had tasks of the batch
 }
 
-// Counts has the numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked; Valid that of Waiting, Processing, Success,
+// Counts contains numbers of rows of a batch. Rows is the sum of Valid, Invalid, Duplicate and Blocked. Valid is the sum of Waiting, Processing, Success,
 // Failed and Cancelled.
 type Counts struct {
 	Rows, Valid, Invalid, Duplicate, Blocked        int64
@@ -50,15 +50,15 @@ type Counts struct {
 	Delivered, Undelivered                          int64
 }
 
-// SenderCount says what a sender did for a batch.
+// SenderCount contains what a sender did for a batch.
 type SenderCount struct {
 	SenderNo                                            string
 	Processing, Success, Failed, Delivered, Undelivered int64
-	Segments                                            int64 // of the messages that it reported SUCCESS
+	Segments                                            int64 // segments of the messages that it reported as SUCCESS
 }
 
-// Of reads the figures of batches. The rows were read a moment before: a row that became a task meanwhile is not counted as waiting twice,
-// because all but waiting is counted, and waiting is the rest.
+// Of reads the counts of batches. rows must have been read before. A row that became a task meanwhile is not counted twice, because Waiting is computed as the
+// number of rows without any other state.
 func (r *Reader) Of(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
@@ -103,11 +103,11 @@ func progress(b batchq.Batch, totals []batchq.BatchTotal) Progress {
 	}
 	left := max(0, c.Valid-c.Processing-c.Success-c.Failed)
 	switch b.Status {
-	case Finished, Cancelled: // what never became a task, and what was cancelled
+	case Finished, Cancelled: // rows that were never submitted, and cancelled tasks
 		c.Waiting = min(left, queued)
 		c.Cancelled = left - c.Waiting
 	default:
-		// A task that was cancelled alone is the only one that is neither counted nor will be: fed tasks that are nowhere else.
+		// Tasks that were cancelled individually are counted nowhere: they are the submitted tasks without any other state.
 		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
 		c.Waiting = left - min(left, c.Cancelled)
 	}

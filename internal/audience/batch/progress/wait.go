@@ -12,16 +12,16 @@ import (
 // The reasons of a Wait.
 const (
 	WaitsForTime   = "scheduled"
-	WaitsForSender = "sender_gone" // its only sender does not exist any more, or does not serve the company any more
-	WaitsForAny    = "no_sender"   // no sender that may send it is available and polls
-	WaitsInVain    = "expired"     // it expired before it was confirmed
+	WaitsForSender = "sender_gone" // its only sender no longer exists, or no longer serves the company
+	WaitsForAny    = "no_sender"   // no sender that can send the batch is available and polls
+	WaitsInVain    = "expired"     // the batch expired before it was confirmed
 )
 
-// Wait says for what a running batch waits, or that a ready one waits in vain.
+// Wait is the reason why a running batch waits, or why a ready batch can no longer be sent.
 type Wait struct {
 	Reason   string
 	SenderNo *string
-	Until    *time.Time // nil: nobody knows
+	Until    *time.Time // nil: unknown
 }
 
 func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
@@ -51,7 +51,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
 }
 
-// startOf returns when a batch would be sent that was confirmed now, as BatchConfirm does.
+// startOf returns when a batch would be sent if it were confirmed now, as BatchConfirm does.
 func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -64,7 +64,7 @@ func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error)
 	return values.SMS.NextInterval(now), err
 }
 
-// Serves reports whether the only sender of a batch, if it has one, serves the company.
+// Serves reports whether the only sender of a batch serves the company. It is true for a batch without such a sender.
 func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil

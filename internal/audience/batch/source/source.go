@@ -1,4 +1,4 @@
-// Package source reads the rows of a batch: from an uploaded list, or from the contacts of its tags.
+// Package source reads the rows of a batch, from an uploaded list or from the contacts of its tags.
 package source
 
 import (
@@ -20,20 +20,20 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// Combined is the tag of a batch whose contacts are selected by several. No tag has this name.
+// Combined is stored as the tag of a batch whose contacts are selected by several tags. No real tag has this name.
 const Combined = ""
 
-// Source yields the rows of a batch, in the order of their numbers. A list yields the same ones each time it is opened; the contacts of a tag change.
+// Source returns the rows of a batch, in the order of their numbers. A list returns the same rows each time it is opened. The contacts of a tag may change.
 type Source interface {
 	AddressColumn() string
-	SignColumn(used []string) string          // the column with the signatures of rows; empty: none. used are the names that the text has
-	Missing(names []string) []string          // those of names that are no column, as far as that is known before the rows are read
-	Encoding() (name string, isDoubtful bool) // as sheet.Reader.Encoding; empty: no list
+	SignColumn(used []string) string          // the column with the signatures of rows; empty: none. used are the column names in the text
+	Missing(names []string) []string          // the names that are no column, as far as this is known before the rows are read
+	Encoding() (name string, isDoubtful bool) // as sheet.Reader.Encoding; an empty name means that the source is no list
 	Next(ctx context.Context) (Row, error)
 	Close()
 }
 
-// Row is a row as it is in its list.
+// Row is a row of a source.
 type Row struct {
 	No      int64
 	Address sheet.Cell
@@ -42,8 +42,8 @@ type Row struct {
 	Extra   int // as sheet.Row.Extra
 }
 
-// Open begins to read the rows of a batch. Faults: request.invalid for the list, also if the batch has neither a list nor a tag, the column with
-// addresses, and the tag.
+// Open starts to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag. A batch without a list and a tag has
+// an invalid list.
 func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Service, b batchq.Batch) (Source, error) {
 	if b.Tag != nil {
 		return openTag(ctx, contacts, b)
@@ -71,7 +71,7 @@ func Open(ctx context.Context, uploads *upload.Service, contacts *contact.Servic
 	return l, nil
 }
 
-// signIndex returns the index of the column with signatures that a request names; -1: it names none.
+// signIndex returns the index of the column with signatures that a request names. It returns -1 if the request names no column.
 func signIndex(r *sheet.Reader, name *string) (int, error) {
 	if name == nil {
 		return -1, nil
@@ -83,13 +83,13 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 	return i, nil
 }
 
-// usualSigns are the names of columns with signatures, in the order in which they are looked for.
+// usualSigns are the usual names of columns with signatures, in the order of the search.
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualNumbers are the names of columns with phone numbers, in the order in which they are looked for.
+// usualNumbers are the usual names of columns with phone numbers, in the order of the search.
 var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
 
-// columnField is the field of a request with the name of the column with addresses.
+// columnField returns the field of a request with the name of the column with addresses.
 func columnField(channel string) string {
 	if channel == directory.SMS {
 		return "phone_column"
@@ -97,7 +97,7 @@ func columnField(channel string) string {
 	return "address_column"
 }
 
-// addressIndex returns the index of the column with addresses. Without a name it is the one with a usual name, or the only one.
+// addressIndex returns the index of the column with addresses. Without a name, this is the column with a usual name, or the only column.
 func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	if name != "" {
 		if i, is := r.Column(name); is {
@@ -120,18 +120,18 @@ func addressIndex(r *sheet.Reader, channel, name string) (int, error) {
 	return 0, fault.InvalidField(columnField(channel), fault.Required, nil)
 }
 
-// list is a source of an uploaded list.
+// list is the source of an uploaded list.
 type list struct {
 	*sheet.Reader
 
 	address int
 	sign    int            // -1: none
-	indexes map[string]int // of columns by the names that the text has for them; -1: none
+	indexes map[string]int // column index by the name in the text; -1: no such column
 }
 
 func (l *list) AddressColumn() string { return l.Columns()[l.address] }
 
-// SignColumn returns the column that the request named, or the first one with a usual name that is not a placeholder of the text.
+// SignColumn returns the column that the request named, or the first column with a usual name that is not a placeholder of the text.
 func (l *list) SignColumn(used []string) string {
 	if l.sign >= 0 {
 		return l.Columns()[l.sign]
@@ -149,7 +149,7 @@ func (l *list) SignColumn(used []string) string {
 	return ""
 }
 
-func (l *list) Close() { _ = l.Reader.Close() } // nothing can be lost by it
+func (l *list) Close() { _ = l.Reader.Close() } // closing a reader loses no data
 
 // index returns the index of a column. Names of placeholders are in NFC.
 func (l *list) index(name string) (int, bool) {
@@ -191,14 +191,14 @@ func (l *list) Next(context.Context) (Row, error) {
 	}}, nil
 }
 
-// contactPage is how many contacts one statement reads.
+// contactPage is the maximum number of contacts that one statement reads.
 const contactPage = 1000
 
-// tagged is a source of the contacts of a tag.
+// tagged is the source of the contacts of tags.
 type tagged struct {
 	contacts  *contact.Service
 	channel   string
-	field     string // with the address
+	field     string // field that contains the address
 	selection contact.Selection
 	sign      string // the field or attribute with the signature; empty: none
 	page      []contact.Row
@@ -233,10 +233,10 @@ func (t *tagged) AddressColumn() string { return t.field }
 
 func (t *tagged) SignColumn([]string) string { return t.sign }
 
-// Missing cannot know: attributes differ from contact to contact.
+// Missing returns nil, because attributes differ between contacts.
 func (t *tagged) Missing([]string) []string { return nil }
 
-// Encoding is empty: contacts are no file.
+// Encoding returns an empty name, because contacts are no file.
 func (t *tagged) Encoding() (string, bool) { return "", false }
 
 func (t *tagged) Close() {}

@@ -1,4 +1,4 @@
-// Package numberformat shows numbers as the number formats of workbooks say.
+// Package numberformat formats numbers with the number formats of workbooks.
 package numberformat
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// BuiltIn are the codes of the number formats that a workbook does not write out. Excel shows some of them in the form of the reader's country:
-// here they have the form of China, in which the order of year, month and day cannot be mistaken.
+// BuiltIn contains the codes of the number formats that a workbook refers to only by id. Excel displays some of them in the format of the user's country. Here
+// they have the Chinese format, in which the order of year, month and day is unambiguous.
 var BuiltIn = map[int]string{
 	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%",
 	14: "yyyy/m/d", 15: "d-mmm-yy", 16: "d-mmm", 17: "mmm-yy", 18: "h:mm AM/PM", 19: "h:mm:ss AM/PM", 20: "h:mm", 21: "h:mm:ss", 22: "yyyy/m/d h:mm",
@@ -24,38 +24,38 @@ var BuiltIn = map[int]string{
 	56: `上午/下午h"时"mm"分"ss"秒"`, 57: `yyyy"年"m"月"`, 58: `m"月"d"日"`,
 }
 
-// Format is a number format. Its zero value, and a section of a form that is not known here, show all digits of a number.
+// Format is a number format. The zero value, and a section that this package does not support, format a number with all its digits.
 type Format struct {
-	sections []section // for positive numbers, negative ones, and zero; of which the first stands for those that are missing
+	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing ones
 }
 
 // section is the part of a format for numbers of one sign.
 type section struct {
 	isDate   bool
 	isNumber bool
-	parts    []part // of a date: all; of a number: texts before and after the digits
+	parts    []part // for a date: all parts; for a number: the texts before and after the digits
 
-	whole, decimals, optional int // digits of a number: at least before the point, after the point, and of these those that are left out if they are zero
+	whole, decimals, optional int // minimum digits before the point, digits after the point, and how many of these are omitted if zero
 	hasThousands              bool
 	percents                  int
-	isChinese                 bool // names of days and months
+	isChinese                 bool // names of days and months are Chinese
 }
 
-// Shown is a number as a format shows it.
+// Shown is a formatted number.
 type Shown struct {
 	Text  string
-	Lossy bool // as of a cell: the file may lack digits that the number had, or the number is no day of the calendar
+	Lossy bool // as in sheet.Cell: the file may lack digits of the number, or the number is no valid date
 }
 
-// part is a text, or a field of a date such as "yyyy", or the digits of a number ("0").
+// part is a literal text, a field of a date such as "yyyy", or the digits of a number ("0").
 type part struct {
 	field string
 	text  string
 }
 
-// Parse reads the code of a number format.
+// Parse parses the code of a number format.
 func Parse(code string) Format {
-	switch lower := strings.ToLower(code); { // the form of the reader's country
+	switch lower := strings.ToLower(code); { // the date format of the user's country
 	case strings.Contains(lower, "[$-f800]"), strings.Contains(lower, "[$-x-sysdate]"):
 		code = BuiltIn[31]
 	case strings.Contains(lower, "[$-f400]"), strings.Contains(lower, "[$-x-systime]"):
@@ -70,12 +70,12 @@ func Parse(code string) Format {
 	return f
 }
 
-// dateFields are the fields of dates that begin with each letter, except years: their length decides.
+// dateFields are the fields of dates by their first letter and length. Years are missing, because only their length decides.
 var dateFields = map[byte][]string{
 	'e': {"yyyy", "yyyy"}, 'm': {"m", "mm", "mmm", "mmmm", "mmmmm"}, 'd': {"d", "dd", "ddd", "dddd"}, 'h': {"h", "hh"}, 's': {"s", "ss"},
 }
 
-// parseSection reads a section up to its semicolon, and returns the rest of the code.
+// parseSection parses a section up to its semicolon, and returns the rest of the code.
 func parseSection(code string) (s section, rest string) {
 	isKnown := true
 	literal := func(text string) {
@@ -135,7 +135,8 @@ func parseSection(code string) (s section, rest string) {
 	return s.finish(isKnown), ""
 }
 
-// setDate adds the field of a date with which a code in small letters begins, and returns the length of the field; 0: the code begins with none.
+// setDate adds the date field at the beginning of a code in lower case, and returns the length of the field. It returns 0 if the code does not start with a
+// date field.
 func (s *section) setDate(lower string) (n int) {
 	field := func(name string) {
 		s.isDate = true
@@ -170,7 +171,7 @@ func (s *section) setDate(lower string) (n int) {
 	}
 }
 
-// halfOfDay returns the field of the halves of a day with which a code in small letters begins; empty: with none.
+// halfOfDay returns the AM/PM field at the beginning of a code in lower case. It returns an empty string if the code does not start with such a field.
 func halfOfDay(lower string) string {
 	for _, name := range []string{"am/pm", "a/p", "上午/下午"} {
 		if strings.HasPrefix(lower, name) {
@@ -180,8 +181,8 @@ func halfOfDay(lower string) string {
 	return ""
 }
 
-// setBrackets adds what stands in brackets: a currency with a locale, a duration, or a color, which is left out. It returns false for a condition, which
-// stands in place of the sign.
+// setBrackets adds the content of brackets: a currency with a locale, a duration, or a color, which is ignored. It returns false for a condition, which
+// replaces the sign.
 func (s *section) setBrackets(inner string) (isKnown bool) {
 	switch lower := strings.ToLower(inner); {
 	case strings.HasPrefix(inner, "$"):
@@ -207,7 +208,7 @@ func firstRune(text string) string {
 	return text
 }
 
-// run returns how often the first letter is repeated.
+// run returns how often the first letter is repeated at the beginning of text.
 func run(text string) int {
 	n := 1
 	for n < len(text) && text[n] == text[0] {
@@ -216,14 +217,14 @@ func run(text string) int {
 	return n
 }
 
-// setDigits reads the places of digits, and reports whether their form is known.
+// setDigits parses the digit positions, and reports whether their form is supported.
 func (s *section) setDigits(places string) bool {
-	if s.isNumber { // texts between the digits
+	if s.isNumber { // a text between the digits
 		return false
 	}
 	s.isNumber = true
 	whole, fraction, _ := strings.Cut(places, ".")
-	if strings.HasSuffix(places, ",") || strings.ContainsAny(fraction, ".,") { // thousands of a number
+	if strings.HasSuffix(places, ",") || strings.ContainsAny(fraction, ".,") { // a number in thousands
 		return false
 	}
 	s.hasThousands = strings.Contains(whole, ",")
@@ -233,13 +234,13 @@ func (s *section) setDigits(places string) bool {
 	return s.decimals <= 30 && s.whole <= 30
 }
 
-// finish decides which fields m of a date are minutes: those after hours or before seconds.
+// finish decides which fields m of a date are minutes: fields after hours or before seconds.
 func (s section) finish(isKnown bool) section {
 	if s.isDate {
 		s.isNumber = false
 		last := ""
 		for i, p := range s.parts {
-			if p.field == "0" { // no program writes it
+			if p.field == "0" { // no program writes this
 				s.parts[i] = part{}
 				continue
 			}
@@ -265,10 +266,10 @@ func (s section) finish(isKnown bool) section {
 	return s
 }
 
-// exact is the first whole number that has a neighbour from which a float64 cannot tell it.
+// exact is 2^53. From this number on, a float64 cannot represent every whole number.
 const exact = 1 << 53
 
-// Show shows a number.
+// Show formats a number.
 func (f Format) Show(n float64, is1904 bool) Shown {
 	if len(f.sections) == 0 {
 		return plain(n)
@@ -291,7 +292,7 @@ func (f Format) Show(n float64, is1904 bool) Shown {
 	return s.number(n, sign)
 }
 
-// plain shows a number with all its digits, as many as Excel keeps.
+// plain formats a number with all its digits, as many as Excel stores.
 func plain(n float64) Shown {
 	if n == math.Trunc(n) && math.Abs(n) < 1e21 {
 		return Shown{Text: strconv.FormatFloat(n, 'f', -1, 64), Lossy: isRounded(n)}
@@ -303,13 +304,13 @@ func plain(n float64) Shown {
 	return Shown{Text: text, Lossy: isRounded(n)}
 }
 
-// isRounded reports whether a number may have had more digits when it was typed. Excel makes zeros of all digits after the fifteenth.
+// isRounded reports whether a number may have had more digits when it was typed. Excel replaces all digits after the fifteenth with zeros.
 func isRounded(n float64) bool {
 	abs := math.Abs(n)
 	return abs >= exact || abs >= 1e15 && math.Mod(abs, 10) == 0
 }
 
-// number shows a number. A whole number has no separators between its thousands: it may be a phone number.
+// number formats a number. A whole number gets no thousands separators, because it may be a phone number.
 func (s section) number(n float64, sign string) Shown {
 	if isRounded(n) {
 		return plain(n)
@@ -350,10 +351,10 @@ func (s section) number(n float64, sign string) Shown {
 	return Shown{Text: strings.TrimSpace(text.String())}
 }
 
-// lastDay is the 31st of December 9999.
+// lastDay is 9999-12-31 as a number of days.
 const lastDay = 2958465
 
-// date shows a number of days. Excel shows no negative time, and no date after the year 9999.
+// date formats a number of days as a date. Excel displays no negative times, and no dates after the year 9999.
 func (s section) date(n float64, is1904 bool) Shown {
 	days := n
 	if is1904 {
@@ -385,7 +386,7 @@ func (s section) date(n float64, is1904 bool) Shown {
 	return Shown{Text: strings.TrimSpace(text.String())}
 }
 
-// clock returns the time of a number of milliseconds. Excel counts days from the last one of 1899, and takes 1900 for a leap year.
+// clock returns the time of a number of milliseconds. Excel counts days from 1899-12-31, and treats 1900 as a leap year.
 func clock(millis int64) time.Time {
 	begin := time.Date(1899, 12, 31, 0, 0, 0, 0, time.UTC)
 	const day = 24 * 60 * 60 * 1000
@@ -397,7 +398,7 @@ func clock(millis int64) time.Time {
 
 const chineseDigits = "日一二三四五六七八九十"
 
-// field shows a field of a date. M and MM are minutes.
+// field formats one field of a date. M and MM are minutes.
 func (s section) field(name string, at time.Time, elapsed int64, hours12 bool) string {
 	hour := at.Hour()
 	if hours12 {
@@ -442,7 +443,7 @@ func (s section) field(name string, at time.Time, elapsed int64, hours12 bool) s
 	case "上午/下午":
 		return map[bool]string{true: "上午", false: "下午"}[at.Hour() < 12]
 	}
-	unit := map[byte]int64{'h': 60 * 60 * 1000, 'm': 60 * 1000, 's': 1000}[name[1]] // [h2] is [hh]
+	unit := map[byte]int64{'h': 60 * 60 * 1000, 'm': 60 * 1000, 's': 1000}[name[1]] // [h2] stands for [hh]
 	width, _ := strconv.Atoi(strings.Trim(name[2:], "]"))
 	return fmt.Sprintf("%0*d", width, elapsed/unit)
 }

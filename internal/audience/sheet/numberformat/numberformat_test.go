@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// shownCase is a number and how a format shows it; ~ stands before what is lossy.
+// shownCase is a format, a number and the expected text; ~ marks a lossy result.
 type shownCase struct {
 	code string
 	n    float64
@@ -27,7 +27,7 @@ func expectShown(t *testing.T, cases []shownCase) {
 	}
 }
 
-func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
+func TestNumbersAreFormattedLikeInExcel(t *testing.T) {
 	t.Parallel()
 	expectShown(t, []shownCase{
 		{"", 13800138000, "13800138000"},
@@ -64,7 +64,7 @@ func TestNumbersAreShownAsTheirFormatsSay(t *testing.T) {
 	})
 }
 
-func TestDatesAreShownAsTheirFormatsSay(t *testing.T) {
+func TestDatesAreFormattedLikeInExcel(t *testing.T) {
 	t.Parallel()
 	expectShown(t, []shownCase{
 		{"yyyy-mm-dd", 45322, "2024-01-31"},
@@ -105,7 +105,7 @@ func TestDatesAreShownAsTheirFormatsSay(t *testing.T) {
 	}
 }
 
-// A format of any form shows any number, in a text of bounded length.
+// Any format can format any number, and the text has a bounded length.
 func FuzzFormat(f *testing.F) {
 	for _, code := range BuiltIn {
 		f.Add(code, 45322.123)
