@@ -1,4 +1,4 @@
-// Package text has every text that people read, in English and in Chinese.
+// Package text contains every text for people, in English and in Chinese.
 package text
 
 import (
@@ -18,18 +18,18 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Catalogue holds every text for people, in one language.
+// Catalogue contains every text for people in one language.
 type Catalogue struct {
 	Alerts      delivery.Language
-	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
-	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
-	Recovered   string                      // %d stands for the number of tasks
-	States      [queue.Cancelled + 1]string // names of a task's states, by status code
+	reasons     map[fault.Reason]string     // %d: the limit of the fault, if it has one
+	rules       map[fault.Rule]string       // %v: the limit of the rule, if it has one
+	Recovered   string                      // %d: the number of tasks
+	States      [queue.Cancelled + 1]string // names of the states of a task, by status code
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
-	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
+	explained   map[string]string // by queue.Explanation.Reason; %d: the number of tasks ahead
 	BatchWaits  map[string]string // by progress.Wait.Reason
-	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
+	switches    map[string]string // reasons that hold a task back, by kind; empty kind: the task is not held any more
 
 	switchesApart string
 
