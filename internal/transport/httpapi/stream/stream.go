@@ -16,7 +16,7 @@ import (
 const (
 	// heartbeat is the maximum time without data on the connection, so that proxies keep it open and clients detect a broken connection.
 	heartbeat = 15 * time.Second
-	// writeLimit is the maximum time in which a client must read one event. The server waits longer than writeLimit when it stops.
+	// writeLimit is the maximum time in which a client must read one event. The shutdown timeout of the server is longer.
 	writeLimit = 3 * time.Second
 	// ofUser is the maximum number of streams of one user.
 	ofUser = 20

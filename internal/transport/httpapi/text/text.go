@@ -482,7 +482,7 @@ var chinese = &Catalogue{
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
 
-// For picks the language by Accept-Language. English is the default.
+// For returns the Catalogue of the language that Accept-Language prefers. English is the default.
 func For(acceptLanguage string) *Catalogue {
 	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), maxLanguages)]
 	if acceptLanguage == "" {
@@ -497,14 +497,14 @@ func For(acceptLanguage string) *Catalogue {
 // maxLanguages is how many bytes of Accept-Language are read.
 const maxLanguages = 200
 
-// Limits of the wrong fields that an answer names: a body or a query can have any number of fields of two bytes each, and names of any length.
+// These limits bound the invalid fields that a response names. A body or query can contain any number of fields, and names of any length.
 const (
 	maxFields     = 100
-	MaxItemFields = 10  // of an item of a batch
+	MaxItemFields = 10  // of one item of a batch
 	maxFieldName  = 200 // characters
 )
 
-// Detail builds the part of an error answer that programs read.
+// Detail returns the part of an error response that programs read.
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
@@ -525,7 +525,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	return detail
 }
 
-// Explain returns the text for an explanation.
+// Explain returns the text of an explanation.
 func (c *Catalogue) Explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
 	if e.Reason == queue.BecauseHeld {
@@ -541,7 +541,7 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 	return text
 }
 
-// heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
+// heldBy returns a text that names the switches that hold a task back. Without switches, it returns the text for a task that is about to continue.
 func (c *Catalogue) heldBy(all []queue.Switch) string {
 	if len(all) == 0 {
 		return c.switches[""]
@@ -553,7 +553,7 @@ func (c *Catalogue) heldBy(all []queue.Switch) string {
 	return strings.Join(texts, c.switchesApart)
 }
 
-// Reason returns the text for a fault.
+// Reason returns the text of a fault.
 func (c *Catalogue) Reason(f *fault.Error) string {
 	text := c.reasons[f.Reason]
 	switch {
@@ -565,10 +565,10 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	return text
 }
 
-// Remark returns what is wrong with a field, in one sentence.
+// Remark returns one sentence about an invalid field.
 func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
 
-// rule returns the text for a wrong field.
+// rule returns the text of an invalid field's rule.
 func (c *Catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]
 	if !strings.Contains(text, "%v") {
@@ -580,12 +580,12 @@ func (c *Catalogue) rule(f fault.Field) string {
 	return fmt.Sprintf(text, c.limit(f.Limit))
 }
 
-// limit returns the text for a bound, a place, or the items of a list.
+// limit returns the text of a limit, a place in a file, or the items of a list.
 func (c *Catalogue) limit(of any) string {
 	switch v := of.(type) {
 	case fault.Place:
 		return c.place(v)
-	case float64: // of the contract
+	case float64: // a number from the contract
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []queue.Switch:
 		return c.heldBy(v)
