@@ -90,7 +90,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 }
 
 // A template of an operator may use the variables of a single alert for several, too.
-func TestATemplateCanSayHowManyAlertsAMessageHas(t *testing.T) {
+func TestTemplateCanUseNumberOfAlertsInMessage(t *testing.T) {
 	w := newSilence(t, "")
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email",
 		`{"title":"${count} ${level} ${kind} ${subject} ${phase}","content":"${summary}|${alert}|${rule}|"}`)
@@ -106,7 +106,7 @@ func TestATemplateCanSayHowManyAlertsAMessageHas(t *testing.T) {
 }
 
 // Alerts about different channels share no message, so that each message goes another way than its channel.
-func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
+func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w := newSilence(t, "")
 	w.Exec("UPDATE alert_receivers SET channels = '{sms,email}'")
 	w.AddSender(map[string]any{"sender_no": "phone"})
@@ -143,7 +143,7 @@ func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
 }
 
 // Nobody sends mail. A task that tells of many waits together is no reason for an alert.
-func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
+func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	w := newSilence(t, "")
 	for i := range 5 {
 		company := fmt.Sprint("c", i)
@@ -168,7 +168,7 @@ func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
 }
 
 // Apps fall silent one after the other. People get some messages, and then one about all others.
-func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
+func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	w := newSilence(t, "")
 	addRule(w.Bundle, `{"kind":"disk_low","level":"critical","for_seconds":0,"resolve_seconds":0}`)
 	step := func() {
@@ -201,7 +201,7 @@ func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
 }
 
 // Two servers find different alerts due, because one more fires in between. Nobody is notified of one twice.
-func TestTwoServersThatFindDifferentAlertsTellEachOnce(t *testing.T) {
+func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)
 	w.polled("mail")

@@ -130,7 +130,7 @@ func (w *watched) over() {
 	w.evaluate()
 }
 
-func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
+func TestAlertmanagerIsCalledWhileAlertFiresAndWhenItEnds(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","language":"en","url":"%s/am/","authorization":"Bearer s3cret"}`, am.URL))
@@ -169,7 +169,7 @@ func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
+func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 	for name, says := range map[string]http.HandlerFunc{
 		"refuses": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
@@ -239,7 +239,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 }
 
 // A receiver whose failure ended is well again although there is nothing to tell: an empty call finds out.
-func TestAReceiverIsProbedWhenNoDeliveryIsDue(t *testing.T) {
+func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
@@ -257,7 +257,7 @@ func TestAReceiverIsProbedWhenNoDeliveryIsDue(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
+func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	w, _ := newTelling(t, "")
 	ends := make(chan struct{})
 	defer close(ends)
@@ -302,7 +302,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
+func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	w, r := newTelling(t, `,"repeat_seconds":600,"channel":"sms"`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2"})
@@ -379,7 +379,7 @@ func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 }
 
 // A rule is silenced when its alert begins: nobody is notified, not even of its end. If it still fires when the silence ends, its receivers are notified then.
-func TestReceiversOfASilencedAlertAreNotifiedWhenTheSilenceEnds(t *testing.T) {
+func TestReceiversAreNotifiedWhenSilenceOfAlertEnds(t *testing.T) {
 	w, r := newTelling(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
@@ -419,7 +419,7 @@ func (w *watched) onlyOwn() int {
 	return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'")
 }
 
-func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
+func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
@@ -466,7 +466,7 @@ func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
 }
 
 // Three rules find the same late task. People are notified of the worst alert that their rules send them; a program is notified of all.
-func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
+func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
 	w.Exec("UPDATE alert_rules SET is_enabled = true, resolve_seconds = 0")
@@ -530,7 +530,7 @@ func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 }
 
 // Nobody sends mail. A task that tells of a wait there is no reason for an alert, whether that alert still fires or is over; any other task is.
-func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
+func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newTelling(t, `,"repeat_seconds":60`)
 	w.Exec("UPDATE alert_rules SET is_enabled = true, for_seconds = 0, resolve_seconds = 0, repeat_seconds = 60 WHERE kind IN ('pool_unserved', 'disk_low')")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
@@ -574,7 +574,7 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 }
 
 // Nobody has an address on the other channel, or its sender cannot send: it is no other way.
-func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
+func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 	for name, set := range map[string]func(w *watched){
 		"no address": func(w *watched) { w.polled("mail") },
 		"never polled": func(w *watched) {
@@ -602,7 +602,7 @@ func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
 }
 
 // The other channel fails: the alert counts as not delivered, and is tried again, although its own channel took the message.
-func TestAnAlertIsDeliveredWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
+func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
@@ -631,7 +631,7 @@ func TestAnAlertIsDeliveredWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 }
 
 // The clock of the database is three days ahead of that of the server.
-func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
+func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
@@ -644,7 +644,7 @@ func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
 }
 
 // One channel of a receiver cannot be used: the others are, and the delivery says why.
-func TestAChannelThatFailsStopsNoOther(t *testing.T) {
+func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	w.Expect(200, "", "POST", "/api/v1/admin/channels", `{"channel":"pigeon","name":"p"}`)
@@ -675,7 +675,7 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 }
 
 // An alert about all channels needs two of them: the one through which people are notified may be the one that fails.
-func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
+func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	w.only(`{"kind":"queue_depth","level":"warning","company_no":"acme","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
@@ -741,7 +741,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 }
 
 // The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
-func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
+func TestUndeliverableEndOfAlertIsDroppedAfterOneDay(t *testing.T) {
 	w, _ := newTelling(t, "")
 	const many = 20_000
 	w.Exec(`WITH made AS (
@@ -783,7 +783,7 @@ func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error
 func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
 
 // The clock of the database is set back by a day. Whatever was to be done again later is done then, and not after a day.
-func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
+func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"critical","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0,"repeat_seconds":600}`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -824,7 +824,7 @@ func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
 }
 
 // A call that tells that an alert fires takes long. Meanwhile the alert ends, and another server tells: its end must not arrive before.
-func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
+func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
@@ -865,7 +865,7 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 }
 
 // The end of an alert is sent almost a day late, because the server was stopped, and waits for hours then.
-func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
+func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
@@ -884,7 +884,7 @@ func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
 }
 
 // A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
-func TestAnAlertOvertakesTheCampaignOfItsReceiversCompany(t *testing.T) {
+func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.polled("mail")

@@ -94,7 +94,7 @@ func (w *watched) pass(seconds int) {
 	w.tell()
 }
 
-func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
+func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	w.late()
 	w.tell()
@@ -128,7 +128,7 @@ func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
 
 // Nobody sends mail: the route of the receiver is switched off. The alert goes through the other channel of the receiver, and as that one sends nothing
 // either, to the other receiver. It ends there.
-func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.T) {
+func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	w, first, second := newEscalating(t)
 	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
 	w.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
@@ -177,7 +177,7 @@ func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.
 }
 
 // A message that failed waits for nothing: the next way is tried at once.
-func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
+func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.late()
 	w.tell()
@@ -201,7 +201,7 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 }
 
 // Nobody can be reached: handing over fails, and the other receiver is notified in the same run.
-func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
+func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
 	w.late()
@@ -217,7 +217,7 @@ func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
 }
 
 // The server that handed the alert over stops. What it waited for is in the table, and several other servers escalate it once.
-func TestAnotherServerEscalates(t *testing.T) {
+func TestAnotherServerEscalatesAfterServerStops(t *testing.T) {
 	w, _, _ := newEscalating(t)
 	w.late()
 	w.tell()
@@ -235,7 +235,7 @@ func TestAnotherServerEscalates(t *testing.T) {
 }
 
 // What is over, what somebody looks after, and what is silenced wakes nobody else.
-func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
+func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 	for name, act := range map[string]func(w *watched){
 		"over": (*watched).over,
 		"acknowledged": func(w *watched) {
@@ -268,7 +268,7 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 }
 
 // The time is the receiver's. Zero: never.
-func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
+func TestReceiverSetsEscalationTime(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	path := fmt.Sprint(receiversPath, "/", first)
 	seconds := func(want int64) {
@@ -303,7 +303,7 @@ func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
 }
 
 // A program that refuses is no delivery: after its time people are notified.
-func TestAnAlertThatAProgramRefusesEscalatesToPeople(t *testing.T) {
+func TestAlertThatProgramRejectsEscalatesToPeople(t *testing.T) {
 	w, rule := newTelling(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })

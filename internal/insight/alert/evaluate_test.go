@@ -129,7 +129,7 @@ func (w *watched) fold() {
 	}
 }
 
-func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
+func TestWaitRaisesOneAlertOfEachLevelUntilItEnds(t *testing.T) {
 	w := newWatched(t)
 	w.Submit("x")
 	w.evaluate()
@@ -183,7 +183,7 @@ func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
 }
 
 // A server finds a condition, and waits. Meanwhile the condition ends, and another server ends the alert.
-func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
+func TestOlderFindingDoesNotReplaceNewerOneOfAnotherServer(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
 	w.Submit("x")
@@ -220,7 +220,7 @@ func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
 }
 
 // Two servers evaluate at the same time.
-func TestTwoServersMakeOneAlertOfAnIncident(t *testing.T) {
+func TestTwoServersRaiseOneAlertForIncident(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"wait_time","level":"warning","threshold":10,"resolve_seconds":0}`)
 	other := apptest.Another(w.Bundle)
@@ -251,7 +251,7 @@ func TestTwoServersMakeOneAlertOfAnIncident(t *testing.T) {
 }
 
 // A rule is disabled while servers evaluate it: no alert of it stays open.
-func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
+func TestDisabledRuleHasNoOpenAlert(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"wait_time","level":"warning","threshold":10}`)
 	w.Submit("x")
@@ -279,7 +279,7 @@ func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
 	}
 }
 
-func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
+func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
 	wait := func() func() {
@@ -330,7 +330,7 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 }
 
 // The clock of the database is set back by a day: once while an alert is pending, and once while it is about to end.
-func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
+func TestClockSetBackDoesNotStopAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
 	id := w.Submit("x")
@@ -352,7 +352,7 @@ func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
 	w.expect()
 }
 
-func TestAnAlertEndsWithItsRule(t *testing.T) {
+func TestAlertEndsWhenRuleIsDisabledChangedOrDeleted(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
 	for body, by := range map[string]string{
@@ -389,7 +389,7 @@ func TestAnAlertEndsWithItsRule(t *testing.T) {
 	}
 }
 
-func TestAnAlertEndsWithItsSubject(t *testing.T) {
+func TestAlertEndsWhenSubjectIsRemoved(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.AddSender(map[string]any{"sender_no": "poor", "balance": 5, "low_warning": 10, "is_shared": false})
@@ -427,7 +427,7 @@ func TestAnAlertEndsWithItsSubject(t *testing.T) {
 	w.expect()
 }
 
-func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
+func TestNewInstallationAndIdlePhoneRaiseNoAlert(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0")
 	w.evaluate()
@@ -452,7 +452,7 @@ func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
 	w.expect()
 }
 
-func TestAPhoneThatPolledAndFellSilentIsMissed(t *testing.T) {
+func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.AddSender(map[string]any{"sender_no": "routed"})
 	w.AddRoute("default", "routed", 1)
@@ -480,7 +480,7 @@ func TestAPhoneThatPolledAndFellSilentIsMissed(t *testing.T) {
 }
 
 // Apps that are gone for ever are missed for a week. More of them than one looks at hide no app that falls silent today.
-func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
+func TestAlertAboutMissingAppEndsAfterOneWeek(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
 	const week = 7 * 24 * 3600
@@ -505,7 +505,7 @@ func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
 	w.expect("sender_silent critical gone1")
 }
 
-func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {
+func TestQueueDepthExcludesTasksDueLater(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"warning","threshold":3,"for_seconds":0,"resolve_seconds":0}`)
 	w.SubmitMany("x", 5, map[string]any{"expect_send_time": w.at.Add(time.Hour)})
@@ -526,7 +526,7 @@ func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {
 	w.expect()
 }
 
-func TestALargeShareOfFailuresIsFound(t *testing.T) {
+func TestHighFailureRateRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
 	w.only(`{"kind":"failure_rate","level":"warning","threshold":0.25,"window_seconds":600,"for_seconds":0,"resolve_seconds":0}`)
@@ -561,7 +561,7 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 }
 
 // The rule that ships says which sender fails, although others send its messages in the end and the failure rate of all is small.
-func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
+func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	for _, no := range []string{"bad", "good", "rare", "off"} {
 		w.AddSender(map[string]any{"sender_no": no})
@@ -595,7 +595,7 @@ func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
 }
 
 // Of a company tasks count, of a channel and a sender reports. The figures are exact in facts, staged minutes and statistics.
-func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
+func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	for _, no := range []string{"bad", "good", "other"} {
@@ -659,7 +659,7 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 }
 
 // A receipt may come before the answer to the sending of its message, so those of the last two minutes say nothing.
-func TestReceiptsThatMatchNoMessageAreAnAlert(t *testing.T) {
+func TestUnmatchedReceiptsRaiseAlert(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('one', 'n', 'http-sms', '{}'), ('two', 'n', 'http-sms', '{}')`)
@@ -683,7 +683,7 @@ func TestReceiptsThatMatchNoMessageAreAnAlert(t *testing.T) {
 	w.expect()
 }
 
-func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
+func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('mute', 'n', 'http-sms', '{}')`)
@@ -739,7 +739,7 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w.expect()
 }
 
-func TestAServerMeasuresItsDisks(t *testing.T) {
+func TestServerMeasuresItsDisks(t *testing.T) {
 	folder := t.TempDir()
 	later := filepath.Join(folder, "made", "later") // as the folder of the history, before the first export
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder, later} })
@@ -752,7 +752,7 @@ func TestAServerMeasuresItsDisks(t *testing.T) {
 }
 
 // A company, a channel, each with its own rule, among thousands of older tasks of another company.
-func TestALateTaskIsFoundBehindThoseOfOthers(t *testing.T) {
+func TestLateTaskIsFoundBehindManyTasksOfAnotherCompany(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	w.AddSender(map[string]any{"sender_no": "s"})
@@ -770,7 +770,7 @@ func TestALateTaskIsFoundBehindThoseOfOthers(t *testing.T) {
 	w.expect("wait_time critical acme/sms")
 }
 
-func TestAnAlertIsAcknowledgedOnce(t *testing.T) {
+func TestAlertIsAcknowledgedOnce(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"wait_time","level":"warning","threshold":10,"resolve_seconds":0}`)
 	other := w.AddUser("other", "admin", nil)
@@ -803,7 +803,7 @@ func (w *watched) keepHistory() {
 }
 
 // A day that should have become history, or have been dropped, is an alert that names what holds it, and ends when the day leaves.
-func TestADayThatIsOverItsTimeIsAnAlert(t *testing.T) {
+func TestOverdueDayRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)
 	day := w.at.Format(time.DateOnly)

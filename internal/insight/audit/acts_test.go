@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestActsOnBatchesAndOnTheNotificationsOfOthersAreRecorded(t *testing.T) {
+func TestActionsOnBatchesAndForeignNotificationsAreRecorded(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	expect := func(last int64, want ...string) {
 		t.Helper()

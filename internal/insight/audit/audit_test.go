@@ -188,7 +188,7 @@ func changing(b *apptest.Bundle) map[string]bool {
 
 // Each administrative operation is called several times: as somebody who may not, with its transaction failing at the commit, and as it should
 // be; with an Idempotency-Key if it takes one, and then again with the key.
-func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
+func TestEachAdministrativeChangeIsRecordedOnceWithActor(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	operations := changing(b)
 	for id := range operations {
@@ -290,7 +290,7 @@ func checkRow(b *apptest.Bundle, s step, r row, id string) {
 }
 
 // A change that sets the stored value again is not recorded.
-func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
+func TestUpdateWithoutChangeIsNotRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "s", "config": map[string]any{"a": 1}})
@@ -318,7 +318,7 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestARecordSaysWhatChanged(t *testing.T) {
+func TestRecordContainsChangedFields(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "s", "balance": 10})
@@ -391,7 +391,7 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 }
 
 // Users of a company change its contacts. They are recorded like everybody.
-func TestAUserOfACompanyIsAnActorToo(t *testing.T) {
+func TestUserOfCompanyIsRecordedAsActor(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	rows := recorded(b, func() {
@@ -403,7 +403,7 @@ func TestAUserOfACompanyIsAnActorToo(t *testing.T) {
 }
 
 // Nobody asked for the change of a row that SQL changed by hand, and a cascade that loses its parent keeps the number of it.
-func TestAChangeByHandHasNoActor(t *testing.T) {
+func TestManualChangeHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCountry("NZ", "64", nil)
@@ -425,7 +425,7 @@ func TestAChangeByHandHasNoActor(t *testing.T) {
 }
 
 // An app that polls for the first time adds a sender: the service did it, and no administrator.
-func TestASenderThatRegisteredItselfHasNoActor(t *testing.T) {
+func TestSelfRegisteredSenderHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	rows := recorded(b, func() {
 		for range 3 {
@@ -438,7 +438,7 @@ func TestASenderThatRegisteredItselfHasNoActor(t *testing.T) {
 }
 
 // The life of messages writes nothing to audit, and its transactions have no actor.
-func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
+func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 1000, "limits": map[string]any{"per_day": 1000}})
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "app", "balance": 100, "interval_ms": 1, "limits": map[string]any{"per_minute": 1000}})
@@ -496,7 +496,7 @@ func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 }
 
 // A table that the life of messages writes has no trigger of audit, or one that fires for other columns only.
-func TestNoTriggerOfAuditIsOnAHotTable(t *testing.T) {
+func TestHotTablesHaveNoAuditTrigger(t *testing.T) {
 	b := apptest.New(t)
 	hot := []string{"queue", "messages", "report_logs", "facts", "dedup_keys", "sender_ledger", "fair_ranks", "deliveries", "pools", "events", "sender_tokens", "user_addresses", "idempotency_keys"}
 	if n := b.Count(`SELECT count(*) FROM pg_trigger WHERE tgfoid = 'audit_change'::regproc AND tgrelid::regclass::text = ANY ($1)`, hot); n > 0 {
@@ -509,7 +509,7 @@ func TestNoTriggerOfAuditIsOnAHotTable(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsRecorded(t *testing.T) {
+func TestSecretsAreNotRecorded(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	secrets := []string{"s3cret-password", "s3cret-second", "s3cret-webhook-0123456789abcdef", "s3cret-callback-0123456789", "s3cret-token", "s3cret-map", "s3cret-smtp", "s3cret-wechat", "s3cret-header", "s3cret-app", "u@example.com", "openid-of-u", "ding-of-u", "13800138000"}
 	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "jane", "role": "read", "password": secrets[0]})
@@ -561,7 +561,7 @@ func TestNoSecretIsRecorded(t *testing.T) {
 }
 
 // A driver's secrets and its address are hidden, whatever is added to the fields that audit shows.
-func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
+func TestRecordedDriverFieldsAreNotSecret(t *testing.T) {
 	b := apptest.New(t)
 	arguments := apptest.Scan[string](b, "SELECT encode(tgargs, 'escape') FROM pg_trigger WHERE tgname = 'audited' AND tgrelid = 'senders'::regclass")
 	shown := strings.Split(strings.Split(arguments, `\000`)[4], ",")
@@ -578,7 +578,7 @@ func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
 }
 
 // A secret that a change keeps is sealed as before, so that the change is not recorded as one of the secret.
-func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
+func TestUnchangedSecretIsNotRecordedAsChanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	config := func(timeout int, secret string) map[string]any {
 		return map[string]any{"appId": "w", "appSecret": secret, "timeoutSeconds": timeout}
@@ -604,7 +604,7 @@ func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
 }
 
 // The recovery has happened when it is recorded.
-func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	b := apptest.New(t)
 	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
 	cancel()
@@ -619,7 +619,7 @@ func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
 }
 
 // The workers open and close circuit breakers too: that is no administrative change.
-func TestAClosedBreakerIsRecorded(t *testing.T) {
+func TestManualCloseOfCircuitBreakerIsRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	open := func() {
@@ -641,7 +641,7 @@ func TestAClosedBreakerIsRecorded(t *testing.T) {
 }
 
 // A balance bounds what a sender gets: one of 0 stops it.
-func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
+func TestBalanceOfSenderChangesOnlyWithRecord(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	const path = "/api/v1/admin/senders/s/balance"
@@ -663,7 +663,7 @@ func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestTheListIsFiltered(t *testing.T) {
+func TestAuditListAppliesFilters(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"u"},{"user_id":"v"}]}`, acme...)
@@ -728,7 +728,7 @@ func TestTheListIsFiltered(t *testing.T) {
 }
 
 // Each filter reads its index: of many rows none but those of the answer.
-func TestTheListReadsOnlyWhatItShows(t *testing.T) {
+func TestAuditListReadsOnlyReturnedRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, actor, action, entity, entity_key)
 		SELECT now() - g * interval '1 second', 'actor' || g % 1000, CASE WHEN g % 100000 = 7 THEN 'deleted' ELSE 'changed' END, 'entity' || g % 1000, 'key' || g % 1000 FROM generate_series(1, 200000) g;
@@ -775,7 +775,7 @@ func TestTheListReadsOnlyWhatItShows(t *testing.T) {
 	}
 }
 
-func TestOldChangesAreDeleted(t *testing.T) {
+func TestOldAuditRecordsAreDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, action, entity, entity_key) SELECT now() - g * interval '1 day', 'changed', 'company', 'c' FROM generate_series(1, 200) g`)
 	before := b.Count("SELECT count(*) FROM audit")

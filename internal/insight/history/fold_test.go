@@ -38,7 +38,7 @@ func work(b *apptest.Bundle) {
 }
 
 // A server of before knows fewer columns, and must leave the facts to others.
-func TestOnlyServersThatKnowAllFactsFold(t *testing.T) {
+func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	before := totals(b)
@@ -58,7 +58,7 @@ func TestOnlyServersThatKnowAllFactsFold(t *testing.T) {
 }
 
 // A fold that fails after some consumers have added the facts changes nothing. The next one consumes them once.
-func TestAFoldThatFailsLosesNothing(t *testing.T) {
+func TestFailedFoldLosesNoFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	seen, before := totals(b), folded(b)
@@ -124,7 +124,7 @@ func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 }
 
 // A backlog is folded in portions, by one call.
-func TestABacklogIsFoldedAtOnce(t *testing.T) {
+func TestOneCallFoldsWholeBacklog(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	b.Exec("INSERT INTO facts (company_id, sender_no, at, leases, processing) SELECT 1, 'app', now(), 1, 1 FROM generate_series(1, 25000)")
@@ -138,7 +138,7 @@ func TestABacklogIsFoldedAtOnce(t *testing.T) {
 }
 
 // Facts of an app that is no sender count its tasks, and nothing else.
-func TestFactsOfNoSenderAreFolded(t *testing.T) {
+func TestFactsOfUnknownSenderAreFolded(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	b.Exec("INSERT INTO facts (company_id, sender_no, at, leases, processing) VALUES (1, 'nobody', now(), 1, 1)")
@@ -152,7 +152,7 @@ func TestFactsOfNoSenderAreFolded(t *testing.T) {
 }
 
 // Observers see what was folded, after the commit; of a fold that fails they see nothing.
-func TestObserversSeeFactsThatWereFolded(t *testing.T) {
+func TestObserversReceiveFoldedFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	var leases, submitted, waits, durations int

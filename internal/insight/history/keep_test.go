@@ -126,7 +126,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 }
 
 // What is exported and dropped is the same when it is imported. The counts never change.
-func TestAnExportComesBackAsItWas(t *testing.T) {
+func TestImportRestoresExport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -181,7 +181,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 }
 
 // An export that was made before reports had pools and times comes back without them. An import counts nothing again.
-func TestAnExportOfAnOlderVersionIsImported(t *testing.T) {
+func TestExportOfOlderVersionIsImported(t *testing.T) {
 	b, _ := withFolder(t)
 	ids := tellStories(b)
 	figures := func() string {
@@ -243,7 +243,7 @@ func sumOfFile(t *testing.T, path string) string {
 }
 
 // A partition is not dropped by an export that lacks rows which came later.
-func TestRowsThatCameAfterAnExportAreExportedToo(t *testing.T) {
+func TestRowsAddedAfterExportAreExportedBeforeDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	ids := tellStories(b)
 	day := age(b, 3)
@@ -280,7 +280,7 @@ func fileText(t testing.TB, path string) string {
 }
 
 // An export of several portions has every row once.
-func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
+func TestExportOfSeveralPortionsContainsEveryRow(t *testing.T) {
 	b, _ := withFolder(t)
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
 	b.Exec("SELECT task_partitions_ahead('day', $1::timestamptz, $1::timestamptz)", day)
@@ -302,7 +302,7 @@ func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
 }
 
 // The settings decide when a partition moves, is exported and is dropped.
-func TestPartitionsFollowTheSettings(t *testing.T) {
+func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
 	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status) VALUES ($1, '', '', 'x', 2)", "task_"+day.Format("20060102")+"_settled")
@@ -342,7 +342,7 @@ func TestPartitionsFollowTheSettings(t *testing.T) {
 }
 
 // A page of a list says which of its tasks are history. A task that is older than all partitions is not.
-func TestAPageSaysWhereItsTasksComeFrom(t *testing.T) {
+func TestTaskListShowsWhichTasksAreHistory(t *testing.T) {
 	b, _ := withFolder(t)
 	day := age(b, 3).Format("20060102")
 	for _, id := range []string{"20190101_1", day + "_1", day + "_2", day + "_3", time.Now().UTC().Format("20060102") + "_1"} {
@@ -373,7 +373,7 @@ func glob(t testing.TB, dir string) []string {
 }
 
 // A partition that must be exported is not dropped by a server that has no folder for exports.
-func TestNothingIsDroppedThatCannotBeExported(t *testing.T) {
+func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	b := apptest.New(t)
 	tellStories(b)
 	age(b, 3)
@@ -387,7 +387,7 @@ func TestNothingIsDroppedThatCannotBeExported(t *testing.T) {
 }
 
 // History moves to the tablespace of the settings, with its indexes, and back. A tablespace that does not exist loses nothing.
-func TestHistoryMovesToItsTablespace(t *testing.T) {
+func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -435,7 +435,7 @@ func TestHistoryMovesToItsTablespace(t *testing.T) {
 }
 
 // An import changes nothing unless it is complete.
-func TestAnImportIsAllOrNothing(t *testing.T) {
+func TestIncompleteImportChangesNothing(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -500,7 +500,7 @@ func TestAnImportIsAllOrNothing(t *testing.T) {
 }
 
 // Submissions go on while a partition waits to be dropped for a reader.
-func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
+func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -530,7 +530,7 @@ func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
 }
 
 // A partition that may still get tasks is neither exported nor dropped, and says why. Its notifications stay.
-func TestAPartitionThatIsNotOverIsLeftAsItWas(t *testing.T) {
+func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -556,7 +556,7 @@ func TestAPartitionThatIsNotOverIsLeftAsItWas(t *testing.T) {
 }
 
 // A partition is exported again if the folder of its last export is gone, or is that of another server.
-func TestADropNeedsTheFolderOfTheExport(t *testing.T) {
+func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -574,7 +574,7 @@ func TestADropNeedsTheFolderOfTheExport(t *testing.T) {
 }
 
 // What was reported of a task while its partition was dropped is found again after an import.
-func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
+func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -594,7 +594,7 @@ func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
 }
 
 // What others delete of dropped days is not deleted while they are imported.
-func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
+func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	b.Exec(`WITH text AS (INSERT INTO renderings (title, content, template_id, params) VALUES ('', '', '', '{}') RETURNING id)
@@ -632,7 +632,7 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 }
 
 // An export that a drop overtakes does not count.
-func TestAnExportDuringADropFails(t *testing.T) {
+func TestExportFailsDuringDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -657,7 +657,7 @@ func TestAnExportDuringADropFails(t *testing.T) {
 }
 
 // S4.10: an erasure names the export that may have read the person before. One that had ended when the export began, or begins when it has ended, does not.
-func TestAnErasureNamesAnExportThatWasMadeMeanwhile(t *testing.T) {
+func TestErasureNamesConcurrentExport(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
 	erase := func(user string) {
@@ -695,7 +695,7 @@ func TestAnErasureNamesAnExportThatWasMadeMeanwhile(t *testing.T) {
 }
 
 // A partition that is made again, for a late task, is neither history nor exported.
-func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
+func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -717,7 +717,7 @@ func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
 }
 
 // An import waits for a statement that has found one of the tables, while submissions go on: the statement would find half of the import.
-func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
+func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -743,7 +743,7 @@ func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
 }
 
 // A name stays taken when its task is dropped, alone and in a batch. Another submitter's is free.
-func TestADedupKeyOutlivesItsTask(t *testing.T) {
+func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -762,7 +762,7 @@ func TestADedupKeyOutlivesItsTask(t *testing.T) {
 }
 
 // A notification leaves the lists with its tasks. Its dedup key still names it, with its last state. What is sent once is not sent again.
-func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
+func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
 		"event": "task_created", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},
@@ -808,7 +808,7 @@ func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 
 // A notification that has ended is deleted with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
 // repeat, the tasks stay behind: without them, nobody could tell whom it has reached.
-func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
+func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {
 		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -850,7 +850,7 @@ func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 }
 
 // What is kept by its age ends, and the sums of the ledger stay.
-func TestLogsEnd(t *testing.T) {
+func TestOldLogsAreDeleted(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "a"})
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/app/balance", map[string]any{"change": 100})
@@ -904,7 +904,7 @@ func TestLogsEnd(t *testing.T) {
 }
 
 // A message that is sent once is not sent again after its task was dropped and its outcome is unknown.
-func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
+func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
 	day := age(b, 3)
@@ -916,7 +916,7 @@ func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 }
 
 // The text of a batch that is not sent yet is kept, however old it is.
-func TestTheTextOfABatchIsKeptUntilItIsSent(t *testing.T) {
+func TestTextOfUnsentBatchIsKept(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{

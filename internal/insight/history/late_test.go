@@ -59,7 +59,7 @@ func (w lateWorld) place() string {
 
 // A day leaves without the tasks that wait or are leased. These stay as they are: they can be found, counted, sent, cancelled and requeued. When
 // the last of them is over, they are a day of their own, which is kept as long as any other, exported and dropped.
-func TestADayLeavesWithoutTheTasksThatAreNotOver(t *testing.T) {
+func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := map[string][]string{w.waiting: w.Effects(w.waiting), w.leased: w.Effects(w.leased)}
 	counts := countsOf(w.Bundle)
@@ -161,7 +161,7 @@ func (w lateWorld) expectDayOfLateTasks() {
 }
 
 // A day is imported while tasks of it that were left behind still wait: the two are one day again. What waits is as it is now, whatever the export says.
-func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
+func TestImportMergesWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)
 	drop(w.Bundle, w.day, true)
@@ -188,7 +188,7 @@ func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
 }
 
 // An export is not enough for a drop if other tasks waited when it was made, even if it has as many rows as are to be dropped.
-func TestAnExportWithoutOtherTasksIsMadeAgain(t *testing.T) {
+func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	w := newLateWorld(t)
 	w.Report(w.leased, "app", 2, nil)
 	if _, err := w.App.History.Export(t.Context(), w.day); err != nil {
@@ -211,7 +211,7 @@ func TestAnExportWithoutOtherTasksIsMadeAgain(t *testing.T) {
 }
 
 // A day becomes history although a task of it waits for long, but not while a task of it is leased: its report would wait for the move.
-func TestADayWithATaskThatWaitsForLongBecomesHistory(t *testing.T) {
+func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w := newLateWorld(t)
 	if n, err := keep(w.Bundle); err != nil || n != 0 {
 		t.Errorf("%d partitions, %v while a task is leased", n, err)
@@ -239,7 +239,7 @@ func TestADayWithATaskThatWaitsForLongBecomesHistory(t *testing.T) {
 }
 
 // A day of which more tasks wait than one drop may leave behind is held, and says so.
-func TestADayWithVeryManyTasksThatWaitIsHeld(t *testing.T) {
+func TestDayWithTooManyWaitingTasksIsNotDropped(t *testing.T) {
 	w := newLateWorld(t)
 	w.Exec(`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, due_at)
 		SELECT $1 || '_' || i, 1, 1, 1, 5, 1, '1', '1', 'x', now() + interval '9 days' FROM generate_series(1, 10000) i`, "task_"+w.day.Format("20060102"))
@@ -257,7 +257,7 @@ func TestADayWithVeryManyTasksThatWaitIsHeld(t *testing.T) {
 }
 
 // The day of a notification that is still being sent leaves without the tasks that say whom it has reached.
-func TestADayLeavesWithoutTheTasksOfANotificationThatIsBeingSent(t *testing.T) {
+func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 0, "biz_id": 5, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},
@@ -278,7 +278,7 @@ func TestADayLeavesWithoutTheTasksOfANotificationThatIsBeingSent(t *testing.T) {
 }
 
 // Of a report and a drop at the same moment, one waits for the other, and nothing is lost.
-func TestAReportAndADropAtOnce(t *testing.T) {
+func TestConcurrentReportAndDropLoseNothing(t *testing.T) {
 	w := newLateWorld(t)
 	done := make(chan error, 1)
 	err := w.App.DB.Tx(t.Context(), func(ctx context.Context) error {
@@ -299,7 +299,7 @@ func TestAReportAndADropAtOnce(t *testing.T) {
 }
 
 // A drop that names no late tasks, as one of the version before, drops nothing of which a task waits.
-func TestADropThatNamesNoLateTasksLeavesThePartition(t *testing.T) {
+func TestDropWithoutListOfLateTasksIsRejected(t *testing.T) {
 	w := newLateWorld(t)
 	for _, call := range []string{"($1)", "($1, false)", "($1, false, NULL)", "($1, false, '{}')"} {
 		if got := apptest.Scan[string](w.Bundle, "SELECT task_partition_drop"+call, w.day); got != "unsettled" {

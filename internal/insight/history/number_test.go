@@ -41,7 +41,7 @@ func sumUp(b *apptest.Bundle) {
 }
 
 // Charges and their refunds leave with their partition, and their sums stay.
-func TestChargesLeaveByPartitions(t *testing.T) {
+func TestChargesAreDroppedByPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)
@@ -97,7 +97,7 @@ func TestChargesLeaveByPartitions(t *testing.T) {
 }
 
 // A sequence that was moved on, as after a restore, gives numbers of the last partition, which has no end.
-func TestEveryNumberHasAPartition(t *testing.T) {
+func TestEveryLedgerNumberHasPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)
@@ -117,7 +117,7 @@ func TestEveryNumberHasAPartition(t *testing.T) {
 }
 
 // A new partition needs no look at the rows of the default partition, which may have hundreds of gigabytes.
-func TestAPartitionIsMadeWithoutReadingRows(t *testing.T) {
+func TestPartitionIsCreatedWithoutReadingRows(t *testing.T) {
 	b, _ := withFolder(t)
 	config, err := pgx.ParseConfig(b.DB.Config().ConnString())
 	if err != nil {
@@ -149,7 +149,7 @@ func TestAPartitionIsMadeWithoutReadingRows(t *testing.T) {
 }
 
 // While others use the table, nothing is changed, and nobody waits for long. Then the partition is dropped.
-func TestAPartitionOfChargesIsDroppedWhenItsLocksAreFree(t *testing.T) {
+func TestPartitionOfChargesIsDroppedWhenLocksAreFree(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 5, nil)

@@ -39,7 +39,7 @@ func insertMessages(b *apptest.Bundle, ids ...string) {
 }
 
 // A task goes into the partition of its day. One without a partition is accepted, and moves when the sweep makes it.
-func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
+func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC()
 	forgetPartitions(b)
@@ -74,7 +74,7 @@ func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
 }
 
 // A new width begins after the partitions that exist.
-func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
+func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	at := func(width, from, to string) int {
@@ -97,7 +97,7 @@ func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
 }
 
 // Submissions and reports that wait while the partition of their day is made succeed.
-func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
+func TestSubmissionsAndReportsWaitForNewPartition(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Submit("reported")
@@ -134,7 +134,7 @@ func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 }
 
 // The partition of a day without tasks is made while a batch has chosen the default one: the batch is stored again.
-func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
+func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	tx, err := b.DB.Begin(t.Context())
@@ -159,7 +159,7 @@ func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
 }
 
 // Tasks move to their partition when no statement is half-way between the two partitions, and submissions go on meanwhile.
-func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
+func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Submit("stray")
@@ -191,7 +191,7 @@ func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
 
 // Partitions are dropped when all their tasks are settled and none can come any more. Days that were dropped do not come back with a new width,
 // unless tasks of them come.
-func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
+func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Exec("SELECT task_partitions_ahead('day', now() - interval '9 days', now() + interval '1 day')")

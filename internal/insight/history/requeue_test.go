@@ -26,7 +26,7 @@ func requeue(b *apptest.Bundle, id string) apptest.Answer {
 }
 
 // The day of a requeued task leaves without it. The task is exported with both lives when it has ended again, and comes back with both.
-func TestARequeuedTaskIsExportedWithBothLives(t *testing.T) {
+func TestRequeuedTaskIsExportedWithBothRuns(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
 	set(b, map[string]any{"after_days": 1})
@@ -80,7 +80,7 @@ func TestARequeuedTaskIsExportedWithBothLives(t *testing.T) {
 }
 
 // A task of an imported partition can be requeued. It stays behind when its day is dropped again, and the counts are exact.
-func TestATaskOfAnImportedPartitionIsRequeued(t *testing.T) {
+func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
 	drop(b, day, true)
@@ -101,7 +101,7 @@ func TestATaskOfAnImportedPartitionIsRequeued(t *testing.T) {
 }
 
 // Of a requeue and a drop at the same moment, one comes first: the task waits and stays behind, or it is gone.
-func TestARequeueAndADropAtOnce(t *testing.T) {
+func TestConcurrentRequeueAndDropLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	for days := 3; days < 9; days++ {
 		id, day := failLongAgo(b, days)
@@ -126,7 +126,7 @@ func TestARequeueAndADropAtOnce(t *testing.T) {
 }
 
 // A drop waits for a requeue that has not committed, and then leaves the task behind.
-func TestADropMeetsARequeueThatHasNotCommitted(t *testing.T) {
+func TestDropWaitsForUncommittedRequeue(t *testing.T) {
 	b := apptest.New(t)
 	id, day := failLongAgo(b, 3)
 	dropped := make(chan error, 1)

@@ -25,7 +25,7 @@ func at(b *apptest.Bundle, prefix, distance string) {
 }
 
 // S3.13: what cannot be compared is refused, and says why.
-func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
+func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	reader := b.AddUser("reader", "read", nil)
@@ -95,7 +95,7 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 }
 
 // A sender that is off, or retired, still has days.
-func TestASenderThatIsOffIsCompared(t *testing.T) {
+func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)
 	fold(b)
@@ -112,7 +112,7 @@ func TestASenderThatIsOffIsCompared(t *testing.T) {
 
 // S3.13: clocks differ. What the provider counts on the day, and was accepted within an hour of it, matches; what is missing within minutes of
 // midnight may be in the statement of the next day.
-func TestMessagesNearMidnight(t *testing.T) {
+func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	for prefix, distance := range map[string]string{
@@ -140,7 +140,7 @@ func TestMessagesNearMidnight(t *testing.T) {
 }
 
 // Numbers have white space, marks and copies; values are lost or missing. Nothing is guessed.
-func TestRowsOfAFileThatAreNotAsTheyShouldBe(t *testing.T) {
+func TestInvalidRowsOfStatementAreReported(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 6, nil)
 	at(b, "m", "9 hours")
@@ -168,7 +168,7 @@ func TestRowsOfAFileThatAreNotAsTheyShouldBe(t *testing.T) {
 }
 
 // A file without rows says that the provider accepted nothing. Tests are compared like any other message.
-func TestAFileWithoutRows(t *testing.T) {
+func TestStatementWithoutRowsReportsAllMessagesMissing(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1) // it registers itself
 	if r := compared(b, "msgid\n", "day", day(b, 0)); !*r.Matches {
@@ -187,7 +187,7 @@ func TestAFileWithoutRows(t *testing.T) {
 }
 
 // States are compared by the words of the request, of the sender's callbacks, or the usual ones.
-func TestStatesAreComparedByTheirWords(t *testing.T) {
+func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A"})
 	all := send(b, "m", 5, nil)
@@ -226,7 +226,7 @@ func TestStatesAreComparedByTheirWords(t *testing.T) {
 }
 
 // Two senders may have sent the message of a task: a receipt is about the attempt of the sender whose provider sent it.
-func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
+func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	at(b, "m", "9 hours")
@@ -253,7 +253,7 @@ func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
 }
 
 // A number may be that of several messages. Where its rows have different states, no message is known to have another one.
-func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
+func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	b.SubmitMany("f", 1, nil)
@@ -276,7 +276,7 @@ func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
 }
 
 // A provider may use a number again. An attempt of a neighbouring hour counts only where the day has fewer messages than the file.
-func TestANumberThatIsUsedAgainNearMidnight(t *testing.T) {
+func TestReusedNumberNearMidnightMatchesOnlyMissingMessages(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	for prefix, distance := range map[string]string{"day": "-12 hours", "near": "5 minutes", "far": "50 minutes"} {
@@ -312,7 +312,7 @@ func accept(b *apptest.Bundle, prefix string, n int) {
 }
 
 // One portion holds a bounded number of attempts, whatever numbers a provider gives.
-func TestANumberThatManyMessagesHave(t *testing.T) {
+func TestNumberWithTooManyMessagesIsUnreadable(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	var file strings.Builder
@@ -350,7 +350,7 @@ func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 }
 
 // S3.13: whatever phase a server is killed in, another goes on where it stopped, and nothing counts twice.
-func TestAComparisonThatIsBrokenOffGoesOnOnAnotherServer(t *testing.T) {
+func TestAnotherServerContinuesInterruptedComparison(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -386,7 +386,7 @@ func TestAComparisonThatIsBrokenOffGoesOnOnAnotherServer(t *testing.T) {
 }
 
 // Two servers that work on the same files at the same time count each message once. Of a kind, 10,000 differences are kept.
-func TestTwoServersCompareTheSameFiles(t *testing.T) {
+func TestTwoServersComparingSameFilesCountOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -411,7 +411,7 @@ func TestTwoServersCompareTheSameFiles(t *testing.T) {
 }
 
 // A file that cannot be read to its end is no result. What was read of it goes.
-func TestAFileThatCannotBeReadFails(t *testing.T) {
+func TestUnreadableStatementFails(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	r := compared(b, statement("m", 1, 5500)+"\"m-x\n", "day", day(b, 0))
@@ -424,7 +424,7 @@ func TestAFileThatCannotBeReadFails(t *testing.T) {
 }
 
 // Attempts that are dropped while a file is compared are missing here, and say nothing about the provider.
-func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
+func TestComparisonFailsIfDayIsDroppedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	b.Claim("app", 1)
@@ -437,7 +437,7 @@ func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
 }
 
 // A repeat with the same Idempotency-Key gives the first answer. Ten files are compared at a time.
-func TestStatementsAreTakenOnce(t *testing.T) {
+func TestRepeatedStatementIsAcceptedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	key := []string{"Idempotency-Key", "k"}
@@ -481,7 +481,7 @@ func TestOldReconciliationsAreDeleted(t *testing.T) {
 }
 
 // S3.13: a day that does not match is an alert, until a later statement matches, or for a week.
-func TestADayThatDoesNotMatchIsAnAlert(t *testing.T) {
+func TestStatementWithDifferencesRaisesAlert(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	send(b, "m", 3, nil)

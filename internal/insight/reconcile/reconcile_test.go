@@ -169,7 +169,7 @@ func differences(b *apptest.Bundle, id int64, query string) string {
 }
 
 // S3.13: what senders did is counted by day, company, sender, message type and country, with costs. Tests are left out.
-func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
+func TestDailyTotalsCountAttemptsOfSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.Claim("app", 1) // it registers itself
@@ -199,7 +199,7 @@ func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
 }
 
 // S3.13: a total is compared with what was accepted on the day, tests included, because the provider counts them.
-func TestATotalIsComparedAndKept(t *testing.T) {
+func TestTotalIsComparedAndStored(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 3, nil)
 	send(b, "t", 1, map[string]any{"test": true})
@@ -219,7 +219,7 @@ func TestATotalIsComparedAndKept(t *testing.T) {
 }
 
 // S3.13: a file is compared message by message.
-func TestAFileIsComparedMessageByMessage(t *testing.T) {
+func TestStatementIsComparedMessageByMessage(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	receive(b, "app", 1, all[0])

@@ -14,7 +14,7 @@ import (
 )
 
 // S3.13: readers of a company see its totals only; a statement about a sender that several companies share is compared with the sum.
-func TestTwoCompaniesShareASender(t *testing.T) {
+func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
@@ -45,7 +45,7 @@ func TestTwoCompaniesShareASender(t *testing.T) {
 }
 
 // A page begins behind the one before, also within a day. The file has all rows, and money with its decimals.
-func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
+func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)
 		SELECT '2026-01-01'::date + d, 1, 's' || n, '2', 'CN', n = 5, 1, 1, 1, 1, 123456 FROM generate_series(0, 2) d, generate_series(1, 5) n`)
@@ -79,7 +79,7 @@ func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
 }
 
 // S3.13: a message belongs to the day on which it was accepted. Its receipt counts on that day, whenever it comes.
-func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
+func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 2, nil)
 	// Both were accepted a minute before midnight. A report that was repeated, or a later lease, changes nothing about that.
@@ -109,7 +109,7 @@ func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 const midnight = "(date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') AT TIME ZONE 'Asia/Shanghai')"
 
 // Segments cost what their sender's price was when they were counted.
-func TestCostsArePricesOfTheirTime(t *testing.T) {
+func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A", "segment_price": 450})
 	b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": -1})
@@ -128,7 +128,7 @@ func TestCostsArePricesOfTheirTime(t *testing.T) {
 }
 
 // The signature of a sender counts in segments and costs, whether or not the sender has limits.
-func TestSignaturesOfSendersCostTheSameWithoutLimits(t *testing.T) {
+func TestSignatureOfSenderCountsWithoutLimits(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
 		body := map[string]any{"sender_no": no, "name": no, "segment_price": 450, "sign": "示例签名", "is_shared": false} // 6 characters with brackets
@@ -163,7 +163,7 @@ func TestSignaturesOfSendersCostTheSameWithoutLimits(t *testing.T) {
 }
 
 // Simulated tests are sent nowhere: nobody attempted them.
-func TestSimulatedTestsAreInNoTotal(t *testing.T) {
+func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
 	b.SubmitMany("t", 2, map[string]any{"test": true})
@@ -205,7 +205,7 @@ func TestTotalsCountEachFactOnce(t *testing.T) {
 }
 
 // Days are those of the setting.
-func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
+func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	b := apptest.New(t)
 	zone := "Etc/GMT+12"               // 12 hours behind UTC
 	if time.Now().UTC().Hour() >= 12 { // it has the day of UTC by then

@@ -341,7 +341,7 @@ func (w *randomWork) followUps() []step {
 
 // Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
 // dimension, of each company and of all.
-func TestFiguresEqualTheLogs(t *testing.T) {
+func TestFiguresEqualLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
 	for range 250 {
@@ -402,7 +402,7 @@ func TestTestsAreCountedSeparately(t *testing.T) {
 }
 
 // While facts are folded and minutes rolled up, by several at once, every reader sees every event once.
-func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
+func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
 	work := func() {
@@ -453,7 +453,7 @@ func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
 }
 
 // The buckets of the database have the bounds of this package.
-func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
+func TestDatabaseBucketsHaveSameBounds(t *testing.T) {
 	b := apptest.New(t)
 	bucket := func(seconds float64) int {
 		return b.Count("SELECT get_byte(wait_bucket(make_interval(secs => $1)), 0)", seconds)
@@ -477,7 +477,7 @@ func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
 	}
 }
 
-func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
+func TestPercentilesAreAtMostTenPercentTooHigh(t *testing.T) {
 	t.Parallel()
 	var h statistics.Histogram
 	if none := (statistics.Percentiles{}); h.Percentiles() != none {
@@ -553,7 +553,7 @@ func points(answer statistics.Answer) (text string) {
 
 // A fact that comes late belongs to its own minute, hour and day, before and after it is rolled up. Days are those of the time zone; after a change
 // of the zone, new days are those of the new one, and nothing is lost.
-func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
+func TestLateFactsCountInTheirOwnMinuteHourAndDay(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	from, to := today.AddDate(0, 0, -6), today.AddDate(0, 0, -2)
@@ -643,7 +643,7 @@ func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 }
 
 // Figures keep the names of a channel, and the number of a company, that are deleted before the figures are read, or even before they are folded.
-func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
+func TestFiguresOutliveDeletedChannelsAndCompanies(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})
 	b.Exec(`INSERT INTO facts (company_id, pool_id, message_type, at, submitted) SELECT 77, p.id, 1, now(), 3 FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'fax'`)
@@ -666,7 +666,7 @@ func path(step string, from time.Time) string {
 	return "/api/v1/admin/statistics?step=" + step + "&from=" + from.UTC().Format(time.RFC3339)
 }
 
-func TestSeriesOfTheOperation(t *testing.T) {
+func TestStatisticsOperationReturnsSeries(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
@@ -753,8 +753,8 @@ func addYear(b *apptest.Bundle) {
 	b.SubmitMany("x", 100, nil)
 }
 
-// BenchmarkAYearOfDays answers requests of the server without net/http. best-ms is the fastest one: what other programs do counts least in it.
-func BenchmarkAYearOfDays(b *testing.B) {
+// BenchmarkYearOfDays answers requests of the server without net/http. best-ms is the fastest one: what other programs do counts least in it.
+func BenchmarkYearOfDays(b *testing.B) {
 	server := apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })
 	addYear(server)
 	for name, query := range map[string]string{
@@ -796,7 +796,7 @@ func (c *counted) Write(p []byte) (int, error) {
 }
 
 // A year of days is read within the time that the service promises.
-func TestAYearOfDaysIsReadInTime(t *testing.T) {
+func TestYearOfDaysIsReadInTime(t *testing.T) {
 	b := apptest.New(t)
 	addYear(b)
 	from := time.Now().AddDate(0, 0, -364)

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
+func TestEveryOperationAdmitsOnlyItsRoles(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage
@@ -70,7 +70,7 @@ func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 }
 
 // On every operation, a query parameter is used or refused.
-func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
+func TestUndeclaredQueryParametersAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for id, o := range apptest.Operations {
 		if o.Roles == "callback" { // a provider may add parameters

@@ -21,7 +21,7 @@ func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	return a
 }
 
-func TestABodyIsReadOnlyOnceItsCallerAndOperationAreKnown(t *testing.T) {
+func TestBodyIsReadOnlyAfterCallerAndOperationAreChecked(t *testing.T) {
 	b := apptest.New(t)
 	large := strings.Repeat(" ", 8<<20)
 	admin := apptest.Basic(apptest.Username, apptest.Password)
@@ -48,7 +48,7 @@ func TestABodyIsReadOnlyOnceItsCallerAndOperationAreKnown(t *testing.T) {
 }
 
 // A body is refused as soon as its shape shows that it cannot be valid, however long it is.
-func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
+func TestBodyWithTooManyValuesIsRejectedEarly(t *testing.T) {
 	b := apptest.New(t)
 	ones := strings.Repeat("1,", 4<<20-100) + "1"
 	var unknown strings.Builder
@@ -82,7 +82,7 @@ func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
 	}
 }
 
-func TestAnAnswerNamesAtMostAHundredWrongFields(t *testing.T) {
+func TestResponseNamesAtMostHundredInvalidFields(t *testing.T) {
 	b := apptest.New(t)
 	var fields strings.Builder
 	for i := range 400 {
@@ -104,7 +104,7 @@ func TestAnAnswerNamesAtMostAHundredWrongFields(t *testing.T) {
 }
 
 // Such answers are cheap, but not by the thousand: a caller gets 50 at once, and then 20 a second.
-func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
+func TestRejectionsAndResponsesToUnknownCallersAreDelayed(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
 	for what, ask := range map[string]func() apptest.Answer{
@@ -122,7 +122,7 @@ func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
 }
 
 // Programs of Windows write a byte order mark before JSON. No body is refused for it, and no stored text begins with it.
-func TestAByteOrderMarkBeforeABodyIsSkipped(t *testing.T) {
+func TestByteOrderMarkBeforeBodyIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/inbounds", `{"inbound_no":"apprise","preset":"apprise"}`)
 	for path, body := range map[string]string{

@@ -8,7 +8,7 @@ import (
 )
 
 // A provider may send any Content-Type or none. The configuration of the sender says how the body is read.
-func TestACallbackMayHaveAnyContentType(t *testing.T) {
+func TestCallbackCanHaveAnyContentType(t *testing.T) {
 	t.Parallel()
 	handler := convertingHandler(t)
 	for _, contentType := range []string{

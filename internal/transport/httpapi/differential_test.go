@@ -152,7 +152,7 @@ func generalFault(err error) error {
 // A body is parsed once: the gate checks it, and the generated types are filled from the same value. The library that reads the contract
 // can do it alone, and encoding/json can decode the body. Both ways agree on any body: they accept each example of the contract, reject it if it
 // is incomplete, and read it in the same way when it was changed.
-func TestABodyIsReadAsTheGeneralWayReadsIt(t *testing.T) {
+func TestBodyIsDecodedAsLibraryDecodesIt(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t)
 	all, err := contracttest.Operations()

@@ -15,7 +15,7 @@ import (
 )
 
 // For any body, the answer is a 4xx that names the field, and never a 5xx.
-func TestHostileBodiesAreRefused(t *testing.T) {
+func TestHostileBodiesAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const sendPath, reportPath = "/api/v1/sms/send", "/api/v1/sms/report"
 	for name, c := range map[string]struct {
@@ -150,7 +150,7 @@ func TestHostileCursorsCauseNoServerError(t *testing.T) {
 }
 
 // Every stored time can be shown again. JSON has no year before 0, into which a time zone moves the first hours of the year 0.
-func TestTimesThatCannotBeShownAreRefused(t *testing.T) {
+func TestTimesOutsideJSONRangeAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const before, after = "0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"
 	for _, c := range []struct{ path, body, field string }{
@@ -175,7 +175,7 @@ func TestTimesThatCannotBeShownAreRefused(t *testing.T) {
 }
 
 // For any number of wrong fields, an answer names at most a hundred.
-func TestAnswersToManyWrongFieldsAreBounded(t *testing.T) {
+func TestResponseToManyInvalidFieldsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	many := func(one, between string) string {
 		all := make([]string, 3000)
@@ -198,7 +198,7 @@ func TestAnswersToManyWrongFieldsAreBounded(t *testing.T) {
 }
 
 // A number that is short to write and long to store is refused everywhere. It costs no memory where the caller is not known yet.
-func TestHostileNumbersAreRefused(t *testing.T) {
+func TestHostileNumbersAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"1e999999", "-1e999999", "1E+99999999999999999999", "1e-999999", "1." + strings.Repeat("0", 200)} {
 		for name, c := range map[string]struct{ method, path, body string }{
@@ -246,7 +246,7 @@ func allocatedBy(f func()) uint64 {
 }
 
 // A secret in a request is sealed as it is, whatever it looks like. Only stored secrets are opened.
-func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
+func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	box := b.Options.Secrets
@@ -305,7 +305,7 @@ func sendable(path string) bool {
 }
 
 // What is wrong with the address does not hide what is wrong with the body.
-func TestABadAddressAndABadBodyAreBothNamed(t *testing.T) {
+func TestInvalidFieldsOfAddressAndBodyAreNamedTogether(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{
 		"/api/v1/admin/senders/a%00":                 "sender_no,weight",

@@ -56,7 +56,7 @@ var unbounded = map[string]string{
 }
 
 // A new table needs a bound, or a reason in unbounded.
-func TestEveryTableHasABoundOrAReasonForNone(t *testing.T) {
+func TestEveryTableHasLimitOrReasonWithoutLimit(t *testing.T) {
 	b := apptest.New(t)
 	rows, err := b.DB.Query(t.Context(), `
 		SELECT c.relname::text, coalesce((
@@ -211,7 +211,7 @@ func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
 	bound(b, c.table, 1000)
 }
 
-func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
+func TestNoRowIsCreatedBeyondLimit(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddUser("holder", "submit", nil)
@@ -232,7 +232,7 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 }
 
 // Polling with one app_id after the other registers a bounded number of senders, and known apps are not affected.
-func TestTheNumberOfSelfRegisteredAppsIsBounded(t *testing.T) {
+func TestNumberOfSelfRegisteredAppsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	bound(b, "senders", 2)
 	phones := b.AddUser("phones", "send", nil)
@@ -260,7 +260,7 @@ func TestTheNumberOfSelfRegisteredAppsIsBounded(t *testing.T) {
 	b.Expect(200, "", "GET", poll("d"), nil, phones...)
 }
 
-func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
+func TestWaitingNotificationsOfCompanyAreLimited(t *testing.T) {
 	const most = 100_000
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -299,7 +299,7 @@ func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
 	b.Expect(200, "", "POST", path, notify(map[string]any{"next_run_time": tomorrow}))
 }
 
-func TestTheAddressesOfAUserAreBounded(t *testing.T) {
+func TestAddressesOfUserAreLimited(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO user_addresses (network, username, seen_at) SELECT 'n' || g, 'roams', now() - g * interval '1 minute' FROM generate_series(1, 1000) g")
 	if err := dbq.New(b.DB).UserAddressRecord(t.Context(), dbq.UserAddressRecordParams{Username: "roams", Network: "new"}); err != nil {

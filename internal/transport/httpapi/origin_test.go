@@ -10,7 +10,7 @@ import (
 )
 
 // A browser adds the credentials that it remembers also to requests that come from a page of another site.
-func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
+func TestPagesOfOtherSitesCannotChangeState(t *testing.T) {
 	b := apptest.New(t)
 	host := strings.TrimPrefix(b.URL, "http://")
 	id := b.Submit("x")

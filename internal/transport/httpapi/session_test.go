@@ -29,7 +29,7 @@ func signIn(b *apptest.Bundle, username, password string, headers ...string) (co
 	return cookie, append(slices.Clone(page), append(headers, "Cookie", cookie.Name+"="+cookie.Value)...)
 }
 
-func TestASessionActsAsItsUser(t *testing.T) {
+func TestSessionActsAsUser(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"Acme"}`)
 	for name, role := range map[string]string{"r": `"read","company_no":"acme"`, "all": `"read"`, "s": `"submit"`, "p": `"send","app_id":"phone"`, "a": `"admin"`} {
@@ -68,7 +68,7 @@ func pointed(s *string) string {
 	return *s
 }
 
-func TestTheCookieOfASession(t *testing.T) {
+func TestSessionCookieIsSecure(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	cookie, as := signIn(b, apptest.Username, apptest.Password)
 	if cookie.Name != "lksms_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Domain != "" || cookie.Secure ||
@@ -97,7 +97,7 @@ func TestTheCookieOfASession(t *testing.T) {
 	}
 }
 
-func TestStrangersDoNotSayThatTheySpeakTLS(t *testing.T) {
+func TestForwardedProtoIsTrustedOnlyFromProxies(t *testing.T) {
 	b := apptest.New(t)
 	if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", "https"); cookie.Secure {
 		t.Errorf("the cookie %s", cookie)
@@ -105,7 +105,7 @@ func TestStrangersDoNotSayThatTheySpeakTLS(t *testing.T) {
 }
 
 // The token is the server's, whatever the request had, and the session that the browser had is over.
-func TestSigningInBeginsAnotherSession(t *testing.T) {
+func TestSignInCreatesNewSession(t *testing.T) {
 	b := apptest.New(t)
 	first, as := signIn(b, apptest.Username, apptest.Password)
 	for _, chosen := range []string{"chosen", first.Value, strings.Repeat("A", 43)} {
@@ -123,7 +123,7 @@ func TestSigningInBeginsAnotherSession(t *testing.T) {
 }
 
 // A browser sends the cookie also with requests that a page of another site causes, if the page can get around SameSite.
-func TestOnlyOwnPagesUseASession(t *testing.T) {
+func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 	const friend = "https://friend.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.CORSOrigins = []string{friend}
@@ -188,7 +188,7 @@ func TestOnlyOwnPagesUseASession(t *testing.T) {
 	}
 }
 
-func TestAuthorizationGoesBeforeTheCookie(t *testing.T) {
+func TestAuthorizationHeaderOverridesCookie(t *testing.T) {
 	b := apptest.New(t)
 	cookie, _ := signIn(b, apptest.Username, apptest.Password)
 	reader := b.AddUser("reader", "read", nil)
@@ -205,7 +205,7 @@ func TestAuthorizationGoesBeforeTheCookie(t *testing.T) {
 }
 
 // A browser shows its own window for a password where an answer asks for Basic credentials.
-func TestPagesAreNotAskedForBasicCredentials(t *testing.T) {
+func TestPagesGetNoBasicChallenge(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct{ method, path, header, value, want string }{
 		{"GET", "/api/v1/sms/tasks", "X-Requested-With", "console", "Session "},
@@ -221,7 +221,7 @@ func TestPagesAreNotAskedForBasicCredentials(t *testing.T) {
 	}
 }
 
-func TestSigningOutEverywhere(t *testing.T) {
+func TestSignOutEverywhereEndsAllSessions(t *testing.T) {
 	b := apptest.New(t)
 	second := *b
 	server := httptest.NewServer(apptest.CheckAnswers(t, apptest.Another(b).Handler))
@@ -255,7 +255,7 @@ func TestSigningOutEverywhere(t *testing.T) {
 }
 
 // The log and the database must not allow anybody to take over a session.
-func TestNothingKeepsTheTokenOfASession(t *testing.T) {
+func TestSessionTokenIsNeitherLoggedNorStored(t *testing.T) {
 	b := apptest.New(t)
 	cookie, as := signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)

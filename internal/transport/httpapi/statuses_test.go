@@ -48,7 +48,7 @@ func expectOfAll(b *apptest.Bundle, status int, call func(id string) apptest.Ans
 	}
 }
 
-func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
+func TestBadRequestsGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
 	raw := func(id, body string, headers ...string) apptest.Answer {
 		o := apptest.Operations[id]
@@ -78,7 +78,7 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	})
 }
 
-func TestEveryOperationRefusesCallersAsTheContractSays(t *testing.T) {
+func TestRejectedCallersGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
 	expectOfAll(b, http.StatusUnauthorized, func(id string) apptest.Answer { return callOperation(b, id, "Authorization", "") })
 	users := map[string][]string{}
@@ -115,7 +115,7 @@ func TestEveryOperationRefusesCallersAsTheContractSays(t *testing.T) {
 }
 
 // The database first lacks its schema, and then is unreachable.
-func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
+func TestDatabaseErrorsGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
 	stranger := apptest.Basic("stranger", "password") // a user that has to be looked up
 	each := func() {
@@ -132,7 +132,7 @@ func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
 }
 
 // An operation that takes an Idempotency-Key answers 409 while another request with the key is in progress.
-func TestEveryOperationWithAKeyRefusesAConcurrentRequestWithTheKey(t *testing.T) {
+func TestConcurrentRequestWithSameKeyIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	bodies := map[string]string{ // valid by the contract
 		"createCompany": `{"company_no":"c","name":"c"}`, "createChannel": `{"channel":"c","name":"c"}`,

@@ -54,7 +54,7 @@ const (
 )
 
 // B16: the bodies are as each program makes them.
-func TestEachPresetMakesAMessageOfWhatItsProgramPosts(t *testing.T) {
+func TestEachPresetConvertsPostOfItsProgram(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"138 0013 8000"}}
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestEachPresetMakesAMessageOfWhatItsProgramPosts(t *testing.T) {
 }
 
 // The bodies that the programs make in other cases.
-func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
+func TestPresetsConvertOtherBodiesOfTheirPrograms(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"13800138000"}}
 	for _, preset := range []string{"alertmanager", "grafana", "uptime-kuma"} {
@@ -142,7 +142,7 @@ func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
 }
 
 // A program that does not hear the answer posts again, and several Alertmanagers post the same.
-func TestARepeatedPostSendsNothingTwice(t *testing.T) {
+func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000", "13900139000"}})
 	add(b, "listmonk", nil)
@@ -200,7 +200,7 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 }
 
 // A program leaves alerts out of a long group, and tells only how many: one more is news.
-func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
+func TestOmittedAlertChangesMessage(t *testing.T) {
 	b := apptest.New(t)
 	alert := func(i int) string {
 		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)
@@ -226,7 +226,7 @@ func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
 	}
 }
 
-func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
+func TestTextIsShortenedToLimitOfMessageType(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "novu", map[string]any{"sign": "示例公司"})
 	add(b, "apprise", nil)
@@ -250,7 +250,7 @@ func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
 }
 
 // With a template, the body gives its parameters, of which the longest are cut.
-func TestAnInboundRendersATemplate(t *testing.T) {
+func TestInboundRendersTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	template := func(no, content, status string, companies ...string) {
@@ -304,7 +304,7 @@ func TestAnInboundRendersATemplate(t *testing.T) {
 	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // although its template is disabled
 }
 
-func TestAPostHasAnOutcomeForEachRecipient(t *testing.T) {
+func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", map[string]any{"test": true, "priority": 0})
 	body := func(numbers string) string {
@@ -347,7 +347,7 @@ func TestAPostHasAnOutcomeForEachRecipient(t *testing.T) {
 }
 
 // A message that cannot be stored takes the others with it: the program posts again, also without a dedup key.
-func TestAPostIsStoredAsAWhole(t *testing.T) {
+func TestPostIsStoredCompletelyOrNotAtAll(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", nil)
 	b.Exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -364,7 +364,7 @@ func TestAPostIsStoredAsAWhole(t *testing.T) {
 	}
 }
 
-func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
+func TestDryRunShowsMessages(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	add(b, "apprise", nil)
@@ -386,7 +386,7 @@ func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
 }
 
 // B16: nobody learns of the inbounds of another company, or posts to them.
-func TestAnInboundBelongsToItsCompany(t *testing.T) {
+func TestInboundIsHiddenFromOtherCompanies(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	add(b, "logto", map[string]any{"company_no": "acme"})
@@ -409,7 +409,7 @@ func TestAnInboundBelongsToItsCompany(t *testing.T) {
 	b.Expect(404, "inbound.not_found", "GET", admin+"/logto", nil)
 }
 
-func TestInboundsAreSetByAdministrators(t *testing.T) {
+func TestAdministratorsManageInbounds(t *testing.T) {
 	b := apptest.New(t)
 	path := admin + "/shop"
 	description := map[string]any{"number": "order.phones.*", "text": []string{"Order ${order.id} of ${shop | order.shop}: ${order.sum + order.fee}"}, "dedup": []string{"order.id"}}
@@ -478,7 +478,7 @@ func TestInboundsAreSetByAdministrators(t *testing.T) {
 }
 
 // S4.10: an inbound must not go on to send to a person who was erased.
-func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
+func TestErasureRemovesNumberFromInbounds(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for no, company := range map[string]string{"one": "default", "of-acme": "acme"} {
@@ -505,7 +505,7 @@ func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
 }
 
 // An Alertmanager of before knows neither truncatedAlerts nor fingerprints.
-func TestARepeatLacksAValueOfItsKey(t *testing.T) {
+func TestRepeatOfOlderAlertmanagerIsDetected(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	body := regexp.MustCompile(`,"fingerprint":"[0-9a-f]+"`).ReplaceAllString(strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1), "")

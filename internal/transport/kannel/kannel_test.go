@@ -69,7 +69,7 @@ func (b bundle) expect(status int, text string, all url.Values) {
 const accepted = "0: Accepted for delivery"
 
 // A request becomes a task for each receiver, of the user's company, by GET and by POST.
-func TestReceiversGetOneTaskEach(t *testing.T) {
+func TestEachRecipientGetsOneTask(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("to", "13800138000 13900139000,+8613700137000", "from", "1000", "priority", "3", "validity", "60", "deferred", "30"))
 	if n := b.Count(`SELECT count(*) FROM messages WHERE content = '您好' AND source = 'kannel' AND submitted_by = 'user-of-acme' AND priority = 0
@@ -112,7 +112,7 @@ func TestReceiversGetOneTaskEach(t *testing.T) {
 }
 
 // What cannot be is refused in the words of Kannel, and stores nothing.
-func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
+func TestRejectionsUseSentencesOfKannel(t *testing.T) {
 	b := setup(t)
 	many := make([]string, 101)
 	for i := range many {
@@ -178,7 +178,7 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 }
 
 // A text arrives as it was written, in the charsets that Kannel's programs use.
-func TestTextsOfOtherCharsets(t *testing.T) {
+func TestTextsOfOtherCharsetsAreConverted(t *testing.T) {
 	b := setup(t)
 	for _, c := range [][3]string{
 		{"", "2", "\x60\xa8\x59\x7d"}, {"UTF-16BE", "2", "\x60\xa8\x59\x7d"}, {"UTF-8", "2", "您好"}, {"utf-8", "0", "您好"}, {"GBK", "", "\xc4\xfa\xba\xc3"},
@@ -196,7 +196,7 @@ func TestTextsOfOtherCharsets(t *testing.T) {
 }
 
 // Passwords and texts, which stand in the address, are not in the log, and guesses are slowed down.
-func TestTheLogHasNoQuery(t *testing.T) {
+func TestLogContainsNoQuery(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("text", "a text of its own"))
 	for i := range 60 {
@@ -218,7 +218,7 @@ func TestTheLogHasNoQuery(t *testing.T) {
 }
 
 // Without its switch, the server does not know the path.
-func TestItIsOffUnlessItIsSwitchedOn(t *testing.T) {
+func TestSendsmsIsDisabledByDefault(t *testing.T) {
 	b := bundle{apptest.New(t)}
 	b.AddCompany("acme", 1)
 	if status, _ := b.get(with()); status != 404 {
@@ -239,7 +239,7 @@ func (b bundle) raw(text string) (int, string) {
 }
 
 // A plus that a program does not escape begins a number, or separates two.
-func TestAPlusThatIsNotEscaped(t *testing.T) {
+func TestUnescapedPlusBeginsNumber(t *testing.T) {
 	b := setup(t)
 	for i, c := range []struct{ to, want string }{
 		{"+14155550123", "+14155550123"},
@@ -267,7 +267,7 @@ func TestAPlusThatIsNotEscaped(t *testing.T) {
 }
 
 // A semicolon is a character of a text, and what cannot be read is no wrong password.
-func TestTextsThatAreNotEscaped(t *testing.T) {
+func TestUnescapedTextsAreReadLikeKannel(t *testing.T) {
 	b := setup(t)
 	if status, raw := b.raw("to=13800138000&text=a;b=c"); status != 202 {
 		t.Errorf("a semicolon: %d %q", status, raw)

@@ -12,7 +12,7 @@ import (
 )
 
 // A role that may only submit takes every lock of servers that it can: it stops nothing.
-func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
+func TestRoleThatOnlySubmitsCannotBlockServers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.Call("GET", "/api/v1/events", nil) // from now on there is a listener
@@ -57,7 +57,7 @@ func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
 }
 
 // What a role can use up is bounded where it is let in, unless it has bounds already.
-func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
+func TestGrantLimitsResourcesOfRole(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	name, _ := newRole(b)

@@ -89,7 +89,7 @@ func (s *shop) submits(program string, args ...string) {
 }
 
 // B12: the statements of the page submit, as psql runs them.
-func TestTheStatementsOfThePageSubmit(t *testing.T) {
+func TestSQLExamplesSubmit(t *testing.T) {
 	psql := need(t, "psql", "postgresql-client")
 	s := newShop(t)
 	for name, want := range map[string]int{"transaction": 1, "set": 4} {
@@ -106,7 +106,7 @@ func TestTheStatementsOfThePageSubmit(t *testing.T) {
 }
 
 // B12: the example in Go.
-func TestTheGoExampleSubmits(t *testing.T) {
+func TestGoExampleSubmits(t *testing.T) {
 	compiler := need(t, "go", "golang")
 	s := newShop(t)
 	_, source := example(t, "submit.go")
@@ -118,7 +118,7 @@ func TestTheGoExampleSubmits(t *testing.T) {
 }
 
 // B12: the example in Python.
-func TestThePythonExampleSubmits(t *testing.T) {
+func TestPythonExampleSubmits(t *testing.T) {
 	s, python := newShop(t), ""
 	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first may be another one than Debian's
 		if _, isDone := s.call(candidate, "-c", "import psycopg"); isDone && python == "" {
@@ -133,7 +133,7 @@ func TestThePythonExampleSubmits(t *testing.T) {
 }
 
 // B12: the example in Java.
-func TestTheJavaExampleSubmits(t *testing.T) {
+func TestJavaExampleSubmits(t *testing.T) {
 	need(t, "javac", "default-jdk-headless") // java compiles what it runs
 	java := need(t, "java", "default-jdk-headless")
 	const driver = "/usr/share/java/postgresql.jar"

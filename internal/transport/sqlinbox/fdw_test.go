@@ -15,7 +15,7 @@ import (
 )
 
 // B12: a transaction in another database of the cluster submits through postgres_fdw, and takes the message with it when it is rolled back.
-func TestATransactionInAnotherDatabaseSubmitsThroughAForeignTable(t *testing.T) {
+func TestTransactionInAnotherDatabaseSubmitsThroughForeignTable(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	role, to := newRole(b)

@@ -166,7 +166,7 @@ func (l *loop) awaitEmpty(o *outbox) {
 }
 
 // B12: the loop of docs/examples/sql submits all messages of its outbox once: short ones and the longest ones, past one that the server refuses.
-func TestTheLoopOfThePageSubmitsItsOutbox(t *testing.T) {
+func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 	o := newOutbox(t)
 	l := o.run()
 	o.add(250, apptest.Phone, `short "'\ $(x) %s`)
@@ -200,7 +200,7 @@ func TestTheLoopOfThePageSubmitsItsOutbox(t *testing.T) {
 }
 
 // B12: a server that is away, or whose answer is lost, gets the same messages again.
-func TestTheLoopOfThePageRepeatsWhatHasNoAnswer(t *testing.T) {
+func TestOutboxLoopRepeatsUnansweredRequests(t *testing.T) {
 	o := newOutbox(t)
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -232,7 +232,7 @@ func TestTheLoopOfThePageRepeatsWhatHasNoAnswer(t *testing.T) {
 }
 
 // B12: a loop that is killed between the answer and its DELETE loses and doubles nothing.
-func TestTheLoopOfThePageIsKilledBeforeItDeletes(t *testing.T) {
+func TestOutboxLoopKilledBeforeDeleteSendsNoDuplicate(t *testing.T) {
 	o := newOutbox(t)
 	o.add(150, apptest.Phone, strings.Repeat("长", 1024))
 	holder := begin(t, connect(t, o.conn.Config().ConnString()))

@@ -137,7 +137,7 @@ func refusal(err error) *pgconn.PgError {
 }
 
 // B12: the message is there with the transaction of its caller, and gone with it.
-func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
+func TestMessageIsCommittedAndRolledBackWithCallerTransaction(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, role := roleOf(b, "user-of-acme")
@@ -183,7 +183,7 @@ func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
 
 // B12: the role can call, and nothing else.
 // What SQL submits is signed as its sender says, and once.
-func TestASenderSignsWhatSQLSubmits(t *testing.T) {
+func TestMessageSubmittedBySQLIsSignedBySender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -207,7 +207,7 @@ func TestASenderSignsWhatSQLSubmits(t *testing.T) {
 	}
 }
 
-func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
+func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, role := roleOf(b, "user-of-acme")
@@ -244,7 +244,7 @@ func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
 }
 
 // B12: a role submits for one user of LKSMS, who may do it now.
-func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
+func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddUser("reader", "read", nil)
@@ -298,7 +298,7 @@ func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
 }
 
 // A role is not let in while everybody may make functions beside the tables, which the functions of the owner could call.
-func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
+func TestGrantFailsWhileEveryRoleCanCreateFunctions(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	name, _ := newRole(b)
@@ -317,7 +317,7 @@ func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
 }
 
 // Somebody who may make schemas could make one with the name of the owner, with functions that run in place of ours.
-func TestNoFunctionLooksIntoTheSchemaOfAUser(t *testing.T) {
+func TestFunctionsIgnoreSchemasOfUsers(t *testing.T) {
 	b := apptest.New(t)
 	if n := b.Count("SELECT count(*) FROM pg_proc WHERE prosecdef AND pronamespace IN ('lksms'::regnamespace, 'public'::regnamespace)"); n < 3 {
 		t.Errorf("only %d functions have the rights of their owner", n)
@@ -329,7 +329,7 @@ func TestNoFunctionLooksIntoTheSchemaOfAUser(t *testing.T) {
 }
 
 // B12: companies do not meet in the inbox, and a flood of one does not hold up another.
-func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
+func TestManyMessagesOfOneCompanyDoNotDelayAnother(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -353,7 +353,7 @@ func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
 }
 
 // B12: a set is all or nothing, keeps its order, and has an id for each message.
-func TestASetOfAThousandKeepsItsOrder(t *testing.T) {
+func TestSetOfThousandMessagesKeepsOrder(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -419,7 +419,7 @@ func idsOf[T any](all []T, id func(T) string) []string {
 }
 
 // A repeat gets the first task as over HTTP, whatever has changed since. SQL accepts no other message then that it would refuse.
-func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
+func TestRepeatIsAcceptedAfterItsTimesHavePassed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -489,7 +489,7 @@ func (k keyed) count(key string) int {
 }
 
 // B12: a dedup key names one message, whichever way it is submitted.
-func TestADedupKeyNamesOneMessageOfSQLAndHTTP(t *testing.T) {
+func TestDedupKeyIsSharedBySQLAndHTTP(t *testing.T) {
 	k := newKeyed(t)
 	first := k.send("http first")
 	if id := named(t, k.shop, "http first"); id != first {
@@ -509,7 +509,7 @@ func TestADedupKeyNamesOneMessageOfSQLAndHTTP(t *testing.T) {
 }
 
 // B12: a message over HTTP while the transaction of another with its key is open is the first.
-func TestAMessageOverHTTPGoesBeforeAnOpenTransactionWithItsKey(t *testing.T) {
+func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	tx := begin(t, k.shop)
 	lost := named(t, tx, "race")
@@ -526,7 +526,7 @@ func TestAMessageOverHTTPGoesBeforeAnOpenTransactionWithItsKey(t *testing.T) {
 }
 
 // B12: of two open transactions with one key, the second waits for the first.
-func TestATransactionWaitsForAnotherWithItsKey(t *testing.T) {
+func TestTransactionWaitsForAnotherWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	again := connect(t, k.shop.Config().ConnString())
 	for _, isCommitted := range []bool{true, false} {
@@ -559,7 +559,7 @@ func TestATransactionWaitsForAnotherWithItsKey(t *testing.T) {
 }
 
 // B12: the key of another user of the company is another message.
-func TestADedupKeyIsOfOneUser(t *testing.T) {
+func TestDedupKeyBelongsToOneUser(t *testing.T) {
 	k := newKeyed(t)
 	k.AddUser("other", "submit", map[string]any{"company_no": "acme"})
 	other, _ := roleOf(k.Bundle, "other")
@@ -571,7 +571,7 @@ func TestADedupKeyIsOfOneUser(t *testing.T) {
 }
 
 // B12: whatever ends the sweep in the middle, each message becomes one task.
-func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
+func TestKilledSweepLosesAndDuplicatesNothing(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -623,7 +623,7 @@ func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 }
 
 // B12: a message that was accepted does not vanish when the server finds that it cannot be sent.
-func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
+func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	acme := b.AddCompany("acme", 1)
 	b.AddCountry("NZ", "64", nil)
@@ -663,7 +663,7 @@ func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
 }
 
 // B12: a server that has not seen yet that a limit was raised, or a country added, fails no message that was accepted under it.
-func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
+func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -683,7 +683,7 @@ func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
 }
 
 // B12: a message that the database refuses does not hold up those behind it, is tried again, and ends as FAILED.
-func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
+func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -723,7 +723,7 @@ func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
 }
 
 // S4.10: an erasure waits until what was submitted before it is among the tasks.
-func TestAnErasureWaitsForTheInbox(t *testing.T) {
+func TestErasureWaitsForInbox(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -754,7 +754,7 @@ func TestAnErasureWaitsForTheInbox(t *testing.T) {
 	}
 }
 
-func TestTheAgeOfTheInboxIsAMetric(t *testing.T) {
+func TestAgeOfInboxIsExportedAsMetric(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -774,7 +774,7 @@ func TestTheAgeOfTheInboxIsAMetric(t *testing.T) {
 }
 
 // An open transaction holds no lock for which the submissions of others wait.
-func TestAnOpenTransactionOfACallerHoldsUpNobody(t *testing.T) {
+func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

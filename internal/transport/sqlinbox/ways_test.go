@@ -26,7 +26,7 @@ func in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC
 
 const day = 24 * time.Hour
 
-// submissions are the cases of TestSQLAndHTTPRefuseTheSame. phone_number and content are good where a case does not say otherwise; nil takes a field away.
+// submissions are the cases of TestSQLAndHTTPRejectSameMessages. phone_number and content are good where a case does not say otherwise; nil takes a field away.
 func submissions() []submission {
 	long := func(n int) string { return strings.Repeat("长", n) }
 	return []submission{
@@ -92,7 +92,7 @@ func submissions() []submission {
 }
 
 // B12: one table of messages goes through HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing: all refuse the same, with the same field.
-func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
+func TestSQLAndHTTPRejectSameMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -174,7 +174,7 @@ func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
 }
 
 // A template that is not active is refused by both, over HTTP as a conflict that names no field.
-func TestATemplateThatIsNotActiveIsRefusedBySQLAndHTTP(t *testing.T) {
+func TestInactiveTemplateIsRejectedBySQLAndHTTP(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"code","template_name":"n","template_content":"x"}`)
@@ -188,7 +188,7 @@ func TestATemplateThatIsNotActiveIsRefusedBySQLAndHTTP(t *testing.T) {
 }
 
 // The SQL inbox counts segments as package segment does, and refuses no number that package phone accepts, for mainland mobile numbers exactly.
-func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
+func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -246,7 +246,7 @@ func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 }
 
 // The ids that SQL makes are as those of package queue: they have the day, a ULID of the time, and ascend.
-func TestIDsOfSQLAscendAsOthersDo(t *testing.T) {
+func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")
 	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")

@@ -27,7 +27,7 @@ func preview(b *apptest.Bundle, status int, form string, headers ...string) appt
 	return a
 }
 
-func TestAPreviewShowsHowAListIsRead(t *testing.T) {
+func TestPreviewShowsParsedList(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GBK.NewEncoder().String("手机号;姓名\n\n1.38E+10;张三\n13900139000;李;四\n")
 	if err != nil {
@@ -78,7 +78,7 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 	}
 }
 
-func TestAListThatCannotBeReadIsExplainedInBothLanguages(t *testing.T) {
+func TestErrorOfUnreadableListExistsInBothLanguages(t *testing.T) {
 	b := apptest.New(t)
 	for form, want := range map[string][3]string{
 		apptest.Form("", "", "", "sheet", "x"):                          {"file", "is required", "必填"},

@@ -207,7 +207,7 @@ func (b *formBundle) expectUploads(want int) {
 	b.Errorf("%d uploads, %d of them unused, want %d", n, unused, want)
 }
 
-func TestAFormIsCheckedByTheContract(t *testing.T) {
+func TestFormIsCheckedAgainstContract(t *testing.T) {
 	b := setupForms(t)
 	for what, c := range map[string]struct {
 		fields []string
@@ -243,7 +243,7 @@ func TestAFormIsCheckedByTheContract(t *testing.T) {
 }
 
 // A form that is sent again, with another boundary, is the same request.
-func TestAKeyCoversTheFieldsAndTheFileOfAForm(t *testing.T) {
+func TestIdempotencyKeyCoversFieldsAndFileOfForm(t *testing.T) {
 	b := setupForms(t)
 	file := strings.Repeat("a,b\n", 200_000)
 	send := func(file, what string) (int, string, string) {
@@ -275,7 +275,7 @@ func TestAKeyCoversTheFieldsAndTheFileOfAForm(t *testing.T) {
 	b.expectUploads(1)
 }
 
-func TestTheFileOfARequestThatFailsIsDeleted(t *testing.T) {
+func TestFileOfFailedRequestIsDeleted(t *testing.T) {
 	b := setupForms(t)
 	for what, want := range map[string]int{"": 422, "nothing": 200, "fail": 409, "use fail": 409, "use panic": 500} {
 		body, contentType := form("a,b", "what", what)
@@ -304,7 +304,7 @@ func (n neverRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
+func TestFormIsReadOnlyAfterCallerIsChecked(t *testing.T) {
 	b := setupForms(t)
 	for name, c := range map[string]struct {
 		password, contentType string
@@ -344,7 +344,7 @@ func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
 }
 
 // A caller that stops sending is answered, and leaves nothing.
-func TestAFormThatStopsArrivingIsRefused(t *testing.T) {
+func TestStalledFormIsRejected(t *testing.T) {
 	b := setupForms(t)
 	body, contentType := form(strings.Repeat("a,b\n", 100_000), "what", "use")
 	reader, writer := io.Pipe()
@@ -396,7 +396,7 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return min(len(p), s.chunk), nil
 }
 
-func TestTheDeadlineOfAFormMovesWithItsBytes(t *testing.T) {
+func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, storing time.Duration
 		chunk          int

@@ -95,7 +95,7 @@ func (e *events) bye() string {
 	}
 }
 
-func TestTheFiguresOfThisMoment(t *testing.T) {
+func TestOverviewShowsCurrentFigures(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	get := func(headers ...string) api.Overview {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestTheFiguresOfThisMoment(t *testing.T) {
 	}
 }
 
-func TestRatesAndWaits(t *testing.T) {
+func TestOverviewShowsRatesAndLongestWait(t *testing.T) {
 	b := apptest.New(t)
 	from := openStream(t, b.URL)
 	if first := from.overview(); first.Rates.In != nil || first.OldestWaitSeconds != nil {
@@ -183,7 +183,7 @@ func TestRatesAndWaits(t *testing.T) {
 	}
 }
 
-func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
+func TestOverviewShowsReasonOfUnreadySender(t *testing.T) {
 	b := apptest.New(t)
 	for _, sender := range []string{"ready", "paused", "no_quota", "no_funds", "silent", "never", "off"} {
 		b.Expect(200, "", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": sender, "name": "Sender " + sender})
@@ -220,7 +220,7 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 }
 
 // The overview names what holds messages, and a company sees its own.
-func TestTheOverviewNamesTheSwitchesThatHoldMessages(t *testing.T) {
+func TestOverviewNamesSwitchesThatHoldMessages(t *testing.T) {
 	b := apptest.New(t)
 	users := map[string][]string{}
 	for no, n := range map[string]int{"acme": 2, "other": 1, "open": 1} {
@@ -242,7 +242,7 @@ func TestTheOverviewNamesTheSwitchesThatHoldMessages(t *testing.T) {
 	}
 }
 
-func TestAtMost20SendersThatAreNotReadyAreNamed(t *testing.T) {
+func TestOverviewNamesAtMost20UnreadySenders(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO senders (sender_no, name) SELECT 's' || n, 'n' FROM generate_series(1, 30) n")
 	b.Exec("INSERT INTO sender_states (sender_id, seen_at) SELECT id, CASE WHEN sender_no IN ('s1', 's2', 's3') THEN now() END FROM senders")
@@ -265,7 +265,7 @@ func signIn(b *apptest.Bundle, username, password string) []string {
 }
 
 // A stream must not show anything to a user that may not see it any more.
-func TestAStreamEndsWithItsSession(t *testing.T) {
+func TestStreamEndsWithSession(t *testing.T) {
 	b := apptest.New(t)
 	second := apptest.Another(b)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,7 +313,7 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 }
 
 // A request ends after 15 seconds, and the connection of one that answers nothing after 30.
-func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
+func TestStreamOutlivesRequestTimeouts(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "GET", "/api/v1/admin/stream?seconds=18", nil)
 	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\nevent: ping\ndata: {\"current\":true}\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
@@ -326,7 +326,7 @@ func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
 }
 
 // Streams neither delay the end of a server nor take the connections of requests.
-func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
+func TestStreamsLeaveConnectionsFreeAndEndWithServer(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections = 40 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,7 +68,7 @@ func event(t *testing.T, from *bufio.Reader) string {
 	}
 }
 
-func TestAStreamOutlivesTheTimeoutsOfItsServer(t *testing.T) {
+func TestStreamOutlivesServerTimeouts(t *testing.T) {
 	t.Parallel()
 	url, _ := serve(t, New(1), numbers(100*time.Millisecond))
 	from := open(t, url)
@@ -79,7 +79,7 @@ func TestAStreamOutlivesTheTimeoutsOfItsServer(t *testing.T) {
 	}
 }
 
-func TestOnlyNewsAreSent(t *testing.T) {
+func TestUnchangedDataIsNotSent(t *testing.T) {
 	t.Parallel()
 	source, reads := numbers(time.Millisecond), atomic.Int64{}
 	source.Next = func(context.Context) (data, what []byte, err error) {
@@ -99,7 +99,7 @@ func TestOnlyNewsAreSent(t *testing.T) {
 }
 
 // A reader that hears nothing cannot know whether the figures stay as they are, cannot be read, or do not arrive.
-func TestAQuietStreamSaysWhetherTheLatestEventIsCurrent(t *testing.T) {
+func TestHeartbeatReportsWhetherLatestEventIsCurrent(t *testing.T) {
 	t.Parallel()
 	s, source, isOut := New(1), numbers(time.Millisecond), atomic.Bool{}
 	s.heartbeat = 5 * time.Millisecond
@@ -140,7 +140,7 @@ func TestAQuietStreamSaysWhetherTheLatestEventIsCurrent(t *testing.T) {
 	await(stale)
 }
 
-func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
+func TestStreamEndsWhenReaderLosesPermission(t *testing.T) {
 	t.Parallel()
 	source, may := numbers(time.Millisecond), atomic.Pointer[error]{}
 	asked := make(chan int64)
@@ -191,7 +191,7 @@ func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsAfterItsLimit(t *testing.T) {
+func TestStreamEndsAfterTimeLimit(t *testing.T) {
 	t.Parallel()
 	source := numbers(time.Hour)
 	source.Limit = new(time.Duration(0))
@@ -202,7 +202,7 @@ func TestAStreamEndsAfterItsLimit(t *testing.T) {
 	}
 }
 
-func TestAPlainStreamHasItsOwnEventsAndComments(t *testing.T) {
+func TestPlainStreamContainsOnlyOwnEventsAndComments(t *testing.T) {
 	t.Parallel()
 	s, source, n := New(1), numbers(time.Millisecond), atomic.Int64{}
 	s.heartbeat = 5 * time.Millisecond
@@ -246,7 +246,7 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 }
 
 // A reader that takes nothing must not hold its stream, nor a server that stops.
-func TestAReaderThatIsTooSlowLosesItsStream(t *testing.T) {
+func TestStreamOfSlowReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	source := numbers(time.Millisecond)
 	large := strings.Repeat("x", 1<<20)
@@ -274,7 +274,7 @@ func TestAReaderThatIsTooSlowLosesItsStream(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWhenItsReaderGoes(t *testing.T) {
+func TestStreamEndsWhenReaderDisconnects(t *testing.T) {
 	t.Parallel()
 	url, ended := serve(t, New(1), numbers(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -294,14 +294,14 @@ func TestAStreamEndsWhenItsReaderGoes(t *testing.T) {
 }
 
 // Without deadlines a reader could hold a stream for ever.
-func TestAStreamNeedsAConnectionWithDeadlines(t *testing.T) {
+func TestStreamRequiresConnectionWithDeadlines(t *testing.T) {
 	t.Parallel()
 	if err := New(1).Serve(t.Context(), httptest.NewRecorder(), numbers(time.Hour)); !errors.Is(err, http.ErrNotSupported) {
 		t.Error(err)
 	}
 }
 
-func TestTheNumberOfStreams(t *testing.T) {
+func TestStreamsAreLimitedByUserCompanyAndServer(t *testing.T) {
 	t.Parallel()
 	expect := func(s *Streams, isOpen bool, username, company string) (leave func()) {
 		t.Helper()

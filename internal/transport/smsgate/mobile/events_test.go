@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAPhoneThatGetsNothingIsNotifiedLessAndLessOften(t *testing.T) {
+func TestEventIntervalGrowsWhilePhoneClaimsNothing(t *testing.T) {
 	t.Parallel()
 	var p pacer
 	start := time.Now()

@@ -16,7 +16,7 @@ import (
 )
 
 // B16: the phone does what the app does, by its source.
-func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
+func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
 	paired := s.pair("phone", map[string]any{})
@@ -59,7 +59,7 @@ func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
 }
 
 // A carrier that adds the signature, or forbids it, has phones that send the text alone.
-func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
+func TestPhoneSendsTextWithoutSignatureIfCarrierSigns(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME", "sign_mode": "by_provider"})
 	p := newPhone(t, s.client, s.address)
@@ -89,7 +89,7 @@ func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
+func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.SubmitMany("text", 14, nil)
@@ -123,7 +123,7 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 }
 
 // A lease that no phone knows would end as unclear, and fail a message that nobody sent.
-func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
+func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
 	p := s.registered("phone")
@@ -169,7 +169,7 @@ func TestHeadClaimsNothing(t *testing.T) {
 	}
 }
 
-func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
+func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -210,7 +210,7 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	s.ExpectEffects(id, "recovered retry")
 }
 
-func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
+func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	s := newServer(t)
 	p, other := s.newPhone("phone"), s.newPhone("other")
 	id := s.Submit("text")
@@ -245,7 +245,7 @@ func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
+func TestMessageSentAfterLeaseExpiredCountsAsSent(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -259,7 +259,7 @@ func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
 }
 
 // A task that has ended stays as it ended.
-func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
+func TestUnclearMessageStaysFailedAfterLateReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
 	p := s.registered("phone")
@@ -277,7 +277,7 @@ func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
+func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	for said, want := range map[string]string{
@@ -333,7 +333,7 @@ func (s *server) endPauses() {
 	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
 }
 
-func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
+func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	pausedFor := func() time.Duration {
@@ -378,7 +378,7 @@ func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 	}
 }
 
-func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
+func TestMessageNearEndOfLeaseIsNotReturnedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -395,7 +395,7 @@ func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
 	s.ExpectEffects(id, "reported success")
 }
 
-func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
+func TestFailureOfLostLeaseIsNotStoredAsReceipt(t *testing.T) {
 	s := newServer(t)
 	p, next := s.newPhone("phone"), s.newPhone("next")
 	id := s.Submit("text")
@@ -416,7 +416,7 @@ func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
 	}
 }
 
-func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
+func TestConcurrentPullsRespectMessageLimitOfPhone(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.SubmitMany("text", 60, nil)
@@ -444,7 +444,7 @@ func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
 	}
 }
 
-func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
+func TestPullWaitsForOtherPullOfSamePhone(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")
@@ -454,7 +454,7 @@ func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
 	}
 }
 
-func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
+func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Tasks, Senders: s.App.Senders})
@@ -490,7 +490,7 @@ func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
 	}
 }
 
-func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
+func TestNewStreamOfPhoneEndsPreviousOne(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	old := p.listen()
@@ -505,7 +505,7 @@ func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
 	})
 }
 
-func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
+func TestPairingCodeDoesNotAffectCurrentPhone(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	p := newPhone(t, s.client, s.address)
@@ -525,7 +525,7 @@ func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
 	}
 }
 
-func TestACodeRegistersOnePhoneOnce(t *testing.T) {
+func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	replaced, code := s.pair("phone", map[string]any{}).Code, s.pair("phone", map[string]any{}).Code
@@ -563,7 +563,7 @@ func TestACodeRegistersOnePhoneOnce(t *testing.T) {
 	}
 }
 
-func TestTheNextPhoneOfASenderEndsTheOneBefore(t *testing.T) {
+func TestRegistrationReplacesPreviousPhoneOfSender(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")
@@ -583,7 +583,7 @@ func TestTheNextPhoneOfASenderEndsTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
+func TestPhoneOfDeletedSenderIsRejected(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	p.must(204, "PATCH", "/device", p.bearer(), map[string]any{"id": p.info.ID})
@@ -604,7 +604,7 @@ func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsGivenTheMessagesOfItsRoutesOnly(t *testing.T) {
+func TestPhoneReceivesOnlyMessagesOfItsRoutes(t *testing.T) {
 	s := newServer(t)
 	acme, beta := s.AddCompany("acme", 1), s.AddCompany("beta", 1)
 	s.AddSender(map[string]any{"sender_no": "phone", "is_shared": false, "sign": "X"})
@@ -621,7 +621,7 @@ func TestAPhoneIsGivenTheMessagesOfItsRoutesOnly(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsPacedAsItsSender(t *testing.T) {
+func TestPhoneObeysRateLimitOfSender(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "limits": map[string]any{"per_hour": 3}})
 	p := newPhone(t, s.client, s.address)
@@ -639,7 +639,7 @@ func TestAPhoneIsPacedAsItsSender(t *testing.T) {
 	}
 }
 
-func TestAPhoneHearsThatMessagesWait(t *testing.T) {
+func TestPhoneReceivesEventWhenMessagesWait(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	events := p.listen()
@@ -670,7 +670,7 @@ func TestAPhoneHearsThatMessagesWait(t *testing.T) {
 	})
 }
 
-func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
+func TestInvalidReportsOfPhoneAreRejectedOrIgnored(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -706,7 +706,7 @@ func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
+func TestOnlyPhonesCanUseMobileAPI(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.AddUser("app", "send", map[string]any{"app_id": "phone"})
@@ -734,7 +734,7 @@ func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
 }
 
 // The app looks at validUntil right before it sends a message.
-func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
+func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	submit := func() string {

@@ -3,7 +3,7 @@ package thirdparty
 import "testing"
 
 // A program that sends one message at a time does not wait behind the costly requests of its company.
-func TestAMessageToOneRecipientTakesNoTurn(t *testing.T) {
+func TestMessageToOneRecipientNeedsNoSlot(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]bool{
 		`{"phoneNumbers":["13800138000"],"textMessage":{"text":"x"}}`:              false,

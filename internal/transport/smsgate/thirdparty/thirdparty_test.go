@@ -110,7 +110,7 @@ const (
 )
 
 // A message of two recipients is two tasks; its state follows theirs, and the receipts.
-func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
+func TestStateOfMessageFollowsItsTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	sent := b.expect(202, `"state":"Pending"`, "POST", "/message", to(fields{"id": "m 1", "ttl": 3600, "withDeliveryReport": true, "simNumber": 1}, first, "13900139000"), acme...)
@@ -182,7 +182,7 @@ func (b bundle) receipt(task string, state int16) {
 }
 
 // Priority, ttl, schedule and device become those of the tasks.
-func TestWhatAMessageAsksForReachesItsTasks(t *testing.T) {
+func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(fields{"sender_no": "phone-1"})
@@ -210,7 +210,7 @@ func TestWhatAMessageAsksForReachesItsTasks(t *testing.T) {
 }
 
 // What cannot be is refused in the shape of SMSGate, naming the field, and nothing is stored of a message that is refused for one recipient.
-func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
+func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	many := make([]string, 101)
@@ -282,7 +282,7 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 }
 
 // Who calls is checked as everywhere: by password or key, by role, with guesses slowed down; and sessions do not count.
-func TestCallersAreCheckedAsEverywhere(t *testing.T) {
+func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(401, `{"message":`, "GET", "/messages", nil)
@@ -329,7 +329,7 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 }
 
 // Users see their own messages and devices alone, also of one company.
-func TestUsersSeeTheirOwnMessages(t *testing.T) {
+func TestUsersSeeOnlyTheirOwnMessages(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	colleague := b.AddUser("colleague", "submit", fields{"company_no": "acme"})
@@ -383,7 +383,7 @@ func TestUsersSeeTheirOwnMessages(t *testing.T) {
 }
 
 // An id is used once, also by requests at the same time: all others are a conflict, and leave nothing.
-func TestAnIDIsUsedOnce(t *testing.T) {
+func TestMessageIDIsAcceptedOnce(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	statuses := make([]int, 8)
@@ -402,7 +402,7 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 }
 
 // A message is cancelled as a whole, or not at all.
-func TestAMessageIsCancelledAsAWhole(t *testing.T) {
+func TestMessageIsCancelledCompletelyOrNotAtAll(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "one"}, first, second), acme...)
@@ -417,7 +417,7 @@ func TestAMessageIsCancelledAsAWhole(t *testing.T) {
 }
 
 // The rows of messages leave with the days of their tasks.
-func TestMessagesLeaveWithTheirTasks(t *testing.T) {
+func TestMessagesAreDeletedWithTheirTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "new"}, first), acme...)
@@ -522,7 +522,7 @@ func (p post) expectEvent(t *testing.T) (id string) {
 }
 
 // Webhooks get the events of what their user submitted in any way, in the shape and with the signature of SMSGate.
-func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
+func TestWebhooksReceiveEventsInFormatOfSMSGate(t *testing.T) {
 	b := setup(t)
 	boss, key, take := b.webhooks()
 	other := b.AddUser("other", "submit", nil)
@@ -558,7 +558,7 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 }
 
 // The deliveries of a webhook can be read. Its test posts a ping.
-func TestDeliveriesOfAWebhookCanBeRead(t *testing.T) {
+func TestDeliveriesOfWebhookAreListed(t *testing.T) {
 	b := setup(t)
 	boss, key, take := b.webhooks()
 	b.expect(202, "", "POST", "/messages", to(nil, first), boss...)
@@ -588,7 +588,7 @@ func TestDeliveriesOfAWebhookCanBeRead(t *testing.T) {
 }
 
 // A key that the program chooses is that of all its webhooks.
-func TestAProgramChoosesTheKeyOfItsWebhooks(t *testing.T) {
+func TestProgramSetsSigningKeyOfItsWebhooks(t *testing.T) {
 	b := setup(t)
 	boss, _, take := b.webhooks()
 	b.expect(200, "", "PATCH", "/settings", fields{"webhooks": fields{"signing_key": "a key of the program"}}, boss...)
@@ -604,7 +604,7 @@ func TestAProgramChoosesTheKeyOfItsWebhooks(t *testing.T) {
 }
 
 // A webhook with the id of another one of its user replaces it, and keeps the key; other users do not see it.
-func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
+func TestWebhookReplacesWebhookWithSameID(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	hook := fields{"id": "w", "url": "https://a.example", "event": "sms:sent"}
@@ -680,7 +680,7 @@ func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
 }
 
 // A webhook of a user who is no admin does not reach the networks of the server.
-func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
+func TestWebhookOfUserCannotReachLoopback(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	url, take := receiver(t)
@@ -704,7 +704,7 @@ func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
 }
 
 // A caller may send anything as a number or an id, so that the log has neither until it is known what they are.
-func TestTheLogHasNoNumbersAndIDs(t *testing.T) {
+func TestLogContainsNoNumbersAndIDs(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(400, "phoneNumbers", "POST", "/messages", to(fields{"id": "of-13700137000"}, "13700137000, 13700137001, 13700137002"), acme...)
@@ -718,7 +718,7 @@ func TestTheLogHasNoNumbersAndIDs(t *testing.T) {
 }
 
 // An answer that failed after the commit would make a program send a message twice.
-func TestAnAcceptedMessageIsAnsweredWithoutReading(t *testing.T) {
+func TestResponseToAcceptedMessageNeedsNoQuery(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.Exec("ALTER VIEW tasks RENAME TO tasks_away")
@@ -729,7 +729,7 @@ func TestAnAcceptedMessageIsAnsweredWithoutReading(t *testing.T) {
 }
 
 // A long text is refused before each recipient has a copy of it, and the log has its beginning.
-func TestALongTextIsNotCopiedForEachRecipient(t *testing.T) {
+func TestTooLongTextIsNotCopiedForEachRecipient(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	many := make([]string, 100)
@@ -744,7 +744,7 @@ func TestALongTextIsNotCopiedForEachRecipient(t *testing.T) {
 }
 
 // When a shared sender was seen tells a company nothing of the messages of others.
-func TestADeviceThatIsSharedDoesNotSayWhenItWasSeen(t *testing.T) {
+func TestLastSeenOfSharedDeviceIsHidden(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(fields{"sender_no": "own"})
@@ -771,7 +771,7 @@ func TestADeviceThatIsSharedDoesNotSayWhenItWasSeen(t *testing.T) {
 }
 
 // A day that is dropped takes its messages with it, though an older day is kept.
-func TestMessagesLeaveThoughAnOlderDayIsKept(t *testing.T) {
+func TestMessagesAreDeletedAlthoughOlderDayRemains(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	for _, id := range []string{"kept", "dropped", "beside"} {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestAnswersArePacedForEachCaller(t *testing.T) {
+func TestResponsesAreDelayedForEachCaller(t *testing.T) {
 	t.Parallel()
 	var p Pace
 	now := time.Now()
@@ -56,7 +56,7 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 	}
 }
 
-func TestAProbeWaitsNoLongerThanAProbeMay(t *testing.T) {
+func TestProbeIsDelayedByAtMostProbeWait(t *testing.T) {
 	t.Parallel()
 	var p Pace
 	now := time.Now()

@@ -11,7 +11,7 @@ import (
 )
 
 // A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
-func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
+func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRoom(16, 8)
 		take := func(caller string, n int64) func(int64) {
@@ -45,7 +45,7 @@ func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesHoldsNoRoom(t *testing.T) {
+func TestDisconnectedCallerReleasesRoom(t *testing.T) {
 	r := NewRoom(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()

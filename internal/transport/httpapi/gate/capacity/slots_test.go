@@ -30,7 +30,7 @@ func mayBegin(t *testing.T, all *Slots, company string) bool {
 	return !all.quit(company, mine)
 }
 
-func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing.T) {
+func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(slotPart)
@@ -95,7 +95,7 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 	})
 }
 
-func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
+func TestCompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(2)
@@ -150,7 +150,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	})
 }
 
-func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
+func TestCostlyRequestsUseAtMostHalfOfProcessors(t *testing.T) {
 	t.Parallel()
 	all := NewSlots(2 * slotPart)
 	all.See("0")
@@ -172,7 +172,7 @@ func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 
 // A company with a waiting request counts as active, even if it sends requests seldom. Requests that others began while they were alone
 // do not delay it.
-func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
+func TestCompanyWithWaitingRequestIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(2)
@@ -240,7 +240,7 @@ func TestSlotsRotateAmongCompanies(t *testing.T) {
 }
 
 // A company that had a slot during the wait asks for too much. A company that had none did nothing wrong.
-func TestOnlyACompanyThatHadASlotIsRefusedForAskingTooMuch(t *testing.T) {
+func TestOnlyCompanyThatHadSlotIsRejectedAsTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(1)
@@ -260,7 +260,7 @@ func TestOnlyACompanyThatHadASlotIsRefusedForAskingTooMuch(t *testing.T) {
 	})
 }
 
-func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
+func TestLaterRequestDoesNotShortenPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(1)
@@ -278,7 +278,7 @@ func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
 	})
 }
 
-func TestTheWaitingRequestsOfACompanyAreBounded(t *testing.T) {
+func TestWaitingRequestsOfCompanyAreLimited(t *testing.T) {
 	t.Parallel()
 	all := NewSlots(2)
 	all.See("1")

@@ -10,7 +10,7 @@ import (
 )
 
 // Every part of a request is bounded: a list by maxItems, a text by maxLength, an object with any members by maxProperties.
-func TestEverythingInARequestIsBounded(t *testing.T) {
+func TestEveryPartOfRequestHasLimit(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
