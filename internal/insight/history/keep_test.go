@@ -28,7 +28,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// age makes all that exists so many days older, as if the service had run then, and makes the partitions of these days.
+// age makes all rows days older, as if the service had run then, and creates the partitions of these days.
 func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	b.T.Helper()
 	firstDay = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
@@ -47,7 +47,7 @@ func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	return firstDay
 }
 
-// withFolder starts a server that can export, and returns its folder for exports.
+// withFolder returns a server that can export, and its export folder.
 func withFolder(t *testing.T) (*apptest.Bundle, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "exports")
@@ -61,7 +61,7 @@ func set(b *apptest.Bundle, values map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": values})
 }
 
-// keep applies the settings of history.
+// keep applies the settings of history, as the sweep does.
 func keep(b *apptest.Bundle) (int, error) {
 	b.T.Helper()
 	return b.App.History.Keep(b.T.Context())
@@ -75,10 +75,10 @@ func drop(b *apptest.Bundle, day time.Time, onlyExported bool) {
 	}
 }
 
-// failure returns the error of a call.
+// failure returns the error of a call and ignores its value.
 func failure[T any](_ T, err error) error { return err }
 
-// everything returns all rows of the tables and views that an export has, by name.
+// everything returns all rows of the exported tables and views, by name.
 func everything(b *apptest.Bundle) map[string]string {
 	b.T.Helper()
 	all := map[string]string{}
@@ -88,13 +88,13 @@ func everything(b *apptest.Bundle) map[string]string {
 	return all
 }
 
-// countsOf returns the counts of tasks.
+// countsOf returns the counts of tasks as the API shows them.
 func countsOf(b *apptest.Bundle) string {
 	b.T.Helper()
 	return string(b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil).Body.Data)
 }
 
-// tellStories makes tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and texts that are hard to write as CSV. It
+// tellStories creates tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and with texts that are difficult to escape in CSV. It
 // returns their ids.
 func tellStories(b *apptest.Bundle) (ids []string) {
 	b.T.Helper()
@@ -115,7 +115,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 	}
 	for i, task := range b.Claim("app", 6) {
 		b.Report(task.TaskID, "app", 2+i%2, nil)
-		b.Report(task.TaskID, "app", 2, nil) // again: changes nothing
+		b.Report(task.TaskID, "app", 2, nil) // the repeated report changes nothing
 		if i%2 == 0 {
 			b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'app', '1', 'no,1')", task.TaskID)
 		}
@@ -125,7 +125,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 	return ids
 }
 
-// What is exported and dropped is the same when it is imported. The counts never change.
+// Exported and dropped rows are identical after the import. The counts never change.
 func TestImportRestoresExport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -180,7 +180,7 @@ func TestImportRestoresExport(t *testing.T) {
 	}
 }
 
-// An export that was made before reports had pools and times comes back without them. An import counts nothing again.
+// An export of a version without pools and times of reports is imported without them. The import counts no task again.
 func TestExportOfOlderVersionIsImported(t *testing.T) {
 	b, _ := withFolder(t)
 	ids := tellStories(b)
@@ -242,7 +242,7 @@ func sumOfFile(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A partition is not dropped by an export that lacks rows which came later.
+// A partition is not dropped after an export that lacks rows added later.
 func TestRowsAddedAfterExportAreExportedBeforeDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	ids := tellStories(b)
@@ -279,7 +279,7 @@ func fileText(t testing.TB, path string) string {
 	return string(text)
 }
 
-// An export of several portions has every row once.
+// An export of several portions contains every row exactly once.
 func TestExportOfSeveralPortionsContainsEveryRow(t *testing.T) {
 	b, _ := withFolder(t)
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
@@ -301,7 +301,7 @@ func TestExportOfSeveralPortionsContainsEveryRow(t *testing.T) {
 	}
 }
 
-// The settings decide when a partition moves, is exported and is dropped.
+// The settings decide when a partition becomes history, is exported and is dropped.
 func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
@@ -341,7 +341,7 @@ func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	}
 }
 
-// A page of a list says which of its tasks are history. A task that is older than all partitions is not.
+// A list page shows which of its tasks are history. A task older than all partitions is not.
 func TestTaskListShowsWhichTasksAreHistory(t *testing.T) {
 	b, _ := withFolder(t)
 	day := age(b, 3).Format("20060102")
@@ -372,7 +372,7 @@ func glob(t testing.TB, dir string) []string {
 	return found
 }
 
-// A partition that must be exported is not dropped by a server that has no folder for exports.
+// A server without an export folder does not drop a partition that must be exported.
 func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	b := apptest.New(t)
 	tellStories(b)
@@ -386,7 +386,7 @@ func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	}
 }
 
-// History moves to the tablespace of the settings, with its indexes, and back. A tablespace that does not exist loses nothing.
+// History moves to the configured tablespace with its indexes, and back. A tablespace that does not exist causes no loss.
 func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -405,14 +405,14 @@ func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // fails if the test did
+	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // fails if the test failed
 	moved := func() int {
 		return b.Count(`SELECT count(*) FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
 			WHERE s.spcname = $1 AND c.relname LIKE '%' || $2 || '%'`, space, day.Format("20060102"))
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"tablespace": "nowhere"}})
-	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // it was dropped later
-	set(b, map[string]any{"keep_days": 0})                                                               // so that the server reads its settings again
+	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // the tablespace was dropped later
+	set(b, map[string]any{"keep_days": 0})                                                               // makes the server read its settings again
 	if _, err := keep(b); err == nil || !strings.Contains(err.Error(), `tablespace "nowhere" does not exist`) {
 		t.Errorf("%v", err)
 	}
@@ -434,7 +434,7 @@ func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	}
 }
 
-// An import changes nothing unless it is complete.
+// An incomplete import changes nothing.
 func TestIncompleteImportChangesNothing(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -499,7 +499,7 @@ func TestIncompleteImportChangesNothing(t *testing.T) {
 	}
 }
 
-// Submissions go on while a partition waits to be dropped for a reader.
+// Submissions continue while a drop waits for a reader of its partition.
 func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -529,7 +529,7 @@ func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	}
 }
 
-// A partition that may still get tasks is neither exported nor dropped, and says why. Its notifications stay.
+// A partition that can still receive tasks is neither exported nor dropped, and the error says why. Its notifications remain.
 func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -555,7 +555,7 @@ func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	}
 }
 
-// A partition is exported again if the folder of its last export is gone, or is that of another server.
+// A partition is exported again if the folder of its last export is missing or belongs to another server.
 func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -573,7 +573,7 @@ func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	}
 }
 
-// What was reported of a task while its partition was dropped is found again after an import.
+// A report that was stored while the partition was dropped exists again after the import.
 func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -593,7 +593,7 @@ func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	}
 }
 
-// What others delete of dropped days is not deleted while they are imported.
+// Sweeps do not delete rows that belong to dropped days while these days are imported.
 func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -631,7 +631,7 @@ func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	}
 }
 
-// An export that a drop overtakes does not count.
+// An export does not count if the partition is dropped meanwhile.
 func TestExportFailsDuringDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -656,7 +656,8 @@ func TestExportFailsDuringDrop(t *testing.T) {
 	}
 }
 
-// S4.10: an erasure names the export that may have read the person before. One that had ended when the export began, or begins when it has ended, does not.
+// S4.10: an erasure names an export that may have read the person's data before the erasure. It does not name an export that began after the erasure had
+// ended, or ended before it began.
 func TestErasureNamesConcurrentExport(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
@@ -694,7 +695,7 @@ func TestErasureNamesConcurrentExport(t *testing.T) {
 	}
 }
 
-// A partition that is made again, for a late task, is neither history nor exported.
+// A partition that is created again for a late task is neither history nor exported.
 func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -716,7 +717,7 @@ func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	}
 }
 
-// An import waits for a statement that has found one of the tables, while submissions go on: the statement would find half of the import.
+// An import waits for a statement that is already using one of the tables, because this statement would see half of the import. Submissions continue.
 func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -742,7 +743,7 @@ func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	}
 }
 
-// A name stays taken when its task is dropped, alone and in a batch. Another submitter's is free.
+// A dedup key remains reserved when its task is dropped, for single messages and batches. Other submitters can use the same key.
 func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -761,7 +762,7 @@ func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	}
 }
 
-// A notification leaves the lists with its tasks. Its dedup key still names it, with its last state. What is sent once is not sent again.
+// A notification disappears from lists together with its tasks. Its dedup key still refers to it and its last state. A send-once message is not sent again.
 func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
@@ -806,8 +807,8 @@ func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is deleted with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
-// repeat, the tasks stay behind: without them, nobody could tell whom it has reached.
+// A notification that has ended is deleted with its first task, because its state could not be computed any more. Tasks of a one-time notification that is
+// still being sent are kept, because they record whom it has reached.
 func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {
@@ -820,7 +821,7 @@ func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	}
 	ended, waits, repeats := send("ended"), send("waits"), send("repeats")
 	day := age(b, 3)
-	// The second task of each is of a later run, on a later day.
+	// The second task of each notification belongs to a later run on a later day.
 	later := "task_" + time.Now().UTC().Format("20060102")
 	second := `SELECT max(m.task_id) FROM messages m JOIN renderings r ON r.id = m.rendering_id WHERE r.notification_id = $1`
 	for _, id := range []int64{ended, waits, repeats} {
@@ -849,7 +850,7 @@ func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", waits), nil)
 }
 
-// What is kept by its age ends, and the sums of the ledger stay.
+// Logs are deleted when they reach their configured age. The sums of the ledger remain.
 func TestOldLogsAreDeleted(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "a"})
@@ -903,7 +904,7 @@ func TestOldLogsAreDeleted(t *testing.T) {
 	}
 }
 
-// A message that is sent once is not sent again after its task was dropped and its outcome is unknown.
+// A send-once message is not sent again after its task was dropped and its outcome is unknown.
 func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
@@ -915,7 +916,7 @@ func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	}
 }
 
-// The text of a batch that is not sent yet is kept, however old it is.
+// The text of a batch that was not sent yet is kept regardless of its age.
 func TestTextOfUnsentBatchIsKept(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")

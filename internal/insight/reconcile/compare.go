@@ -46,7 +46,7 @@ type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	others   string // the final state from a receipt of another sender, which may have prevented a receipt of this sender from being stored; empty: no such receipt
+	others   string // final state in a receipt of another sender, because of which a receipt of this sender may be missing; empty: none
 	segments int64  // 0: unknown
 }
 

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S3.13: readers of a company see its totals only; a statement about a sender that several companies share is compared with the sum.
+// S3.13: readers of a company see only its totals. A statement about a sender of several companies is compared with the sum.
 func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -44,7 +44,7 @@ func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	}
 }
 
-// A page begins behind the one before, also within a day. The file has all rows, and money with its decimals.
+// A page begins after the previous one, even within a day. The file contains all rows, and costs with decimals.
 func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)
@@ -78,11 +78,11 @@ func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"currency": "euro"})
 }
 
-// S3.13: a message belongs to the day on which it was accepted. Its receipt counts on that day, whenever it comes.
+// S3.13: a message counts on the day of its acceptance. Its receipt counts on the same day, even if it arrives later.
 func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 2, nil)
-	// Both were accepted a minute before midnight. A report that was repeated, or a later lease, changes nothing about that.
+	// Both messages were accepted a minute before midnight. Neither a repeated report nor a later lease changes this.
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '1 minute' WHERE status = 2")
 	b.Exec("UPDATE facts SET at = " + midnight + " - interval '1 minute' WHERE reported_success > 0")
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) SELECT task_id, lease_id, sender_no, recipient, 'again' FROM deliveries")
@@ -93,7 +93,7 @@ func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	if got, want := totals(b, ""), day(b, 1)+" default app notification -: 2 attempted, 2 accepted, 2 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
-	// Also where the provider gave no number. A receipt of another sender, whose report settled nothing, is in no total.
+	// The same holds if the provider gave no number. A receipt of another sender, whose report did not settle the task, is not counted.
 	b.SubmitMany("x", 2, nil)
 	for i, task := range b.Take("app", 2) {
 		b.Report(task.TaskID, "app", 2, nil)
@@ -105,10 +105,10 @@ func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	}
 }
 
-// midnight is when today began, where days begin by default.
+// midnight is an SQL expression for the start of today in the default time zone.
 const midnight = "(date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') AT TIME ZONE 'Asia/Shanghai')"
 
-// Segments cost what their sender's price was when they were counted.
+// Segments cost the price of their sender at the time when they were counted.
 func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A", "segment_price": 450})
@@ -127,7 +127,7 @@ func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	}
 }
 
-// The signature of a sender counts in segments and costs, whether or not the sender has limits.
+// The signature of a sender counts in segments and costs, whether the sender has limits or not.
 func TestSignatureOfSenderCountsWithoutLimits(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
@@ -162,7 +162,7 @@ func TestSignatureOfSenderCountsWithoutLimits(t *testing.T) {
 	}
 }
 
-// Simulated tests are sent nowhere: nobody attempted them.
+// No sender attempts a simulated test.
 func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
@@ -173,7 +173,7 @@ func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	}
 }
 
-// S3.13: a fact is counted exactly once, whatever breaks a fold off, and however many servers fold.
+// S3.13: each fact is counted exactly once, even if folds are interrupted or several servers fold.
 func TestTotalsCountEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -204,11 +204,11 @@ func TestTotalsCountEachFactOnce(t *testing.T) {
 	}
 }
 
-// Days are those of the setting.
+// Days begin at midnight in the configured time zone.
 func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	b := apptest.New(t)
 	zone := "Etc/GMT+12"               // 12 hours behind UTC
-	if time.Now().UTC().Hour() >= 12 { // it has the day of UTC by then
+	if time.Now().UTC().Hour() >= 12 { // from then on, Etc/GMT+12 and UTC have the same date
 		zone = "Etc/GMT-14"
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": zone})
@@ -219,12 +219,12 @@ func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	}
 }
 
-// A receipt of a message that the version before accepted counts, but does not make its day one that was counted.
+// A receipt of a message that a previous version accepted is counted. Its day does not become the first counted day.
 func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 1, nil)
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
-	b.Exec("TRUNCATE facts") // that version made no daily totals of them
+	b.Exec("TRUNCATE facts") // that version added no daily totals
 	receive(b, "app", 1, all[0])
 	fold(b)
 	if got, want := totals(b, ""), day(b, 3)+" default app notification -: 0 attempted, 0 accepted, 1 delivered, 0 segments, 0 cost"; got != want {

@@ -114,7 +114,7 @@ func TestS0_7_EveryAPIRequiresBasicAuth(t *testing.T) {
 		path = strings.NewReplacer("{task_id}", "t", "{id}", "1").Replace(path)
 		for method := range operations {
 			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") || path+method == "/api/v1/sessionpost" {
-				continue // providers have other credentials, and a sign-in has them in the body
+				continue // these operations use other credentials or credentials in the body
 			}
 			calls++
 			want := 401
@@ -123,7 +123,7 @@ func TestS0_7_EveryAPIRequiresBasicAuth(t *testing.T) {
 			}
 			for _, credentials := range []string{"", "Basic !", "Bearer x", wrong} {
 				if credentials == wrong && path != "/api/v1/sms/tasks" {
-					continue // more wrong passwords would have to wait
+					continue // the server would delay further wrong passwords
 				}
 				a := b.Call(strings.ToUpper(method), path, nil, "Authorization", credentials)
 				if a.Status != want {
@@ -183,7 +183,7 @@ func TestS0_16_DocsCanBeDisabled(t *testing.T) {
 	}
 }
 
-// The installed app calls three operations, and understands only the answer 200 with code 200.
+// The installed app calls three operations. It accepts only status 200 with code 200.
 func TestS0_18_InstalledSenderAppIsSupported(t *testing.T) {
 	b := apptest.New(t)
 	ids := []string{b.Submit("一"), b.Submit("二")}
@@ -203,7 +203,7 @@ func TestS0_18_InstalledSenderAppIsSupported(t *testing.T) {
 		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
 	}
 	for _, id := range ids {
-		// Unknown fields of the app are ignored, and a repeated report is accepted.
+		// Unknown fields from the app are ignored, and a repeated report is accepted.
 		for range 2 {
 			b.Expect(200, "", "POST", "/app/api/v1/sms/report", apptest.ReportBody(id, "phone_1", 2, apptest.Report{"error_message": nil, "should_retry": nil, "battery": 80}))
 		}
@@ -257,7 +257,7 @@ func TestErrorsUseLanguageOfCaller(t *testing.T) {
 	}
 }
 
-// A time without its zone is refused, in bodies and in queries, with what is missing.
+// A time without a zone is rejected in bodies and queries, and the error says what is missing.
 func TestTimeWithoutZoneIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	const says = "must be a time with its zone"
@@ -279,7 +279,7 @@ func TestUnknownRoutesAndMethodsAreRejected(t *testing.T) {
 	b.Expect(405, "route.method_not_allowed", "POST", "/api/v1/sms/tasks", `{}`)
 }
 
-// A client learns from each 405 which methods there are.
+// Every 405 response contains the allowed methods.
 func TestStatus405NamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	spec, err := contract.GetSpec()
@@ -303,7 +303,7 @@ func TestStatus405NamesAllowedMethods(t *testing.T) {
 	}
 }
 
-// So it is of paths that are not in the contract.
+// The same holds for paths outside the contract.
 func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{
@@ -363,7 +363,7 @@ func TestGzippedBodiesAreAccepted(t *testing.T) {
 	b.Expect(415, "request.unsupported_coding", "POST", "/api/v1/lists/preview", apptest.Form("file", "a.csv", "phone\n1\n"), "Content-Type", apptest.FormType, "Content-Encoding", "gzip")
 }
 
-// A proxy may serve LKSMS below a path, and pass the path on or take it off.
+// A proxy can serve LKSMS below a base path, and either keep or remove this path in its requests.
 func TestAllPathsAreServedBelowBasePath(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = "/a/lksms" })
 	for _, base := range []string{"/a/lksms", ""} {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// answered decodes the answer in a recorder.
+// answered decodes the response in a recorder.
 func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	t.Helper()
 	a := apptest.Answer{Status: w.Code, Header: w.Header(), Raw: w.Body.String()}
@@ -47,7 +47,7 @@ func TestBodyIsReadOnlyAfterCallerAndOperationAreChecked(t *testing.T) {
 	}
 }
 
-// A body is refused as soon as its shape shows that it cannot be valid, however long it is.
+// A body is rejected as soon as its shape exceeds a limit, regardless of its length.
 func TestBodyWithTooManyValuesIsRejectedEarly(t *testing.T) {
 	b := apptest.New(t)
 	ones := strings.Repeat("1,", 4<<20-100) + "1"
@@ -103,7 +103,7 @@ func TestResponseNamesAtMostHundredInvalidFields(t *testing.T) {
 	}
 }
 
-// Such answers are cheap, but not by the thousand: a caller gets 50 at once, and then 20 a second.
+// Such responses are cheap, but limited: a caller receives 50 immediately, and then 20 per second.
 func TestRejectionsAndResponsesToUnknownCallersAreDelayed(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
@@ -121,7 +121,7 @@ func TestRejectionsAndResponsesToUnknownCallersAreDelayed(t *testing.T) {
 	}
 }
 
-// Programs of Windows write a byte order mark before JSON. No body is refused for it, and no stored text begins with it.
+// Windows programs write a byte order mark before JSON. Such a body is accepted, and no stored text begins with the mark.
 func TestByteOrderMarkBeforeBodyIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/inbounds", `{"inbound_no":"apprise","preset":"apprise"}`)

@@ -15,10 +15,10 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// page has the headers of a browser on a page of this server, which has no credentials yet.
+// page contains the headers of a browser on a page of this server before the sign-in.
 var page = []string{"Authorization", "", "Sec-Fetch-Site", "same-origin", "X-Requested-With", "console"}
 
-// signIn signs in from a page and returns the headers of its further requests.
+// signIn signs in from a page and returns the headers for further requests.
 func signIn(b *apptest.Bundle, username, password string, headers ...string) (cookie *http.Cookie, further []string) {
 	b.T.Helper()
 	a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": username, "password": password}, append(slices.Clone(page), headers...)...)
@@ -45,7 +45,7 @@ func TestSessionActsAsUser(t *testing.T) {
 		if byBasic.ExpiresAt != nil || !slices.Equal(byBasic.Operations, got.Operations) {
 			t.Errorf("%s by Basic: %+v", name, byBasic)
 		}
-		// It may call the operations that the answer lists.
+		// The session can call exactly the operations that the response lists.
 		for id, o := range apptest.Operations {
 			if o.Roles == "callback" || o.Roles == "password" || id == "deleteSession" {
 				continue
@@ -81,7 +81,7 @@ func TestSessionCookieIsSecure(t *testing.T) {
 	}
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, asSecure...)
-	// Over TLS, a cookie that a neighbour could have put there is no session.
+	// Over TLS, a cookie that another host of the site could have set is not accepted.
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(as), "X-Forwarded-Proto", "https")...)
 	if c := b.Expect(200, "", "DELETE", "/api/v1/session", nil, asSecure...).Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-lksms_session=; ") || !strings.Contains(c, "Max-Age=0") || !strings.Contains(c, "Secure") {
 		t.Errorf("signed out: %s", c)
@@ -89,7 +89,7 @@ func TestSessionCookieIsSecure(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM sessions"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
-	// Each proxy of a chain adds the scheme in which it was asked.
+	// Each proxy of a chain appends the scheme of its request.
 	for schemes, isSecure := range map[string]bool{"https,http": true, "HTTPS , http": true, "http, https": false, "": false} {
 		if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", schemes); cookie.Secure != isSecure {
 			t.Errorf("behind proxies of %q: the cookie %s", schemes, cookie)
@@ -104,7 +104,7 @@ func TestForwardedProtoIsTrustedOnlyFromProxies(t *testing.T) {
 	}
 }
 
-// The token is the server's, whatever the request had, and the session that the browser had is over.
+// The server always creates the token itself, and the previous session of the browser ends.
 func TestSignInCreatesNewSession(t *testing.T) {
 	b := apptest.New(t)
 	first, as := signIn(b, apptest.Username, apptest.Password)
@@ -116,13 +116,13 @@ func TestSignInCreatesNewSession(t *testing.T) {
 	}
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, as...)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(page), "Cookie", "lksms_session="+strings.Repeat("A", 43))...)
-	// A wrong password ends nothing.
+	// A wrong password ends no session.
 	_, as = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(401, "auth.required", "POST", "/api/v1/session", `{"username":"admin","password":"wrong"}`, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 }
 
-// A browser sends the cookie also with requests that a page of another site causes, if the page can get around SameSite.
+// If a page of another site circumvents SameSite, the browser adds the cookie to its requests, too.
 func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 	const friend = "https://friend.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
@@ -160,7 +160,7 @@ func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 		if a.Status != 200 || a.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: a read, which the page cannot read: %d %v", name, a.Status, a.Header)
 		}
-		if len(headers) > 4 && name != "the address bar" { // a program that signs in has no such header
+		if len(headers) > 4 && name != "the address bar" { // a program that signs in sends no such header
 			b.Expect(403, "request.cross_site", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		}
 	}
@@ -175,13 +175,13 @@ func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 		headers = append([]string{"Authorization", ""}, headers...)
 		a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
-		for _, c := range changes { // signing out comes last
+		for _, c := range changes { // signing out is last
 			if a := b.Call(c[0], c[1], nil, append(headers, "Cookie", cookie)...); a.Status == 401 || a.Status == 403 {
 				t.Errorf("%s: %s %s: %d %s", name, c[0], c[1], a.Status, a.Raw)
 			}
 		}
 	}
-	// The preflight of a page that may call the API with other credentials allows no cookie.
+	// The preflight response for a page of a configured origin does not allow cookies.
 	a := b.Call("OPTIONS", "/api/v1/session", nil, "Authorization", "", "Origin", friend, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
 	if a.Header.Get("Access-Control-Allow-Origin") != friend || a.Header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("the preflight: %v", a.Header)
@@ -204,7 +204,7 @@ func TestAuthorizationHeaderOverridesCookie(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/session", nil, with("")...)
 }
 
-// A browser shows its own window for a password where an answer asks for Basic credentials.
+// A browser opens its own password dialog if a response requests Basic credentials.
 func TestPagesGetNoBasicChallenge(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct{ method, path, header, value, want string }{
@@ -248,13 +248,13 @@ func TestSignOutEverywhereEndsAllSessions(t *testing.T) {
 	if got := elsewhere(other); got != 200 {
 		t.Errorf("another user at the second server: %d", got)
 	}
-	// Also with other credentials.
+	// The same holds for a request with other credentials.
 	_, one = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, one...)
 }
 
-// The log and the database must not allow anybody to take over a session.
+// Neither the log nor the database contains the token, with which a reader could take over the session.
 func TestSessionTokenIsNeitherLoggedNorStored(t *testing.T) {
 	b := apptest.New(t)
 	cookie, as := signIn(b, apptest.Username, apptest.Password)

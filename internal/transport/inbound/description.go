@@ -25,7 +25,7 @@ type Description struct {
 	International *bool               `json:"international,omitzero"` // numbers without + begin with their country code
 	Text          []string            `json:"text,omitzero"`          // the first text is sent whose placeholders all have a value
 	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
-	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first must have a value; empty: repeats are not detected
+	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first must have a value
 }
 
 // over returns d with its members replaced by the non-nil members of above.

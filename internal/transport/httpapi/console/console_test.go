@@ -97,7 +97,7 @@ func TestConsoleFilesAreServedWithCacheHeaders(t *testing.T) {
 	}
 }
 
-// The policy forbids everything inline, so that the page in the binary must have none of it.
+// The policy forbids inline scripts and styles, so the embedded page must not contain any.
 func TestConsolePageObeysContentSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	h, err := Handler("")

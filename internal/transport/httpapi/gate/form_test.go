@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// formBundle is a server with one operation, which takes a form and a key.
+// formBundle is a server with one operation that accepts a form and an idempotency key.
 type formBundle struct {
 	*testing.T
 	db      *postgres.DB
@@ -45,14 +45,14 @@ type formBundle struct {
 
 const formOperation = "POST /api/v1/forms"
 
-// formFields are the fields of the operation.
+// formFields contains the fields of the form.
 type formFields struct {
 	Name  *string
 	Count *int
 	Yes   *bool
 	Tags  *[]string
 	More  *map[string]any
-	What  string // does the handler do
+	What  string // the handler's action on the file
 }
 
 func setupForms(t *testing.T) *formBundle {
@@ -104,7 +104,7 @@ func setupForms(t *testing.T) *formBundle {
 	return b
 }
 
-// take answers a form with what it read, and does what the field says with the file.
+// take responds with the form that it read, and uses the file as the field What says.
 func (b *formBundle) take(w http.ResponseWriter, r *http.Request) {
 	b.calls.Add(1)
 	fields, form, err := FormOf[formFields](r.Context())
@@ -153,7 +153,7 @@ func shown[T any](p *T) string {
 	return fmt.Sprint(*p)
 }
 
-// form writes a form with a boundary of its own: a file, unless it is empty, and fields.
+// form returns a form with a new boundary. It contains fields, and a file unless file is empty.
 func form(file string, fields ...string) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -168,7 +168,7 @@ func form(file string, fields ...string) (body, contentType string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// post sends a form, and returns the status, the header and the body of the answer.
+// post sends a form and returns the status, headers and body of the response.
 func (b *formBundle) post(body, contentType string, headers ...string) (int, http.Header, string) {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.url, strings.NewReader(body))
@@ -192,7 +192,7 @@ func (b *formBundle) post(body, contentType string, headers ...string) (int, htt
 	return res.StatusCode, res.Header, string(text)
 }
 
-// expectUploads expects that a number of uploads exists, all of them in use, when the requests are done.
+// expectUploads fails the test unless, after all requests have ended, exactly want uploads exist and all are in use.
 func (b *formBundle) expectUploads(want int) {
 	b.Helper()
 	var n, unused int
@@ -242,7 +242,7 @@ func TestFormIsCheckedAgainstContract(t *testing.T) {
 	b.expectUploads(0)
 }
 
-// A form that is sent again, with another boundary, is the same request.
+// A form that is repeated with another boundary is the same request.
 func TestIdempotencyKeyCoversFieldsAndFileOfForm(t *testing.T) {
 	b := setupForms(t)
 	file := strings.Repeat("a,b\n", 200_000)
@@ -296,7 +296,7 @@ func TestFileOfFailedRequestIsDeleted(t *testing.T) {
 	b.expectUploads(1)
 }
 
-// neverRead is a body that must not be read.
+// neverRead is a body whose reading fails the test.
 type neverRead struct{ t *testing.T }
 
 func (n neverRead) Read([]byte) (int, error) {
@@ -343,7 +343,7 @@ func TestFormIsReadOnlyAfterCallerIsChecked(t *testing.T) {
 	}
 }
 
-// A caller that stops sending is answered, and leaves nothing.
+// A client that stops sending receives a response, and its upload is deleted.
 func TestStalledFormIsRejected(t *testing.T) {
 	b := setupForms(t)
 	body, contentType := form(strings.Repeat("a,b\n", 100_000), "what", "use")
@@ -367,7 +367,7 @@ func TestStalledFormIsRejected(t *testing.T) {
 	b.expectUploads(0)
 }
 
-// deadlines is an answer whose connection records its deadlines.
+// deadlines is an http.ResponseWriter that records the deadlines of its connection.
 type deadlines struct {
 	http.ResponseWriter
 	read time.Time
@@ -380,7 +380,7 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 
 var errLate = errors.New("late")
 
-// slowBody yields chunks, each after a time, unless the deadline passes before.
+// slowBody returns one chunk after each interval, or an error if the deadline passes before.
 type slowBody struct {
 	connection *deadlines
 	takes      time.Duration
@@ -400,12 +400,12 @@ func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, storing time.Duration
 		chunk          int
-		want           time.Duration // until the form is refused; 0: never
+		want           time.Duration // time until the form is rejected; 0: never
 	}{
 		"nothing arrives":     {time.Minute, 0, 1, bodyGrace},
 		"fast":                {time.Second, 0, bodyRate, 0},
 		"fast, stored slowly": {time.Second, 5 * time.Second, bodyRate, 0},
-		"half as fast":        {2 * time.Second, 0, bodyRate, 9 * time.Second}, // after the fourth chunk, 5+4-8 seconds are left
+		"half as fast":        {2 * time.Second, 0, bodyRate, 9 * time.Second}, // after the fourth chunk, 5+4-8 seconds remain
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			connection := &deadlines{}
@@ -431,7 +431,7 @@ func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 			if c.want > 0 {
 				t.Errorf("%s: not refused", name)
 			}
-			time.Sleep(time.Hour) // nothing more is read
+			time.Sleep(time.Hour) // no further read
 			if !isLate(ctx) {
 				t.Errorf("%s: the request never ends", name)
 			}

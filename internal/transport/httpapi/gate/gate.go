@@ -126,7 +126,8 @@ func (g *Gate) methods(r *http.Request) []string {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r
 		other.Method = method
-		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") { // a pattern for all methods belongs to a handler that rejects the request
+		// A pattern for all methods belongs to a handler that rejects the request.
+		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
 			all = append(all, method)
 		}
 	}

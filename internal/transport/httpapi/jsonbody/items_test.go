@@ -7,7 +7,7 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// The items of a list are cut out of the body as they were sent.
+// The items of a list are returned unchanged.
 func TestItemsReturnsTextOfEachItem(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"list":[]}`: `[]`,

@@ -17,20 +17,20 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// serve starts a server whose every request is a stream.
+// serve starts a server on which every request is a stream.
 func serve(t *testing.T, s *Streams, from Source) (url string, ended <-chan error) {
 	t.Helper()
 	done := make(chan error, 100)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done <- s.Serve(r.Context(), w, from)
 	}))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond // a stream lasts longer
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond // streams must outlive these timeouts
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL, done
 }
 
-// numbers is a source whose data changes with each event.
+// numbers returns a source whose data changes with each event.
 func numbers(every time.Duration) Source {
 	var n atomic.Int64
 	return Source{Event: "n", Every: every, MayRead: func() error { return nil }, Next: func(context.Context) (data, what []byte, err error) {
@@ -52,7 +52,7 @@ func open(t *testing.T, url string) *bufio.Reader {
 	return bufio.NewReader(res.Body)
 }
 
-// event reads the next event.
+// event reads the next event of a stream.
 func event(t *testing.T, from *bufio.Reader) string {
 	t.Helper()
 	var lines []string
@@ -98,7 +98,7 @@ func TestUnchangedDataIsNotSent(t *testing.T) {
 	}
 }
 
-// A reader that hears nothing cannot know whether the figures stay as they are, cannot be read, or do not arrive.
+// Without heartbeats, a reader could not distinguish unchanged figures from unreadable ones and a broken connection.
 func TestHeartbeatReportsWhetherLatestEventIsCurrent(t *testing.T) {
 	t.Parallel()
 	s, source, isOut := New(1), numbers(time.Millisecond), atomic.Bool{}
@@ -163,11 +163,11 @@ func TestStreamEndsWhenReaderLosesPermission(t *testing.T) {
 	url, ended := serve(t, New(1), source)
 	from := open(t, url)
 	event(t, from)
-	// While nobody knows, nothing is sent.
+	// Nothing is sent while the permission cannot be checked.
 	for _, err := range []error{errors.New("out of reach"), fault.New(fault.Unavailable, fault.ServiceUnavailable)} {
 		may.Store(&err)
 	}
-	<-asked // it may have asked for the rights before
+	<-asked // the first value may be from an earlier check
 	before := <-asked
 	for range 10 {
 		if after := <-asked; after != before {
@@ -239,13 +239,13 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One that begins afterwards ends at once.
+	// A stream that begins after the stop ends immediately.
 	if rest, err := io.ReadAll(open(t, url)); err != nil || !strings.HasSuffix(string(rest), "\"shutdown\"}\n\n") {
 		t.Errorf("%q %v", rest, err)
 	}
 }
 
-// A reader that takes nothing must not hold its stream, nor a server that stops.
+// A reader that does not read must block neither its stream nor the shutdown of the server.
 func TestStreamOfSlowReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	source := numbers(time.Millisecond)
@@ -293,7 +293,7 @@ func TestStreamEndsWhenReaderDisconnects(t *testing.T) {
 	}
 }
 
-// Without deadlines a reader could hold a stream for ever.
+// Without deadlines, a reader could block a stream forever.
 func TestStreamRequiresConnectionWithDeadlines(t *testing.T) {
 	t.Parallel()
 	if err := New(1).Serve(t.Context(), httptest.NewRecorder(), numbers(time.Hour)); !errors.Is(err, http.ErrNotSupported) {
@@ -316,18 +316,18 @@ func TestStreamsAreLimitedByUserCompanyAndServer(t *testing.T) {
 	for range ofUser - 1 {
 		expect(s, true, "a", "1")
 	}
-	expect(s, false, "a", "1") // of the user
+	expect(s, false, "a", "1") // limit of the user
 	first()
-	first() // again, it counts nothing
+	first() // a second call has no effect
 	expect(s, true, "a", "1")
 	expect(s, false, "a", "1")
 	for n := range 50 - ofUser {
 		expect(s, true, fmt.Sprint("b", n), "1")
 	}
-	expect(s, false, "c", "1") // of the company
+	expect(s, false, "c", "1") // limit of the company
 	for n := range 50 {
 		expect(s, true, fmt.Sprint("d", n), fmt.Sprint("of d", n))
 	}
-	expect(s, false, "e", "e") // of all
+	expect(s, false, "e", "e") // limit of the server
 	expect(New(1), true, "a", "")()
 }

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// A limit reads as people write it, whatever its type is.
+// Limits of any type are formatted as people write them.
 func TestLimitsAreFormattedPlainly(t *testing.T) {
 	for _, c := range []struct {
 		limit any

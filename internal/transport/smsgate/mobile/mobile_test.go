@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/smsgate/mobile"
 )
 
-// B16: the phone does what the app does, by its source.
+// B16: the simulated phone behaves like the source code of the app.
 func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
@@ -58,7 +58,7 @@ func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 	}
 }
 
-// A carrier that adds the signature, or forbids it, has phones that send the text alone.
+// If the carrier adds the signature or forbids it, the phone sends the text without a signature.
 func TestPhoneSendsTextWithoutSignatureIfCarrierSigns(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME", "sign_mode": "by_provider"})
@@ -70,7 +70,7 @@ func TestPhoneSendsTextWithoutSignatureIfCarrierSigns(t *testing.T) {
 	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
 		t.Errorf("the phone sent %q", out)
 	}
-	// The phone gets a message that it holds unchanged when it asks again: the first answer may have been lost.
+	// A repeated pull returns held messages unchanged, because the first response may have been lost.
 	s.Submit("held")
 	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})
@@ -93,7 +93,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.SubmitMany("text", 14, nil)
-	lost := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil) // the answer does not arrive
+	lost := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil) // this response does not arrive
 	got := p.pull()
 	if again := newPhone(t, s.client, s.address).take(lost); !slices.Equal(got, again) || len(got) != 10 {
 		t.Fatalf("first %v, then %v", again, got)
@@ -101,7 +101,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	if got := p.must(200, "GET", "/messages", p.bearer(), nil); lineOf(got) != lineOf(lost) {
 		t.Errorf("first %s, then %s", lost, got)
 	}
-	p.pull() // tells that all is pending
+	p.pull() // reports all messages as Pending
 	for i, id := range p.order {
 		if i < 3 {
 			p.tells(id, "Sent", "")
@@ -110,7 +110,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	if got := p.pull(); len(got) != 10 || !slices.Equal(got[:7], p.order[3:10]) || len(p.ids()) != 13 {
 		t.Errorf("the phone holds %v, and knows %v", got, p.ids())
 	}
-	// A message whose lease ended comes under another id.
+	// A message whose lease has expired is returned under another id.
 	s.ExpireLeases()
 	s.Recover()
 	s.Exec("UPDATE queue SET due_at = now() - interval '1 minute'")
@@ -122,7 +122,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	}
 }
 
-// A lease that no phone knows would end as unclear, and fail a message that nobody sent.
+// A lease that no phone has would expire as unclear, and its message would fail although nobody sent it.
 func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
@@ -155,7 +155,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	}
 }
 
-// A ServeMux takes HEAD for GET, and a pull without an answer would strand its leases.
+// A ServeMux routes HEAD to the GET handler. A pull without a response would leave leases that no phone knows.
 func TestHeadClaimsNothing(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
@@ -181,7 +181,7 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	if got := p.known[p.only()]; !got.ValidUntil.Equal(until.Add(-time.Minute).Truncate(time.Millisecond)) || !got.CreatedAt.Equal(from.Truncate(time.Millisecond)) {
 		t.Errorf("the message is from %v and valid until %v, and leased from %v until %v", got.CreatedAt, got.ValidUntil, from, until)
 	}
-	p.clock = time.Hour // the phone was off for so long, or its clock is ahead
+	p.clock = time.Hour // the phone was off for that long, or its clock is fast
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}
@@ -196,10 +196,10 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 		t.Errorf("the phone sent %v", out)
 	}
 	s.AwaitStatus(id, 2)
-	p.sendState(p.order[0]) // the refusal comes again, late
+	p.sendState(p.order[0]) // the rejection is repeated late
 	s.ExpectEffects(id, "released troubled", "reported success")
 
-	// It comes when the lease is over: the sweep takes the message back.
+	// The rejection arrives after the lease has expired: the sweep recovers the message.
 	id = s.Submit("text")
 	got := p.pull()
 	s.ExpireLeases()
@@ -220,7 +220,7 @@ func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	s.ExpectEffects(id)
 	p.becomes(of, "Sent", "")
 	early := p.stateOf(of)
-	p.tells(of, "Delivered", "") // Sent is on its way
+	p.tells(of, "Delivered", "") // the report of Sent is still in transit
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 	for range 3 {
 		p.must(204, "PATCH", "/message", p.bearer(), []any{early})
@@ -231,7 +231,7 @@ func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	p.must(204, "PATCH", "/messages", p.bearer(), []any{late, late, early})
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 
-	// States of leases that the phone never held are ignored, and answered with success so that the app does not repeat them.
+	// States of leases that the phone never held are ignored. The response is a success, so that the app does not repeat them.
 	second := s.Submit("text")
 	other.pull()
 	stolen := other.stateOf(other.only())
@@ -258,7 +258,7 @@ func TestMessageSentAfterLeaseExpiredCountsAsSent(t *testing.T) {
 	s.AwaitStatus(id, 2)
 }
 
-// A task that has ended stays as it ended.
+// A finished task keeps its state.
 func TestUnclearMessageStaysFailedAfterLateReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
@@ -300,14 +300,14 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 		s.Exec("DELETE FROM queue")
 		s.endPauses()
 	}
-	// A part of a message was sent, and another was not.
+	// One part of a message was sent, and another failed.
 	id := s.Submit("long")
 	of := p.pull()[0]
 	p.tells(of, "Sent", "")
 	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	s.endPauses()
-	// A part may be sent already, and be paid.
+	// Another part may have been sent and charged.
 	for said, want := range map[string]string{
 		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
 		"Can't send message: No SIMs found":        "released troubled",
@@ -327,7 +327,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	s.ExpectEffects(id, "released troubled")
 }
 
-// endPauses lets phones that are paused try again.
+// endPauses ends the pauses of all phones.
 func (s *server) endPauses() {
 	s.T.Helper()
 	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
@@ -350,7 +350,7 @@ func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
 	if got := pausedFor(); got != 30*time.Second {
 		t.Errorf("the phone is paused for %v after ten troubles in a row", got)
 	}
-	for range 4 { // a minute, then two, four and eight
+	for range 4 { // one minute, then two, four and eight
 		s.endPauses()
 		if got := p.pull(); len(got) != 1 {
 			t.Fatalf("a phone that could not send tries %v", got)
@@ -422,7 +422,7 @@ func TestConcurrentPullsRespectMessageLimitOfPhone(t *testing.T) {
 	s.SubmitMany("text", 60, nil)
 	var all sync.WaitGroup
 	for i := range 6 {
-		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // the app does so
+		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // as the app does
 		r, err := http.NewRequestWithContext(ctx, "GET", p.address+"/message", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -479,7 +479,7 @@ func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 	}
 	s.SubmitMany("text", 12, nil)
 	p.pull()
-	polls() // that of the pull
+	polls() // ignores the poll of the pull
 	if n := polls(); n != 0 {
 		t.Errorf("a full phone polled %d times", n)
 	}
@@ -554,7 +554,7 @@ func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	if status := second.tryCode(right); status != http.StatusTooManyRequests {
 		t.Errorf("after many wrong codes, another answers %d", status)
 	}
-	p.pull() // a phone with a token does not wait for the guesses of others
+	p.pull() // a phone with a token does not wait for wrong codes of others
 	if n := s.Count("SELECT count(*) FROM phones WHERE code_hash = sha256(convert_to($1, 'UTF8'))", right); n != 1 {
 		t.Errorf("%d codes are stored as their sums", n)
 	}
@@ -733,7 +733,7 @@ func TestOnlyPhonesCanUseMobileAPI(t *testing.T) {
 	s.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{"sim_number": 4})
 }
 
-// The app looks at validUntil right before it sends a message.
+// The app checks validUntil immediately before it sends a message.
 func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
@@ -752,7 +752,7 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	if got := p.pull(); len(got) > 0 {
 		t.Errorf("an expired message is given again: %v", got)
 	}
-	p.clock = time.Minute // its own time goes on, too
+	p.clock = time.Minute // simulates the passing of time on the phone
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}

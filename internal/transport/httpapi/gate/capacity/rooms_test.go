@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
+// One caller can use only its share of the memory, so that other callers can use the rest. If no memory is free, callers wait for a limited time.
 func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRoom(16, 8)

@@ -20,7 +20,7 @@ func mustTake(t *testing.T, all *Slots, company string) (leave func()) {
 	return leave
 }
 
-// mayBegin reports whether a request of a company gets a slot at once. It keeps the slot.
+// mayBegin reports whether a request of a company gets a slot immediately, and does not free the slot.
 func mayBegin(t *testing.T, all *Slots, company string) bool {
 	t.Helper()
 	mine, err := all.join(company)
@@ -57,7 +57,7 @@ func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 		}
 		stop := keepSeeing("1", "2")
 		time.Sleep(idleAfter)
-		leave := mustTake(t, all, "2") // the company's first request does not wait
+		leave := mustTake(t, all, "2") // the first request of a company does not wait
 		began := time.Now()
 		if _, err := all.Take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < slotWait {
 			t.Errorf("while the company has its slot: %v after %s", err, time.Since(began))
@@ -73,13 +73,13 @@ func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 		if waited := time.Since(began); waited < time.Second || waited > time.Second+slotCheck {
 			t.Errorf("the next request begins after %s", waited)
 		}
-		leave() // leaving twice does no harm
+		leave() // a second call has no effect
 		for _, leave := range held {
 			leave()
 		}
 		stop()
 
-		// A waiting request continues when the other company stops.
+		// A waiting request continues when the other company becomes inactive.
 		leave = mustTake(t, all, "3")
 		stop = keepSeeing("3", "2")
 		time.AfterFunc(2*time.Second, stop)
@@ -170,8 +170,8 @@ func TestCostlyRequestsUseAtMostHalfOfProcessors(t *testing.T) {
 	}
 }
 
-// A company with a waiting request counts as active, even if it sends requests seldom. Requests that others began while they were alone
-// do not delay it.
+// A company with a waiting request is active, even if it rarely sends requests. It does not wait for requests that another company started while it was
+// alone.
 func TestCompanyWithWaitingRequestIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestCompanyWithWaitingRequestIsActive(t *testing.T) {
 	})
 }
 
-// A slot goes to the company that has waited longest, however many requests of another company wait.
+// The next slot goes to the company that has waited longest, regardless of the number of waiting requests.
 func TestSlotsRotateAmongCompanies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestSlotsRotateAmongCompanies(t *testing.T) {
 	})
 }
 
-// A company that had a slot during the wait asks for too much. A company that had none did nothing wrong.
+// A company that had a slot during the wait has too many requests. A company without a slot is not to blame.
 func TestOnlyCompanyThatHadSlotIsRejectedAsTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

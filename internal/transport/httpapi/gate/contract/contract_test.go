@@ -12,7 +12,7 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// In the contract, every operation has an id, a summary, a tag, examples, and the statuses that every operation of its kind can answer.
+// Every operation of the contract has an id, a summary, a tag, examples, and the statuses that all operations of its kind can return.
 func TestContractDescribesEveryOperationCompletely(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
@@ -75,7 +75,7 @@ func TestLimitAboveMemoryOfCallerIsError(t *testing.T) {
 	}
 }
 
-// The generated types replace some schemas of the contract (api/go.overlay.yaml): a field that is missing there would be rejected.
+// The generated types replace some schemas of the contract (api/go.overlay.yaml). A field that is missing in a replaced schema would be rejected.
 func TestReplacedSchemasContainFieldsOfContract(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi3.NewLoader().LoadFromFile("../../../../../api/openapi.yaml")
@@ -101,7 +101,7 @@ func TestReplacedSchemasContainFieldsOfContract(t *testing.T) {
 	}
 }
 
-// The shape of a body does not refuse a list that the contract allows.
+// The limits of the shape of a body allow every list that the contract allows.
 func TestListsOfContractFitIntoBody(t *testing.T) {
 	c, err := Read()
 	if err != nil {
