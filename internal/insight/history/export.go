@@ -87,7 +87,7 @@ func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer os.RemoveAll(unfinished) //nolint:errcheck // after a failure, or nothing: it was renamed
+	defer os.RemoveAll(unfinished) //nolint:errcheck // removes nothing after the rename
 	m := Manifest{
 		Format: manifestFormat, FirstDay: p.FirstDay.Format(time.DateOnly), BeforeDay: p.LastDay.Format(time.DateOnly), ExportedAt: time.Now().UTC(),
 	}
@@ -95,7 +95,7 @@ func (s *Service) export(ctx context.Context, p dbq.TaskPartitionGetRow, late []
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer files.Close() //nolint:errcheck // the files in it are closed
+	defer files.Close() //nolint:errcheck // its files are closed already
 	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
@@ -149,7 +149,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPa
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
 			return nil, err
 		}
-		defer writers[i].file.Close() //nolint:errcheck // after a failure, or a second time
+		defer writers[i].file.Close() //nolint:errcheck // closed already, or closed after another error
 	}
 	for from, first := p.FirstID, true; from != ""; first = false {
 		next, err := s.inParts.TaskPartitionCut(ctx, dbq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
@@ -258,7 +258,7 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 	if err != nil {
 		return 0, fmt.Errorf("import: %w", err)
 	}
-	defer files.Close() //nolint:errcheck // only read
+	defer files.Close() //nolint:errcheck // the file was only read
 	m, err := readManifest(files)
 	if err != nil {
 		return 0, fmt.Errorf("import: %w", err)
@@ -326,7 +326,7 @@ func sumOf(folder *os.Root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	h := sha256.New()
 	_, err = io.Copy(h, file)
 	return hex.EncodeToString(h.Sum(nil)), err
@@ -338,7 +338,7 @@ func (s *Service) readTable(ctx context.Context, folder *os.Root, f File, firstD
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	zip, err := gzip.NewReader(bufio.NewReaderSize(file, 1<<16))
 	if err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package history owns the stream of facts and the task counts computed from it, the partitions of tasks, and the move, export and removal of partitions
-// whose tasks are settled.
+// Package history owns the stream of facts, the task counts computed from them, and the partitions of tasks. It moves, exports and drops partitions whose
+// tasks are settled.
 package history
 
 import (
@@ -43,7 +43,8 @@ type Options struct {
 	// before the time before.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns up to most of the tasks with ids from firstID on and before beforeID that something unfinished still needs, in the order of their ids.
+	// Held returns tasks with ids from firstID on and before beforeID that something unfinished still needs. It returns at most most tasks, in the order of
+	// their ids.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 

@@ -264,7 +264,7 @@ func (s *Service) fail(ctx context.Context, r dbq.Reconciliation, wrong *fault.E
 func (s *Service) record(ctx context.Context, r dbq.Reconciliation, wrong *fault.Error) error {
 	failure, err := fault.Encode(wrong.Fields[0])
 	if err != nil {
-		return err //nolint:wrapcheck // says what it is
+		return err //nolint:wrapcheck // the error names its cause
 	}
 	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, dbq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
@@ -279,12 +279,12 @@ func (l *list) next(r dbq.Reconciliation, st *step) (p dbq.StatementRowsStorePar
 	for st.move.Rows < readPortion {
 		row, err := l.rows.Next()
 		switch {
-		case err == io.EOF: //nolint:errorlint // Next returns it bare
+		case err == io.EOF: //nolint:errorlint // Next returns io.EOF unwrapped
 			return p, true, nil, nil
 		case errors.As(err, &wrong):
 			return p, false, wrong, nil
 		case err != nil:
-			return p, false, nil, err //nolint:wrapcheck // of upload
+			return p, false, nil, err //nolint:wrapcheck // an error of package upload
 		}
 		st.move.Rows++
 		st.move.RowNo = row.No

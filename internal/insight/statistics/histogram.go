@@ -62,8 +62,8 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of some times do not exceed, rounded up to the bound of a bucket. All fields are nil if
-// there are no times.
+// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of all times do not exceed. Each is rounded up to the bound of a bucket. All fields are
+// nil if there are no times.
 type Percentiles struct{ P50, P95, P99 *float64 }
 
 // Percentiles returns the percentiles of all times in the histogram.

@@ -58,8 +58,8 @@ var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day
 // maxPoints is the maximum number of points of an answer. A longer range has fewer series.
 const maxPoints = 10_000
 
-// Read returns series. Fault: request.invalid, which names from if the range is empty or too long for its step, and from or to if a full step is outside the
-// years 1 to 9999.
+// Read returns series. Fault: request.invalid. It names from if the range is empty or too long for its step. It names from or to if a full step is outside
+// the years 1 to 9999.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -169,8 +169,8 @@ func (s *Service) countSubmissions(
 	return nil
 }
 
-// Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time. The
-// numbers are exact and never decrease. Only differences between results with the same since are meaningful.
+// Events returns how many tasks were submitted, succeeded and failed, counted from about two days before since. It counts the tasks of a company, or of all
+// if company is nil. The numbers are exact and never decrease. Only differences between results with the same since are meaningful.
 func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (dbq.StatisticsEventsRow, error) {
 	row, err := s.q.StatisticsEvents(ctx, dbq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return row, postgres.Wrap("count events", err, nil)

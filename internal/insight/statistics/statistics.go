@@ -137,7 +137,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 // portion is the number of staged rows that one transaction of RollUp moves.
 const portion = 20_000
 
-// RollUp adds the staged rows of past minutes to the minutes, hours and days of the table statistics, and returns how many staged rows it moved.
+// RollUp adds the staged rows of past minutes to the minutes, hours and days in the table statistics. It returns how many staged rows it moved.
 func (s *Service) RollUp(ctx context.Context) (int, error) {
 	return postgres.InBatches(portion, func() (n int64, err error) {
 		values, err := s.settings.Get(ctx)

@@ -642,7 +642,7 @@ func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 	}
 }
 
-// Figures keep the name of a channel and the number of a company that were deleted before the figures were read, or even before they were folded.
+// Figures keep the name of a deleted channel and the number of a deleted company, even if these were deleted before the fold.
 func TestFiguresOutliveDeletedChannelsAndCompanies(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})

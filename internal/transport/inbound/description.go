@@ -157,7 +157,7 @@ func at(value any, path string) []string {
 	return nil
 }
 
-// itemsWith returns the items of a list whose member has a value; nil if there are none.
+// itemsWith returns the items of a list whose member has a value; nil if no item has it.
 func itemsWith(list []any, member, value string) any {
 	var all []any
 	for _, one := range list {
@@ -187,8 +187,8 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns the text for a placeholder; empty if there is none. | separates alternatives, of which the first with a value is used. + adds integers; a
-// missing one counts as 0.
+// value returns the text for a placeholder; empty if the body contains no value for it. | separates alternatives, of which the first with a value is used. +
+// adds integers; a missing one counts as 0.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")

@@ -69,7 +69,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Take converts the messages in the inbox to tasks, one portion of each company in turn, and returns how many messages it removed from the inbox. A message
+// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns how many messages it removed from the inbox. A message
 // that the database cannot store now remains for the next run. Several servers can run Take at the same time.
 func (s *Service) Take(ctx context.Context) (int, error) {
 	taken, failures := 0, map[int64]error{} // first failure of each company; the next run continues with these companies

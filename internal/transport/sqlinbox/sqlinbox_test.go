@@ -297,7 +297,7 @@ func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 	}
 }
 
-// A role cannot be granted access while every role can create functions in the schema of the tables, because functions of the owner could call them.
+// A grant fails while every role can create functions in the schema of the tables: functions of the owner could call them.
 func TestGrantFailsWhileEveryRoleCanCreateFunctions(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

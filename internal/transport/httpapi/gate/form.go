@@ -162,7 +162,7 @@ func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMess
 		if len(items) == 0 {
 			return nil, nil
 		}
-		return json.Marshal(items) //nolint:wrapcheck // texts and JSON
+		return json.Marshal(items) //nolint:wrapcheck // strings and JSON cannot fail
 	}
 	text := texts[0]
 	switch {
@@ -173,7 +173,7 @@ func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMess
 	case !schema.Type.Is(openapi3.TypeString) && json.Valid([]byte(text)):
 		return json.RawMessage(text), nil
 	}
-	return json.Marshal(text) //nolint:wrapcheck // a text
+	return json.Marshal(text) //nolint:wrapcheck // a string cannot fail
 }
 
 // FormOf returns the fields of a form in their generated type, and the form. form.File is nil if the form contains no file. If the handler needs the file

@@ -105,10 +105,10 @@ type gunzip struct {
 func (g *gunzip) Read(b []byte) (n int, err error) {
 	if g.plain == nil {
 		if g.plain, err = gzip.NewReader(g.coded); err != nil {
-			return 0, err //nolint:wrapcheck // violation.OfReading judges it
+			return 0, err //nolint:wrapcheck // violation.OfReading checks the type of the error
 		}
 	}
-	return g.plain.Read(b) //nolint:wrapcheck // a Reader returns io.EOF as it is
+	return g.plain.Read(b) //nolint:wrapcheck // a Reader must return io.EOF unwrapped
 }
 
 func (g *gunzip) Close() error { return nil }

@@ -32,7 +32,7 @@ func (x *Exchange) cookieName() string {
 
 // cookie returns a Set-Cookie header with token. maxAge is in seconds; a negative maxAge deletes the cookie.
 func (x *Exchange) cookie(token string, maxAge int) string {
-	c := http.Cookie{ //nolint:gosec // without TLS, a browser would not send it back if it were Secure
+	c := http.Cookie{ //nolint:gosec // without TLS, browsers do not send Secure cookies
 		Name: x.cookieName(), Value: token, Path: x.basePath + "/", MaxAge: maxAge, Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	return c.String()

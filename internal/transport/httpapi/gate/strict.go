@@ -135,8 +135,8 @@ func (parsedBody) Close() error { return nil }
 // ValidatedValue is called by runtime.BindJSONBody.
 func (b parsedBody) ValidatedValue() any { return b.value }
 
-// badAddress returns a fault that names the parameters of path and query that PostgreSQL cannot store, and the query parameters that the operation does not
-// declare: the server must not silently ignore part of a request. If there is no fault, it returns the query; nil for a callback.
+// badAddress returns a fault that names text in path or query that PostgreSQL cannot store. It also names query parameters that the operation does not
+// declare, because the server must not silently ignore part of a request. Without a fault, it returns the query; nil for a callback.
 func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	if !postgres.IsText(r.URL.Path) {

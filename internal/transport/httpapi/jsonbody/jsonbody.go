@@ -19,11 +19,11 @@ import (
 // ErrNotJSON means that a body is not JSON.
 var ErrNotJSON = errors.New("body is not JSON")
 
-// Parse parses a body: objects become maps, lists become slices, and numbers become json.Number. It returns ErrNotJSON, or a fault. The faults concern bodies
-// that JSON parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate or text after the end, and bodies that PostgreSQL cannot
-// store.
+// Parse parses a body: objects become maps, lists become slices, and numbers become json.Number. It returns ErrNotJSON if the body is not JSON. It returns a
+// fault if PostgreSQL cannot store the body, or if JSON parsers read the body differently. Parsers differ after a duplicate name, invalid UTF-8, a lone
+// surrogate, and text after the end.
 func Parse(body []byte) (any, error) {
-	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool holds nothing else
+	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool contains only parsers
 	defer func() {
 		p.rest, p.unstorable = bytes.Buffer{}, nil
 		parsers.Put(p)

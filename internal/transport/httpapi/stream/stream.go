@@ -173,7 +173,7 @@ type writer struct {
 func (w *writer) event(ctx context.Context, from Source) (isCurrent bool, err error) {
 	data, what, err := from.Next(ctx)
 	if err != nil {
-		return false, nil //nolint:nilerr // the next try may succeed; meanwhile there is nothing to send
+		return false, nil //nolint:nilerr // the next attempt can succeed
 	}
 	if bytes.Equal(what, w.latest) {
 		return true, nil

@@ -59,9 +59,11 @@ func leaseOf(id string) (taskID string, leaseID int64, ok bool) {
 // maxID is the maximum length of an id that leaseOf accepts.
 const maxID = 100
 
-// Pull claims as many messages as the phone can still hold, and returns all messages that the phone holds. It returns messages again that the phone has not
-// reported, under the same id, until they become invalid, because an earlier response may have been lost. The app aborts a pull when it starts another one.
-// So a pull continues without its client, and other pulls of the phone wait for it. Faults: those of queue.Claim.
+// Pull claims as many messages as the phone can still hold, and returns all messages that the phone holds. An earlier response may have been lost, so Pull
+// returns unreported messages again, under the same id, until they become invalid.
+//
+// The app aborts a pull when it starts another one. So a pull continues without its client, and other pulls of the phone wait for it. Faults: those of
+// queue.Claim.
 func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	held, err := s.pull(ctx, p)
 	if err != nil {

@@ -87,7 +87,7 @@ func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.
 	}
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
-	return bytes.Acquire(waiting, n) //nolint:wrapcheck // take answers a fault
+	return bytes.Acquire(waiting, n) //nolint:wrapcheck // Take returns a fault instead
 }
 
 // goneOr returns err, or the error of ctx if the client has disconnected.
