@@ -154,7 +154,7 @@ func (s *Service) due(ctx context.Context, pending, most float64) (due float64, 
 	return due, postgres.Wrap("count due tasks", err, nil)
 }
 
-// whether returns f as the only finding if holds, and otherwise no finding.
+// whether returns f if holds is true, and otherwise no finding.
 func whether(holds bool, f finding) []finding {
 	if !holds {
 		return nil

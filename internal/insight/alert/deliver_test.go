@@ -675,7 +675,7 @@ func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	}
 }
 
-// An alert about all channels needs two channels, because the one that notifies people may be failing.
+// An alert about all channels needs two channels, because any one of them may be failing.
 func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -824,7 +824,7 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	}
 }
 
-// A call about a firing alert takes long. Meanwhile the alert ends, and another server runs. The end must not be delivered before the start.
+// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not get the end before the start.
 func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)

@@ -155,7 +155,7 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.toldThrough() != "dingtalk,email,email" {
 		t.Fatalf("through %s: %+v", w.toldThrough(), d)
 	}
-	for range 20 { // no further escalation, although the second receiver gets no message either
+	for range 20 { // no further escalation, although the message to the second receiver is not sent either
 		w.pass(300)
 	}
 	want := []string{fmt.Sprint(first, []string{"dingtalk"}, []int64{}), fmt.Sprint(first, []string{}, []int64{second})}

@@ -19,7 +19,7 @@ import (
 // finding is one subject that meets the condition of a rule.
 type finding struct {
 	subject                  string
-	company, channel, sender string // what the finding is about; empty: not about a company, channel or sender
+	company, channel, sender string // empty: the finding is not about a company, channel or sender
 	value                    float64
 	threshold                *float64
 }
@@ -196,7 +196,7 @@ func (s *Service) find(ctx context.Context, k string, rules []dbq.AlertRuleListR
 	case StatementDiffers:
 		look = s.differingStatements
 	default:
-		return nil, nil // this version of the program does not know the kind
+		return nil, nil // a newer version of the program added this kind
 	}
 	of, err := look(ctx, rules, values)
 	if err != nil {

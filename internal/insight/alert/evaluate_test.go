@@ -479,7 +479,8 @@ func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	}
 }
 
-// Apps that are gone raise alerts for a week. They do not hide an app that becomes silent today, even if there are more of them than one query returns.
+// An app that stopped polling raises an alert for a week. Many such apps do not hide an app that becomes silent today, even if they exceed the limit of one
+// query.
 func TestAlertAboutMissingAppEndsAfterOneWeek(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)

@@ -1,5 +1,5 @@
-// Package history owns the stream of facts, the task counts computed from them, and the partitions of tasks. It moves, exports and drops partitions whose
-// tasks are settled.
+// Package history owns the stream of facts, the task counts computed from them, and the partitions of tasks. A fold consumes facts: it adds them to all
+// figures and deletes them. The package also moves, exports and drops partitions whose tasks are settled.
 package history
 
 import (
@@ -39,8 +39,8 @@ type Options struct {
 
 	Dir string // folder for exports; empty: exports are disabled
 
-	// BeforeDrop is called before a partition is dropped. It ends what refers to the tasks with ids from firstID on and before beforeID, and was created
-	// before the time before.
+	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks, whose ids are from firstID on and before
+	// beforeID. It keeps data created at or after before.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
 	// Held returns tasks with ids from firstID on and before beforeID that something unfinished still needs. It returns at most most tasks, in the order of
@@ -74,7 +74,7 @@ func (s *Service) Tasks(ctx context.Context, company *int64) (dbq.TaskStatistics
 	return row, postgres.Wrap("count tasks", err, nil)
 }
 
-// portion is how many facts one transaction of Fold consumes, which takes milliseconds.
+// portion is the number of facts that one transaction of Fold consumes. Such a transaction takes milliseconds.
 const portion = 10_000
 
 // Fold passes the facts to the consumers and deletes them: figures are cheap to read while few facts are stored. It returns the number of consumed facts.

@@ -16,7 +16,7 @@ import (
 // maxLateTasks is the maximum number of tasks that a drop moves. A drop with more tasks would block other transactions for too long.
 const maxLateTasks = 10_000
 
-// maxLocked is how many partitions in a row can fail because of locks before Keep leaves the rest to its next run.
+// maxLocked is the number of consecutive lock timeouts after which Keep stops until its next run.
 const maxLocked = 3
 
 // Keep applies the settings of history to all partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them.

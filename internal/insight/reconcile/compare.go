@@ -41,12 +41,12 @@ type numbered struct {
 	lease
 }
 
-// attempt contains what LKSMS stores about an attempt.
+// attempt contains the stored data of an attempt.
 type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	others   string // final state in a receipt of another sender, because of which a receipt of this sender may be missing; empty: none
+	others   string // final state in a receipt of another sender, which can have replaced a receipt of this sender; empty: no such receipt
 	segments int64  // 0: unknown
 }
 

@@ -349,7 +349,7 @@ func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	}
 }
 
-// S3.13: in whatever phase a server is killed, another server continues where it stopped, and nothing is counted twice.
+// S3.13: a server can be killed in any phase. Another server continues where it stopped, and nothing is counted twice.
 func TestAnotherServerContinuesInterruptedComparison(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)

@@ -36,8 +36,8 @@ const (
 // errMoved means that another server has advanced the reconciliation, or that the reconciliation has ended.
 var errMoved = errors.New("the reconciliation was moved on by another server")
 
-// Run compares all running reconciliations, one portion of each in turn, until all have ended. It returns how many portions it processed. It continues where
-// another server stopped.
+// Run compares all running reconciliations, one portion of each in turn, until all have ended. It returns how many portions it processed. A reconciliation
+// continues where another server stopped.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.ReconciliationIDsRunning(ctx)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	if got, want := totals(b, ""), day(b, 1)+" default app notification -: 2 attempted, 2 accepted, 2 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
-	// The same holds if the provider gave no number. A receipt of another sender, whose report did not settle the task, is not counted.
+	// Receipts are also counted if the provider gave no number. A receipt of another sender is not counted if its report did not settle the task.
 	b.SubmitMany("x", 2, nil)
 	for i, task := range b.Take("app", 2) {
 		b.Report(task.TaskID, "app", 2, nil)

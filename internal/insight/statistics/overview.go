@@ -19,7 +19,7 @@ import (
 const (
 	// NowEvery is the age after which figures are read again.
 	NowEvery = 2 * time.Second
-	// sendersEvery is the age after which senders are read again. Reading them takes longer than reading figures, and senders change less often.
+	// sendersEvery is the age after which senders are read again. It is longer than NowEvery because the query is slower and senders change less often.
 	sendersEvery = 5 * time.Second
 	// rateOver is the period over which rates are computed.
 	rateOver = 10 * time.Second
@@ -38,14 +38,14 @@ type Now struct {
 	Rates        *Rates                // nil: unknown yet
 	FiringAlerts *int64                // nil for one company
 	Senders      sender.Readiness
-	Held         []dispatchq.TasksHeldRow // what holds tasks back, and how many tasks, up to maxHoldTime of each pool
+	Held         []dispatchq.TasksHeldRow // switches that hold tasks back, with the numbers of tasks, up to maxHoldTime of each pool
 }
 
 // Rates contains tasks per second.
 type Rates struct{ In, Out, Failed float64 }
 
-// Overview reads the current figures: the waiting tasks, the rates at which tasks enter and leave, and the senders that can accept them. Each server reads
-// them once for all requests, and only while requests arrive.
+// Overview reads the current figures: the waiting tasks, the rates of submitted, sent and failed tasks, and the senders that can claim tasks. Each server
+// reads them once for all requests, and only while requests arrive.
 type Overview struct {
 	db         *postgres.DB
 	history    *history.Service
@@ -161,7 +161,7 @@ func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *fl
 	return seconds, nil
 }
 
-// rates compares the current numbers with the oldest reading of the last rateOver. It returns nil if there is no earlier reading.
+// rates compares the current numbers with the oldest reading of the last rateOver. It returns nil if no earlier reading exists.
 func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -229,7 +229,7 @@ func newRandomWork(t *testing.T) *randomWork {
 	}
 }
 
-// withLease calls do with a random lease if there is one.
+// withLease calls do with a random lease. It does nothing if no lease exists.
 func (w *randomWork) withLease(do func(l lease)) {
 	if len(w.leases) > 0 {
 		do(w.leases[w.random.IntN(len(w.leases))])

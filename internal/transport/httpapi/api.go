@@ -1,5 +1,5 @@
-// Package httpapi serves HTTP: the operations of the contract and the pages of the contract. Each domain has a package of handlers in a folder of this
-// package. Package gate runs before and after each handler.
+// Package httpapi serves HTTP: the operations and the pages of the contract. Each domain has a package of handlers in a folder of this package. Package gate
+// runs before and after each handler.
 //
 // If a handler returns both a response and an error, the caller receives only the error.
 package httpapi

@@ -303,7 +303,7 @@ func TestStatus405NamesAllowedMethods(t *testing.T) {
 	}
 }
 
-// The same holds for paths outside the contract.
+// A 405 response for a path outside the contract contains the allowed methods, too.
 func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{

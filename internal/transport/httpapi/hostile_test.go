@@ -14,7 +14,7 @@ import (
 	"lksms/internal/testkit/contracttest"
 )
 
-// Every invalid body gets a 4xx response that names the field, and never a 5xx response.
+// The response to every invalid body is a 4xx that names the field, and never a 5xx.
 func TestHostileBodiesAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const sendPath, reportPath = "/api/v1/sms/send", "/api/v1/sms/report"
@@ -67,7 +67,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 		path, query, _ := strings.Cut(o.Path, "?")
 		segments := strings.Split(path, "/")
 		for i := range segments[1:] {
-			// Each segment gets one of the bad texts in turn. The order of operations is random, so the combinations vary.
+			// Each segment is replaced by the next of the bad texts. The order of operations is random, so the combinations vary.
 			bad := bads[n%len(bads)]
 			n++
 			worse := strings.Join(segments[:i+1], "/") + "/" + bad

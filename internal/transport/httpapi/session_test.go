@@ -248,13 +248,13 @@ func TestSignOutEverywhereEndsAllSessions(t *testing.T) {
 	if got := elsewhere(other); got != 200 {
 		t.Errorf("another user at the second server: %d", got)
 	}
-	// The same holds for a request with other credentials.
+	// A request with other credentials can also sign the user out everywhere.
 	_, one = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, one...)
 }
 
-// Neither the log nor the database contains the token, with which a reader could take over the session.
+// Neither the log nor the database contains the token: a reader could use it to take over the session.
 func TestSessionTokenIsNeitherLoggedNorStored(t *testing.T) {
 	b := apptest.New(t)
 	cookie, as := signIn(b, apptest.Username, apptest.Password)

@@ -51,7 +51,7 @@ func (d Description) over(above Description) Description {
 	return d
 }
 
-// Effective returns the description of an inbound: that of its preset, with members replaced by those of own, which can be nil.
+// Effective returns the description of an inbound: the description of its preset, in which the members of own replace those of the preset. own can be nil.
 func Effective(ofPreset string, own []byte) (Description, error) {
 	var above Description
 	if own != nil {

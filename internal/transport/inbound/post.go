@@ -94,8 +94,8 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin queue
 	return p.messages, p.refused()
 }
 
-// unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted, and after an error the
-// program would repeat this one. It returns any other err unchanged.
+// unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted. After an error, the
+// program would post again. unlessDropped returns any other err unchanged.
 func unlessDropped(err error) error {
 	var expected *fault.Error
 	if errors.As(err, &expected) && expected.Reason == fault.TaskDropped {

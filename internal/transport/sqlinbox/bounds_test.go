@@ -11,7 +11,7 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// A role that can only submit takes every lock that it can get. No server is blocked.
+// A role that can only submit acquires every lock that it is allowed to. No server is blocked.
 func TestRoleThatOnlySubmitsCannotBlockServers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -418,7 +418,7 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
-// A repeat returns the first task, as over HTTP, whatever has changed since. Another message that SQL would reject then is still rejected.
+// A repeat returns the first task, as over HTTP, even if limits have changed since. Another message that violates the new limits is rejected.
 func TestRepeatIsAcceptedAfterItsTimesHavePassed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -166,7 +166,7 @@ func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 const maxSingles = 3
 
 // bunches groups deliveries: each returned slice becomes one message. More than maxSingles deliveries share a message if they have the same receiver, phase
-// and own channel: then the same channels are safe for all of them. Alerts about waits are grouped separately, see tellingOfWaits.
+// and own channel, because then they can use the same channels. Alerts about waits are grouped separately, see tellingOfWaits.
 func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64

@@ -63,8 +63,8 @@ func (t *Notifier) noteSent(ctx context.Context) error {
 	return err
 }
 
-// escalate escalates a bunch of deliveries to one receiver. Unless isLast, it uses the other channels of the receiver. If isLast, or if none of these
-// channels accepts the alerts, it adds the other receivers.
+// escalate escalates a bunch of deliveries to one receiver. Unless isLast, it notifies the receiver through its other channels. If isLast, or if every other
+// channel rejects the alerts, it adds deliveries to the other receivers.
 func (r *run) escalate(ctx context.Context, due []dbq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
 	to, isKnown := r.receivers[due[0].ReceiverID]
 	if !isKnown {

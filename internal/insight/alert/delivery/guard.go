@@ -55,8 +55,8 @@ func areEnough(own string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
 }
 
-// ways returns the channels through which people are notified of alerts with this own channel. These are the channels of the receiver. If those of them that
-// reach its people are not enough, ways adds all other channels that reach them. isSafe reports whether the result is enough.
+// ways returns the channels through which people are notified of alerts with this own channel. They begin with the channels of the receiver. If too few of
+// these reach its people, ways adds all other channels that reach them. isSafe reports whether the result is enough, see areEnough.
 func (r *run) ways(ctx context.Context, own string, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
 		return to.Channels, true, nil

@@ -120,7 +120,7 @@ const (
 // title returns the name of an alert: its kind and subject.
 func (l Language) title(a dbq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
 
-// tag returns the prefix of a text about alerts in a phase. The level is that of the worst alert.
+// tag returns the prefix of a text about alerts in a phase. level is the level of the worst alert.
 func (l Language) tag(phase, level string) string {
 	return strings.ReplaceAll(l.tags[phase], "${l}", l.levels[level])
 }

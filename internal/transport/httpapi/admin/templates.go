@@ -68,7 +68,7 @@ func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesReque
 	return api.ListTemplates200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
-// shown returns a template as the company own sees it: without the other companies that can use the template. A nil own sees all companies.
+// shown returns a template as callers of the company own see it: Companies contains only their own company. If own is nil, it returns the template unchanged.
 func shown(t dbq.Template, own *string) dbq.Template {
 	if own != nil && len(t.Companies) > 0 {
 		t.Companies = []string{*own}

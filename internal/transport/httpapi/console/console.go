@@ -121,7 +121,7 @@ func compress(content []byte) []byte {
 	return out.Bytes()
 }
 
-// handler serves files. For any other path it serves the page of the console, whose script chooses what to show. The page is served under many paths, so it
+// handler serves files. For any other path it serves the page of the console, whose script chooses the content. The page is served under many paths, so it
 // refers to its files by absolute paths. Other files use relative paths.
 func handler(files map[string]*file, basePath string) http.Handler {
 	page := newFile(files[index].kind, bytes.ReplaceAll(files[index].plain, []byte(`="./`), []byte(`="`+basePath+Prefix)))

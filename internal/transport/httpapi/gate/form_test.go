@@ -104,7 +104,7 @@ func setupForms(t *testing.T) *formBundle {
 	return b
 }
 
-// take responds with the form that it read, and uses the file as the field What says.
+// take responds with the form that it read. The field What decides whether it uses the file.
 func (b *formBundle) take(w http.ResponseWriter, r *http.Request) {
 	b.calls.Add(1)
 	fields, form, err := FormOf[formFields](r.Context())

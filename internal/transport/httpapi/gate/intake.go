@@ -125,7 +125,7 @@ func (x *Exchange) holder() string {
 	return x.Caller.User.Username
 }
 
-// company returns the id of the company for which the caller acts. is reports whether there is one.
+// company returns the id of the company for which the caller acts. is is false if the caller acts for no company.
 func (x *Exchange) company() (id string, is bool) {
 	if x.Caller.User.Username == "" || x.Caller.User.SeesAll || x.Caller.User.Role == access.RoleSend {
 		return "", false

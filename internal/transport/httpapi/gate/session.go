@@ -91,7 +91,7 @@ func isOfOwnPage(r *http.Request, isSecure bool) bool {
 	}
 }
 
-// isOfNoPage reports whether a request has none of the headers with which browsers report the origin of a request.
+// isOfNoPage reports whether a request lacks all headers with which browsers report the origin of a request.
 func isOfNoPage(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == ""
 }

@@ -21,7 +21,7 @@ import (
 
 // strict reads the body and waits for the slot of the request. It rejects query parameters that the operation does not declare, and text that PostgreSQL
 // cannot store. It also rejects bodies that JSON parsers read differently: duplicate names, invalid UTF-8 and lone surrogates. encoding/json keeps the last
-// duplicate and replaces invalid text, so the server would store something other than what was sent. The validator checks whether the body is JSON.
+// duplicate and replaces invalid text, so the server would store a changed body. The validator checks whether the body is JSON.
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
@@ -123,8 +123,8 @@ func (g *Gate) parse(x *Exchange) (err error) {
 	return err
 }
 
-// parsedBody is the body of a request with its parsed value. The generated code decodes the value. If this fails, the generated code reads the body again to
-// get an error that names the field.
+// parsedBody is the body of a request with its parsed value. The generated code decodes the value. If this fails, the generated code decodes the text of the
+// body, because the error of that decoding names the field.
 type parsedBody struct {
 	io.Reader
 	value any

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Page converts at most limit rows to items, and returns the cursor of the next page; nil if there is no next page. The caller must query limit + 1 rows.
+// Page converts at most limit rows to items, and returns the cursor of the next page; nil if the page is the last one. The caller must query limit + 1 rows.
 func Page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
 	items, next, _ := TryPage(rows, limit, func(row Row) (Item, error) { return one(row), nil }, key)
 	return items, next

@@ -18,7 +18,7 @@ type CSVWriter struct {
 }
 
 // WriteCSV responds with a CSV file that spreadsheet programs display correctly: header, and the rows that fill adds. If fill fails, WriteCSV aborts the
-// connection, so that the client does not take a part of the file for the whole file. It returns the error only for logging.
+// connection, so that the client does not regard the incomplete file as complete. It returns the error only for logging.
 func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CSVWriter) error) error {
 	out := &CSVWriter{connection: http.NewResponseController(w), rows: csv.NewWriter(w)}
 	out.rows.UseCRLF = true

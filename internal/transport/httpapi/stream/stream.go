@@ -76,7 +76,7 @@ func decrement(counts map[string]int, key string) {
 type Source struct {
 	Event string
 	Every time.Duration
-	// Next returns the data of the event as one line of JSON. The event is skipped if what equals the what of the previous event.
+	// Next returns the data of the event as one line of JSON. The event is skipped if the result named what equals that of the previous event.
 	Next func(context.Context) (data, what []byte, err error)
 	// MayRead is called before each event. A fault ends the stream. After any other error the event is skipped.
 	MayRead func() error
@@ -166,7 +166,7 @@ type writer struct {
 	http.ResponseWriter
 	connection *http.ResponseController
 	last       time.Time // time of the latest write
-	latest     []byte    // what of the latest event
+	latest     []byte    // result named what of Source.Next for the latest event
 }
 
 // event sends the next event unless it is unchanged. isCurrent reports whether the data could be read.

@@ -98,7 +98,7 @@ func TestUnchangedDataIsNotSent(t *testing.T) {
 	}
 }
 
-// Without heartbeats, a reader could not distinguish unchanged figures from unreadable ones and a broken connection.
+// Without heartbeats, a reader could not distinguish unchanged figures, unreadable figures and a broken connection.
 func TestHeartbeatReportsWhetherLatestEventIsCurrent(t *testing.T) {
 	t.Parallel()
 	s, source, isOut := New(1), numbers(time.Millisecond), atomic.Bool{}

@@ -27,7 +27,7 @@ func (h *Handlers) ListCallbacks(ctx context.Context, req api.ListCallbacksReque
 	}}, err
 }
 
-// cursorBefore returns the cursor of the page with ids smaller than id; nil if id is 0, which means that there is no further page.
+// cursorBefore returns the cursor of the page with ids smaller than id; nil if id is 0, because no further page exists.
 func cursorBefore(id int64) *string {
 	if id == 0 {
 		return nil

@@ -193,7 +193,7 @@ func (p *phone) tryCode(code string) int {
 	return status
 }
 
-// signInByCode registers the phone with a code, and then does what the app does.
+// signInByCode registers the phone with a code, and then starts the workers like the app.
 func (p *phone) signInByCode(code string) {
 	p.t.Helper()
 	if status := p.tryCode(code); status/100 != 2 {

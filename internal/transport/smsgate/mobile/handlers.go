@@ -109,7 +109,8 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// moment is a time in the format that the app parses. The app interprets all digits after the point as milliseconds, so there are exactly three.
+// moment is a time in the format that the app parses: with exactly three digits after the point, because the app interprets all of these digits as
+// milliseconds.
 type moment time.Time
 
 // MarshalJSON implements json.Marshaler.
@@ -152,7 +153,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	}{made.DeviceNo, made.Token, made.Username})
 }
 
-// update accepts what the app reports at each start: its SIMs and a token for Google push messages. This server does not use them.
+// update accepts the report of the app at each start: its SIMs and a token for Google push messages. This server uses neither.
 func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var body struct {
 		ID string `json:"id"`

@@ -155,7 +155,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	}
 }
 
-// A ServeMux routes HEAD to the GET handler. A pull without a response would leave leases that no phone knows.
+// A ServeMux routes HEAD to the GET handler. A pull without a response body would lease messages that the phone never receives.
 func TestHeadClaimsNothing(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxHeld is the maximum number of messages that a phone holds. A phone sends its messages one after the other. It rejects messages whose lease has expired
-// meanwhile, and each rejection costs an attempt.
+// maxHeld is the maximum number of messages that a phone holds. A phone sends its messages one after the other and rejects a message whose lease has expired.
+// Each rejection costs an attempt.
 const maxHeld = 10
 
 const (
@@ -135,7 +135,7 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	}
 }
 
-// endPull allows the next pull of a phone. After an error, the next pull waits until the right of this one expires.
+// endPull allows the next pull of a phone. If endPull fails, the next pull waits until the right of the current pull expires.
 func (s *Service) endPull(ctx context.Context, p Phone) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullLimit)
 	defer cancel()

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Some responses are cheap, but not in thousands per second: responses to unknown callers (including unproven callbacks), counted by network, and rejections,
-// counted by company. The first paceBurst of them are sent at once, later ones at paceRate. No response waits longer than PaceWait. So a client that sends
-// requests in a loop receives at most one response per PaceWait on each connection. An accepted request of a company cancels one rejected request, because a
-// few of many messages are always invalid.
+// Some responses are cheap, but not in thousands per second: responses to unknown callers (including unproven callbacks) and rejections. Responses to unknown
+// callers are counted by network, and rejections by company. The first paceBurst responses are sent at once, later ones at paceRate. No response waits longer
+// than PaceWait, so a client that sends requests in a loop receives at most one response per PaceWait on each connection. An accepted request of a company
+// cancels one rejected request, because a few of many messages are always invalid.
 const (
 	paceRate  = 20 // responses per second
 	paceBurst = 50

@@ -45,7 +45,7 @@ type Slots struct {
 
 type companySlots struct {
 	running    int
-	waiting    []chan struct{} // each is closed when its request gets a slot; first in, first out
+	waiting    []chan struct{} // a channel is closed when its request gets a slot; first in, first out
 	since      time.Time       // when the first waiting request arrived, or when the company got its latest slot, whichever is later
 	pauseUntil time.Time
 }

@@ -239,7 +239,7 @@ func TestSlotsRotateAmongCompanies(t *testing.T) {
 	})
 }
 
-// A company that had a slot during the wait has too many requests. A company without a slot is not to blame.
+// Only a company that had a slot during the wait is rejected with request.too_much. Any other company waited because of others.
 func TestOnlyCompanyThatHadSlotIsRejectedAsTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ var AlwaysServed = []string{"GET /health", "GET /ready"}
 // LongestAnswer is the maximum time limit that the contract can define for a request.
 const LongestAnswer = 45 * time.Second
 
-// Read reads the contract once for all servers of a process, because reading takes longer than the rest of a start. The contract is not changed afterwards.
+// Read reads the contract once for all servers of a process, because reading is the slowest part of a start. The contract is not changed afterwards.
 var Read = sync.OnceValues(func() (*Contract, error) {
 	// The library checks formats with patterns, which accept February 30.
 	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
@@ -164,9 +164,9 @@ func routesOf(spec *openapi3.T) map[string]*routers.Route {
 	return routes
 }
 
-// route returns the route of a request and its path parameters. The library's router tries each path of the contract in turn, so it is used only for paths
-// with parameters and for unknown paths. It interprets some paths differently from ServeMux (for example /users/%2F). A request without an operation in
-// ServeMux has no route.
+// route returns the route of a request and its path parameters. The library's router is slow because it tries each path of the contract in turn. It is used
+// only for paths with parameters and for unknown paths. It interprets some paths differently from ServeMux (for example /users/%2F). A request without an
+// operation in ServeMux has no route.
 func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map[string]string, error) {
 	if route := c.routes[operation]; route != nil && route.Method == r.Method && route.Path == r.URL.EscapedPath() {
 		return route, nil, nil
