@@ -57,7 +57,7 @@ var exported = []struct{ table, query string }{
 }
 
 // errNoFolder is the error of an export without a configured folder.
-var errNoFolder = errors.New("there is no folder for exports: set HISTORY_DIR")
+var errNoFolder = errors.New("no folder for exports is configured: set HISTORY_DIR")
 
 // Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
 // partition. It excludes the tasks that Drop would move to another partition. Receipts that are stored during the export may be missing. Drop detects this

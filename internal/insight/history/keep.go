@@ -38,7 +38,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 			break
 		}
 		if err != nil {
-			return changed, errors.Join(append(failures, fmt.Errorf("find partition that is over: %w", err))...)
+			return changed, errors.Join(append(failures, fmt.Errorf("find overdue partition: %w", err))...)
 		}
 		day = p.FirstDay
 		isChanged := p.IsToDrop

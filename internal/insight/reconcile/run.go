@@ -34,7 +34,7 @@ const (
 )
 
 // errMoved means that another server has advanced the reconciliation, or that the reconciliation has ended.
-var errMoved = errors.New("the reconciliation was moved on by another server")
+var errMoved = errors.New("another server has advanced the reconciliation, or it has ended")
 
 // Run compares all running reconciliations, one portion of each in turn, until all have ended. It returns how many portions it processed. A reconciliation
 // continues where another server stopped.

@@ -107,7 +107,7 @@ func (r Roles) Bound(ctx context.Context, role string, b Bounds) (missing []stri
 		case errors.As(err, &refused) && refused.Code == "42501":
 			missing = append(missing, statement)
 		case err != nil:
-			return missing, fmt.Errorf("bound role: %w", err)
+			return missing, fmt.Errorf("limit role: %w", err)
 		}
 	}
 	return missing, nil

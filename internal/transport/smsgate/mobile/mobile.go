@@ -142,7 +142,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		}
 		made.SenderNo = opened.SenderNo
 		if err := s.q.PhoneUserDelete(ctx, opened.SenderID); err != nil {
-			return fmt.Errorf("end phone of before: %w", err)
+			return fmt.Errorf("delete previous phone: %w", err)
 		}
 		if _, err := s.Access.Create(ctx, access.User{Username: made.Username, Role: access.RoleSend, AppID: &made.SenderNo}); err != nil {
 			return err

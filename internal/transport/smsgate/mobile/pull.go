@@ -149,7 +149,7 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	case postgres.IsNoRows(err): // another phone has been registered
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("read troubles of phone: %w", err)
+		return 0, fmt.Errorf("read failures of phone: %w", err)
 	case state.IsPaused:
 		return 0, nil
 	case state.Troubles > 0:

@@ -153,7 +153,7 @@ func (s *server) putSettings(w http.ResponseWriter, r *http.Request) error {
 					return fault.InvalidField("webhooks."+name, fault.WrongFormat, nil)
 				}
 			default:
-				return &refusal{http.StatusNotImplemented, "settings: this server has webhooks.signing_key alone; administrators set what senders do"}
+				return &refusal{http.StatusNotImplemented, "settings: only webhooks.signing_key is supported; administrators configure senders"}
 			}
 		}
 	}

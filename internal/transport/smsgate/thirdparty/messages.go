@@ -59,7 +59,7 @@ const maxSIM = 3
 func (m message) check() error {
 	switch {
 	case m.IsEncrypted:
-		return refuse("isEncrypted: this server reads texts, so that it cannot send encrypted ones: send the text as it is")
+		return refuse("isEncrypted: encrypted texts are not supported: send the plain text")
 	case m.DataMessage != nil:
 		return refuse("dataMessage: data messages are not supported: send a textMessage")
 	case m.Message != "" && m.TextMessage != nil:
