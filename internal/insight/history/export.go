@@ -60,8 +60,8 @@ var exported = []struct{ table, query string }{
 var errNoFolder = errors.New("no folder for exports is configured: set HISTORY_DIR")
 
 // Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
-// partition. It excludes the tasks that Drop would move to another partition. Receipts that are stored during the export may be missing. Drop detects this
-// and exports again.
+// partition. It excludes the tasks that remain after a drop. Receipts that are stored during the export may be missing. Drop detects missing rows and exports
+// again.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
 	p, err := s.over(ctx, firstDay)
 	if err != nil {

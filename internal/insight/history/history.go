@@ -43,8 +43,8 @@ type Options struct {
 	// beforeID. It keeps data created at or after before.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns tasks with ids from firstID on and before beforeID that something unfinished still needs. It returns at most most tasks, in the order of
-	// their ids.
+	// Held returns tasks that something unfinished still needs, and whose ids are from firstID on and before beforeID. It returns up to most tasks, in the
+	// order of their ids.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 

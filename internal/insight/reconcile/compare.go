@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// neighbouring is the tolerance at both ends of a day: a provider can count a message on the day although LKSMS recorded its acceptance up to this long
-	// before or after the day. The two clocks differ, and a response takes time.
+	// neighbouring is the tolerance at both ends of a day. A provider can count a message on the day although LKSMS recorded its acceptance up to this long
+	// before or after the day. The clocks differ, and a response takes time.
 	neighbouring = time.Hour
 
 	// nearEnds is how close to midnight an accepted message must be for its provider to possibly count it on the neighbouring day.

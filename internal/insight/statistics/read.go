@@ -130,8 +130,8 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// countSubmissions assigns the submissions of series by sender to the sender that claimed each task first. Each task has one wait, which its first claim
-// ends, so the number of waits is the number of submissions. The series without a sender keeps the tasks that no sender claimed.
+// countSubmissions assigns the submissions of series by sender to the sender that claimed each task first. Each task has one wait, which ends with its first
+// claim, so a sender has as many submissions as waits. The series without a sender keeps the tasks that no sender claimed.
 func (s *Service) countSubmissions(
 	ctx context.Context, company int64, step string, span dbq.StatisticsRangeRow, zone string, all []Series,
 ) error {

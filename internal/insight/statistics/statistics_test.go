@@ -339,8 +339,8 @@ func (w *randomWork) followUps() []step {
 	}
 }
 
-// After random actions on the tasks of two companies, and folds and roll-ups at any time, the figures equal a recount of the logs: by each dimension, for
-// each company and for all.
+// Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs: by each dimension, for each
+// company and for all.
 func TestFiguresEqualLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}

@@ -66,8 +66,8 @@ func newCaller(b *testing.B) caller {
 	return caller{b, apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })}
 }
 
-// run calls do from parallelism goroutines per processor, with the number of the goroutine. The reported numbers are per message; one call of do handles
-// messages messages.
+// run calls do from several goroutines: parallelism per processor. do receives the number of its goroutine. The reported numbers are per message; messages is
+// the number of messages in one call of do.
 func (c caller) run(parallelism, messages int, do func(i int)) {
 	c.b.ReportAllocs()
 	c.b.SetParallelism(parallelism)

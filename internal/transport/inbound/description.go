@@ -13,12 +13,9 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Description defines how a body is converted to messages; it is modelled on the configuration of http-sms. Paths name the fields of a body: names and
-// indexes, separated by points. Special parts of a path are:
-//
-//   - each item of a list
-//     [name=value]  the items of a list whose member name has this value
-//     #             at the end: the number of items of a list, if it has any
+// Description defines how a body is converted to messages; it is modelled on the configuration of http-sms. Paths name the fields of a body. A path consists
+// of names and indexes, separated by points. The part * means each item of a list. The part [name=value] means the items of a list whose member name has this
+// value. A last part # means the number of items of a list, if it has any.
 type Description struct {
 	Expect        map[string][]string `json:"expect,omitzero"`        // allowed values of the body at each path
 	Number        *string             `json:"number,omitzero"`        // path of the phone numbers; empty: the body contains none

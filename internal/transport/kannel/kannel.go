@@ -93,9 +93,9 @@ func (q *request) add(text string) {
 	}
 }
 
-// withPluses escapes each + that begins a number in an escaped list of numbers. Many programs send +14155550123 without escaping the plus; decoded as a
-// blank, it would make the number a Chinese one. Any other + is a blank. A + after an escaped comma or blank is a blank, too: a program that escapes commas
-// also escapes pluses.
+// withPluses escapes each + that begins a number in an escaped list of numbers. Many programs send +14155550123 without escaping the plus. Decoded as a
+// blank, the plus would be lost, and the number would become a Chinese one. Any other + is a blank. A + after an escaped comma or blank is a blank, too,
+// because a program that escapes commas also escapes pluses.
 func withPluses(list string) string {
 	var b strings.Builder
 	isStart := true

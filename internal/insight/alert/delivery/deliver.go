@@ -397,8 +397,8 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	}), nil)
 }
 
-// posted returns an alert in the format of Alertmanager. The labels never change between its start and its end. A firing alert has no end: if LKSMS sent an
-// end in the future, an Alertmanager whose clock is slow would keep it and ignore the real, earlier end.
+// posted returns an alert in the format of Alertmanager. The labels of an alert never change. A firing alert has no end. If LKSMS sent an end in the future,
+// an Alertmanager whose clock is slow would keep this end and ignore the earlier real end.
 func posted(d dbq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
 	one := managerAlert{

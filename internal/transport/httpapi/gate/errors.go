@@ -144,7 +144,7 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 // IsServerError reports whether the server itself failed; false for a rejected request.
 func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
-// isFailure reports whether a status means that the server failed. 501 of foreign protocols means that a feature is not supported, which is a rejection.
+// isFailure reports whether a status means that the server failed. Foreign protocols use 501 for unsupported features, which is a rejection.
 func isFailure(status int) bool {
 	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }

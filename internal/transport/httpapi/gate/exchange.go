@@ -29,8 +29,8 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// submitOperations contains the operations whose rejected requests are stored (S0.14). The handlers of batches and inbounds store the messages that they
-// reject themselves: an erasure must find each message by its phone number, which it could not in the body of another program.
+// submitOperations contains the operations whose rejected requests are stored (S0.14). The handlers of batches and inbounds store each rejected message
+// themselves. An erasure finds these messages by phone number, and could not search the body of another program.
 var submitOperations = []string{"POST /api/v1/sms/send", contract.SendBatch}
 
 // Exchange contains the data of a request. observe creates it, and the middlewares fill it.

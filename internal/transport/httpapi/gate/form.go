@@ -92,7 +92,7 @@ func (g *Gate) drop(ctx context.Context, form upload.Form) error {
 	return g.services.Uploads.Drop(ctx, *form.File)
 }
 
-// formReader is like pacedReader, for a form. Between two reads, the server stores the bytes of the first one. The client does not pay for this time.
+// formReader is like pacedReader, for a form. The server stores bytes between two reads. This time does not count against the deadline of the client.
 type formReader struct {
 	body       io.Reader
 	connection *http.ResponseController

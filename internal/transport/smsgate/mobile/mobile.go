@@ -108,8 +108,8 @@ type Applicant struct {
 // errWrongCode rolls back the transaction of a registration.
 var errWrongCode = errors.New("no such code is open")
 
-// Register registers a phone that sends a valid pairing code, for the sender of the code. The user and token of the sender's previous phone are deleted.
-// Faults: auth.required, auth.too_many_failures.
+// Register registers a phone with a valid pairing code for the sender of this code. The user and token of the sender's previous phone are deleted. Faults:
+// auth.required, auth.too_many_failures.
 func (s *Service) Register(ctx context.Context, a Applicant) (made Registration, err error) {
 	err = s.Access.TryCode(ctx, a.SourceIP, func(ctx context.Context) (isRight bool, err error) {
 		if !isCode(a.Code) {

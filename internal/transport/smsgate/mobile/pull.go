@@ -198,7 +198,7 @@ func (p Phone) keep(ctx context.Context, q *dispatchq.Queries, leases []claim.Le
 	return nil
 }
 
-// AwaitMessages waits at most wait until the phone should pull, and reports whether it should: messages wait for it, and it can hold more. A waiting phone
+// AwaitMessages waits until the phone should pull, or until wait has passed. It reports whether messages wait and the phone can hold more. A waiting phone
 // counts as polling. A full or paused phone does not, so that other senders receive its messages.
 func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration) (bool, error) {
 	if has, err := s.hasRoom(ctx, p); err != nil || !has {

@@ -34,11 +34,11 @@ type State struct {
 	Raw   []byte // JSON for the log
 }
 
-// Report accepts states of messages. Sent and Failed end a lease. Delivered, and Failed after Sent, are receipts. If the phone could not have sent any
+// Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and so is Failed after Sent. If the phone could not have sent any
 // message, the lease is released without costing an attempt, and the phone pauses.
 //
 // The app repeats some states and loses others. So each state implies all earlier ones, and a state that is already known changes nothing. A state of a
-// message that the phone never held is ignored: after an error, the app would repeat it.
+// message that the phone never held is ignored, because the app would repeat it after an error.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	known, err := s.known(ctx, p, states)
 	if err != nil {
