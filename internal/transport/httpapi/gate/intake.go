@@ -36,7 +36,8 @@ const (
 	strangersAnswer = 15 * time.Second
 )
 
-// receive reads the body of a request into x. A body of more than most bytes is an error. The caller must call done when it no longer needs the body.
+// receive reads the body of a request into x, up to most bytes. If the body cannot be read completely, x.Body.Cut contains the reason. The caller must call
+// done when it no longer needs the body.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
 	coding, err := codingOf(w, r)
 	if err != nil {
