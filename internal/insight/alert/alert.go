@@ -1,5 +1,5 @@
-// Package alert owns the rules by which the service is watched, the alerts that they raise, the receivers of alerts (package delivery tells them), and
-// the list of operator events. Most operator events are written by the SQL statement that makes the change which they record.
+// Package alert owns alert rules, the alerts that they raise, the receivers of alerts (package delivery notifies them), and the list of operator events. Most
+// operator events are written by the SQL statement that makes the recorded change.
 package alert
 
 import (
@@ -19,11 +19,11 @@ import (
 
 // Options configures a Service.
 type Options struct {
-	Host    string   // name of this server among those of the database
-	Folders []string // whose file systems this server watches
+	Host    string   // name of this server, unique among the servers of the database
+	Folders []string // folders whose file systems this server measures
 }
 
-// Service watches the service. Every method is at most one transaction, except the sweeps.
+// Service evaluates alert rules and stores alerts. Every method uses at most one transaction, except the sweeps.
 type Service struct {
 	db       *postgres.DB
 	q        *alertq.Queries
@@ -33,14 +33,14 @@ type Service struct {
 	options  Options
 }
 
-// New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
+// New returns a Service on db. It registers with reg a gauge of the longest wait of a due task, which queries the database at each scrape.
 func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Options, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: alertq.New(db), backlog: backlog.NewReader(db), settings: settings, box: box, options: options}
 	reg.MustRegister(waitCollector{s})
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "delete-expired-events", Interval: 10 * time.Minute, Run: s.DeleteExpired},
@@ -49,8 +49,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Events lists up to limit operator events with smaller ids than before, newest first. A nil event or subject matches
-// all.
+// Events lists up to limit operator events with ids smaller than before, newest first. A nil event or subject matches all.
 func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]EventRow, error) {
 	rows, err := s.q.EventList(ctx, alertq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list events", err, nil)
@@ -59,7 +58,7 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
+// DeleteExpired deletes events, and alerts that have ended, after the days of the setting history.log_days. It returns how many rows it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	alerts, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AlertsDeleteExpired(ctx, alertq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
@@ -77,7 +76,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 
 var waitDesc = prometheus.NewDesc("lksms_queue_oldest_pending_seconds", "How long the task that has been due for longest has waited.", nil, nil)
 
-// waitCollector asks the database at each scrape.
+// waitCollector queries the database at each scrape.
 type waitCollector struct{ alerts *Service }
 
 func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
@@ -85,7 +84,7 @@ func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
 func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // on error the gauge is left out of this scrape; the pool's gauges show why
+	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // on an error the gauge is missing from this scrape; the gauges of the connection pool show why
 		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
 	}
 }

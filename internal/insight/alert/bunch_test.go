@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// newSilence is a server that watches for silent senders, without delay, and tells people by mail, in English.
+// newSilence returns a server with a rule about silent senders that fires immediately. It notifies people by e-mail, in English.
 func newSilence(t *testing.T, more string) *watched {
 	t.Helper()
 	w := newWatched(t)
@@ -21,7 +21,7 @@ func newSilence(t *testing.T, more string) *watched {
 	return w
 }
 
-// texts returns the titles and texts of all messages about alerts, in their order.
+// texts returns the titles and texts of all messages about alerts, in order.
 func (w *watched) texts() []string {
 	w.T.Helper()
 	return apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(title || '|' || content ORDER BY id), '{}') FROM renderings")
@@ -34,7 +34,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	w.silence("dingtalk", "s", 100)
 	w.evaluate()
 	other := apptest.Another(w.Bundle)
-	tell := func() { // two servers tell at the same time
+	tell := func() { // two servers send notifications at the same time
 		t.Helper()
 		w.polled("mail")
 		for range 2 {
@@ -63,7 +63,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL AND tries = 1 AND failures = 0"); n != 101 {
 		t.Errorf("%d alerts count as delivered", n)
 	}
-	// Four alerts repeat, because the other alerts are acknowledged.
+	// Four alerts repeat, because all others are acknowledged.
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
 	w.after(3600)
 	w.evaluate()
@@ -71,7 +71,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	if all = w.texts(); len(all) != 3 || !strings.HasPrefix(all[2], "4 alerts|[warning, still] 4 alerts: silent sender: s1; ") || strings.Contains(all[2], "more") {
 		t.Fatalf("delivered %q", all)
 	}
-	// All but two end, and then these.
+	// First all but two alerts end, then the last two.
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no NOT IN ('s7', 's8')")
 	w.evaluate()
 	tell()
@@ -89,8 +89,8 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	}
 }
 
-// A template of an operator may use the variables of a single alert for several, too.
-func TestATemplateCanSayHowManyAlertsAMessageHas(t *testing.T) {
+// The template of an operator can use the variables of a single alert for several alerts, too.
+func TestTemplateCanUseNumberOfAlertsInMessage(t *testing.T) {
 	w := newSilence(t, "")
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email",
 		`{"title":"${count} ${level} ${kind} ${subject} ${phase}","content":"${summary}|${alert}|${rule}|"}`)
@@ -105,8 +105,8 @@ func TestATemplateCanSayHowManyAlertsAMessageHas(t *testing.T) {
 	}
 }
 
-// Alerts about different channels share no message, so that each message goes another way than its channel.
-func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
+// Alerts about different channels do not share a message, so that each message avoids the channel of its alert.
+func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w := newSilence(t, "")
 	w.Exec("UPDATE alert_receivers SET channels = '{sms,email}'")
 	w.AddSender(map[string]any{"sender_no": "phone"})
@@ -114,7 +114,7 @@ func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
 	w.silence("email", "m", 4)
 	w.silence("oa", "o", 2)
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
-	for range 3 { // mail fails: what is about sms is not delivered, and what is about mail is
+	for range 3 { // e-mail fails: alerts about sms are not delivered, alerts about e-mail are
 		w.polled("mail", "phone")
 		w.evaluate()
 		w.tell()
@@ -124,7 +124,7 @@ func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL"); n != 6 || told != 6 {
 		t.Errorf("%d are delivered, %d about other channels", n, told)
 	}
-	if all := w.texts(); len(all) != 4 { // two of four alerts, and the two about oa, through sms; nothing twice
+	if all := w.texts(); len(all) != 4 { // two of four alerts, and both alerts about oa, through sms; no duplicate
 		t.Errorf("delivered %q", all)
 	}
 	if n := w.Count("SELECT count(*) FROM notifications n JOIN alerts a ON a.id = n.biz_id WHERE n.dedup_key IS NULL OR n.submitted_by <> 'system:alerts'"); n != 0 {
@@ -142,8 +142,8 @@ func TestAlertsAboutDifferentChannelsShareNoMessage(t *testing.T) {
 	}
 }
 
-// Nobody sends mail. A task that tells of many waits together is no reason for an alert.
-func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
+// No sender serves e-mail. A waiting message about several waits must not raise an alert itself.
+func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	w := newSilence(t, "")
 	for i := range 5 {
 		company := fmt.Sprint("c", i)
@@ -159,7 +159,7 @@ func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
 	if all := w.texts(); len(all) != 2 || !strings.HasPrefix(all[0], "5 alerts|[critical] ") || !strings.HasPrefix(all[1], "4 alerts|[warning] ") {
 		t.Fatalf("delivered %q", all)
 	}
-	w.Exec("DELETE FROM queue WHERE rendering_id = (SELECT max(id) FROM renderings)") // that of the silent senders would be
+	w.Exec("DELETE FROM queue WHERE rendering_id = (SELECT max(id) FROM renderings)") // the message about the silent senders would raise an alert
 	w.after(11)
 	w.evaluate()
 	for _, a := range w.alerts("status=firing&level=emergency") {
@@ -167,8 +167,8 @@ func TestATaskThatTellsOfManyWaitsIsNotLateItself(t *testing.T) {
 	}
 }
 
-// Apps fall silent one after the other. People get some messages, and then one about all others.
-func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
+// Apps become silent one after the other. People receive some messages, and then one message about all others.
+func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	w := newSilence(t, "")
 	addRule(w.Bundle, `{"kind":"disk_low","level":"critical","for_seconds":0,"resolve_seconds":0}`)
 	step := func() {
@@ -190,7 +190,7 @@ func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
 		t.Fatalf("delivered %q", all)
 	}
 	w.after(90)
-	step() // without the first message, within five minutes people had two others and the critical one
+	step() // except the first message, people received two others and the critical one within five minutes
 	if all := w.texts(); len(all) != 4 {
 		t.Fatalf("delivered %q", all)
 	}
@@ -200,8 +200,8 @@ func TestWarningsWaitWhilePeopleHaveHadManyMessages(t *testing.T) {
 	}
 }
 
-// Two servers find different alerts due, because one more fires in between. Nobody is notified of one twice.
-func TestTwoServersThatFindDifferentAlertsTellEachOnce(t *testing.T) {
+// Two servers find different alerts due, because another alert fires in between. No alert is sent twice.
+func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)
 	w.polled("mail")

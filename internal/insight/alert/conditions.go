@@ -19,18 +19,18 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// finder says what a rule finds. The functions of this file look once for all rules of a kind, and return one.
+// finder returns the findings of one rule. Each function of this file that returns a finder queries the database once for all rules of a kind.
 type finder = func(RuleRow) []finding
 
-// matches reports whether a rule is about a company, channel and sender.
+// matches reports whether a rule covers this company, channel and sender.
 func matches(r RuleRow, company, channel, senderNo string) bool {
 	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
 }
 
-// maxLateTasks is how many tasks of each order are looked at for the longest waits.
+// maxLateTasks is how many tasks TasksLate reads in each of its orders to find the longest waits.
 const maxLateTasks = 10_000
 
-// waits finds channels in which a task waits for longer than the threshold.
+// waits finds channels on which a task has waited for longer than the threshold.
 func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Values) (finder, error) {
 	thresholdOf := func(r RuleRow) (float64, bool) {
 		if r.Threshold != nil {
@@ -44,7 +44,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 			least = min(least, seconds)
 		}
 	}
-	longest, err := s.backlog.LongestWait(ctx) // cheap, and almost always below every threshold
+	longest, err := s.backlog.LongestWait(ctx) // a cheap query, which in almost all cases shows that the costly one below is not needed
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 	}, nil
 }
 
-// late returns the longest waits of more than after seconds.
+// late returns the longest waits among tasks that have waited for more than after seconds.
 func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late, err error) {
 	ignored, err := s.tellingOfWaits(ctx)
 	if err != nil {
@@ -81,14 +81,14 @@ func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late,
 	return s.backlog.Late(ctx, after, maxLateTasks, ignored)
 }
 
-// BizType is the business type of notifications that tell alerts.
+// BizType is the business type of notifications about alerts.
 const BizType int16 = 32767
 
 // WaitKinds are the kinds of alerts about waiting tasks.
 var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 
-// tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
-// on which nobody sends, each alert would be the reason for the next one.
+// tellingOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks: on a channel without a
+// sender, the notification of each alert would wait too, and would raise the next alert.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, alertq.AlertRenderingsParams{
 		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
@@ -96,10 +96,10 @@ func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
 
-// maxLater is up to how many tasks that are due later are counted.
+// maxLater is the maximum number of tasks with a future due time that due counts.
 const maxLater = 20_000
 
-// depths finds a queue in which too many tasks wait.
+// depths finds queues with more waiting tasks than the threshold: of one company, or of all.
 func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.TasksPending(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values)
 	}, nil
 }
 
-// whether returns one finding, or none.
+// whether returns f if holds is true, and otherwise no finding.
 func whether(holds bool, f finding) []finding {
 	if !holds {
 		return nil
@@ -140,10 +140,10 @@ func whether(holds bool, f finding) []finding {
 	return []finding{f}
 }
 
-// minEnded is how many must have ended within a window, so that a share of them says something.
+// minEnded is how many tasks must have ended within a window: a failure rate of fewer tasks is not evaluated.
 const minEnded = 20
 
-// sums reads what has ended within windows. All arrays of p have one element for each question, and so has the answer.
+// sums reads the outcomes of tasks within windows. All arrays of p have one element for each question, and the result has one row for each.
 func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alertq.OutcomeSumsRow, error) {
 	if len(p.Keys) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func (s *Service) sums(ctx context.Context, p alertq.OutcomeSumsParams) ([]alert
 	return rows, postgres.Wrap("read outcomes", err, nil)
 }
 
-// failureRates finds a share of failures that is too large: of the tasks that ended, or if a rule names a channel or a sender, of the reports.
+// failureRates finds failure rates above the threshold. A rule that names a channel or a sender counts reports; any other rule counts tasks that ended.
 func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	var p alertq.OutcomeSumsParams
 	for _, r := range rules {
@@ -172,7 +172,7 @@ func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.V
 	if err != nil {
 		return nil, err
 	}
-	sums := map[int64]alertq.OutcomeSumsRow{} // by rule
+	sums := map[int64]alertq.OutcomeSumsRow{} // by id of the rule
 	for _, row := range rows {
 		sums[rules[row.Place].ID] = row
 	}
@@ -200,13 +200,13 @@ func (s *Service) failureRates(ctx context.Context, rules []RuleRow, _ setting.V
 	}, nil
 }
 
-// maxPools is up to how many pools with waiting tasks are looked at.
+// maxPools is the maximum number of pools with waiting tasks that are checked.
 const maxPools = 5000
 
-// messageTypes has the names of message types, by how pools keep them.
+// messageTypes contains the names of message types, indexed by their number in the table pools.
 var messageTypes = [...]string{submit.Verification: "verification", submit.Notification: "notification", submit.Marketing: "marketing"}
 
-// unservedPools finds pools in which a task waits and that no available sender serves.
+// unservedPools finds pools with a waiting task that no available sender serves.
 func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	ignored, err := s.tellingOfWaits(ctx)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting
 	}, postgres.Wrap("find pools without sender", err, nil)
 }
 
-// goneAfter is for how much longer than the threshold an app is missed. One that is silent for longer is gone, and is missed by rules only that name it.
+// goneAfter is for how long a silent app raises alerts after the threshold. Later, only rules that name the sender raise them.
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.
@@ -270,7 +270,7 @@ func (s *Service) silentSenders(ctx context.Context, rules []RuleRow, values set
 	}, postgres.Wrap("find silent senders", err, nil)
 }
 
-// failingSenders finds senders of whose attempts too large a share failed.
+// failingSenders finds senders whose share of failed attempts is above the threshold.
 func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	byWindow := map[int64][]alertq.SenderOutcomesRow{}
 	for _, r := range rules {
@@ -294,7 +294,7 @@ func (s *Service) failingSenders(ctx context.Context, rules []RuleRow, _ setting
 	}, nil
 }
 
-// lowBalances finds senders that have little left.
+// lowBalances finds senders whose balance is at or below the threshold.
 func (s *Service) lowBalances(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	most := -1.0
 	for _, r := range rules {
@@ -330,7 +330,7 @@ func (s *Service) openBreakers(ctx context.Context, _ []RuleRow, _ setting.Value
 	}, postgres.Wrap("find open circuit breakers", err, nil)
 }
 
-// missingReceipts finds senders whose provider has accepted messages and sends no receipts.
+// missingReceipts finds senders whose provider accepted messages but sent no receipts.
 func (s *Service) missingReceipts(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	var p alertq.OutcomeSumsParams
 	var asked []*finding               // by index in p
@@ -399,7 +399,7 @@ func (s *Service) unmatchedReceipts(ctx context.Context, rules []RuleRow, _ sett
 	}, nil
 }
 
-// lowDisks finds file systems that are almost full.
+// lowDisks finds file systems with less free space than the threshold.
 func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.DiskSpaces(ctx)
 	return func(r RuleRow) (found []finding) {
@@ -412,7 +412,7 @@ func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (
 	}, postgres.Wrap("read disk spaces", err, nil)
 }
 
-// missingPartitions finds that tasks of the next days have no partition.
+// missingPartitions finds out whether the tasks of one of the next days would have no partition.
 func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	days, err := s.q.PartitionDays(ctx)
 	return func(r RuleRow) []finding {
@@ -420,7 +420,7 @@ func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
-// overdueDays finds days that should have become history, or have been dropped, and what holds them.
+// overdueDays finds days whose partition should have become history or been dropped already, and why it was not.
 func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
 		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
@@ -437,7 +437,7 @@ func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.V
 	}, postgres.Wrap("find days that are over their time", err, nil)
 }
 
-// failingReceivers finds receivers that refuse alerts.
+// failingReceivers finds receivers that have rejected calls for longer than the threshold.
 func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	least := float64(mostSeconds)
 	for _, r := range rules {
@@ -454,10 +454,11 @@ func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setti
 	}, postgres.Wrap("find failing receivers", err, nil)
 }
 
-// differKept is for how long a reconciliation that found differences is an alert, unless a later one of its day finds none.
+// differKept is for how long a reconciliation with differences raises an alert. A later reconciliation of the same day without differences ends the alert
+// earlier.
 const differKept = 7 * 24 * time.Hour
 
-// differingStatements finds days that do not match what the provider says of them.
+// differingStatements finds days on which LKSMS and the provider's statement differ.
 func (s *Service) differingStatements(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.StatementsDiffer(ctx, differKept)
 	return func(r RuleRow) (found []finding) {

@@ -26,7 +26,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// posted is an alert as the API of Alertmanager (version 2) documents it.
+// posted is an alert as documented for version 2 of the Alertmanager API.
 type posted struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
@@ -35,13 +35,13 @@ type posted struct {
 	GeneratorURL string            `json:"generatorURL"`
 }
 
-// alertmanager is a stub of an Alertmanager. It refuses what the real one refuses.
+// alertmanager is a stub of an Alertmanager. It rejects the same calls as the real one.
 type alertmanager struct {
 	*httptest.Server
 	mu     sync.Mutex
 	calls  [][]posted
 	header http.Header
-	says   func(w http.ResponseWriter, r *http.Request) // nil: it takes alerts
+	says   func(w http.ResponseWriter, r *http.Request) // nil: accepts all alerts
 }
 
 func newAlertmanager(t *testing.T) *alertmanager {
@@ -88,7 +88,7 @@ func (a *alertmanager) answers(says func(w http.ResponseWriter, r *http.Request)
 	a.says = says
 }
 
-// taken returns the calls since the last taken.
+// taken returns the calls since the previous call of taken.
 func (a *alertmanager) taken() [][]posted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *watched) tell() {
 	}
 }
 
-// newTelling is a server with one rule about waits of more than ten seconds.
+// newTelling returns a server with one rule about waits of more than ten seconds.
 func newTelling(t *testing.T, more string) (*watched, api.AlertRule) {
 	t.Helper()
 	w := watchedOf(apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
@@ -114,7 +114,7 @@ func newTelling(t *testing.T, more string) (*watched, api.AlertRule) {
 	return w, w.only(`{"kind":"wait_time","level":"critical","threshold":10,"resolve_seconds":0` + more + `}`)
 }
 
-// late lets the rule of newTelling fire.
+// late makes the rule of newTelling fire.
 func (w *watched) late() {
 	w.T.Helper()
 	w.Submit("x")
@@ -122,7 +122,7 @@ func (w *watched) late() {
 	w.evaluate()
 }
 
-// over lets it end.
+// over ends the alert of newTelling.
 func (w *watched) over() {
 	w.T.Helper()
 	w.finish("phone")
@@ -130,7 +130,7 @@ func (w *watched) over() {
 	w.evaluate()
 }
 
-func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
+func TestAlertmanagerIsCalledWhileAlertFiresAndWhenItEnds(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","language":"en","url":"%s/am/","authorization":"Bearer s3cret"}`, am.URL))
@@ -149,7 +149,7 @@ func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
 	w.Expect(200, "", "POST", path, `{}`)
-	w.after(60) // Alertmanager would resolve it
+	w.after(60) // otherwise Alertmanager would resolve the alert
 	w.evaluate()
 	w.tell()
 	again := am.taken()
@@ -169,7 +169,7 @@ func TestAnAlertmanagerIsCalledWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
+func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 	for name, says := range map[string]http.HandlerFunc{
 		"refuses": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
@@ -221,7 +221,7 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 			}
 			w.expect("wait_time critical sms", fmt.Sprintf("webhook_failing warning %d (bad)", bad.ReceiverNo))
 			w.over()
-			w.tell() // the bad one never got the alert, and does not get its end
+			w.tell() // the failing receiver never received the alert, so it does not receive the end
 			am.answers(nil)
 			w.after(121)
 			w.evaluate()
@@ -238,8 +238,8 @@ func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
 	}
 }
 
-// A receiver whose failure ended is well again although there is nothing to tell: an empty call finds out.
-func TestAReceiverIsProbedWhenNoDeliveryIsDue(t *testing.T) {
+// A receiver that works again is detected although no delivery is due: an empty call probes it.
+func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
@@ -257,7 +257,7 @@ func TestAReceiverIsProbedWhenNoDeliveryIsDue(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
+func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	w, _ := newTelling(t, "")
 	ends := make(chan struct{})
 	defer close(ends)
@@ -285,7 +285,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	apptest.Eventually(t, "the others are notified", func() bool {
 		return len(good.taken()) > 0 && w.Count("SELECT count(*) FROM notifications") == 1
 	})
-	// The outcomes of the others are being stored; a transaction around the call that hangs would be open until its end.
+	// The results of the other calls are being stored. A transaction around the hanging call would still be open.
 	apptest.Eventually(t, "no transaction is open during a call", func() bool {
 		return w.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'") == 0
 	})
@@ -302,7 +302,7 @@ func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
+func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	w, r := newTelling(t, `,"repeat_seconds":600,"channel":"sms"`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2"})
@@ -324,7 +324,7 @@ func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 	}
 	w.late()
 	other := apptest.Another(w.Bundle)
-	for range 3 { // two servers tell it at the same time
+	for range 3 { // two servers send notifications at the same time
 		apptest.Together(4, func(i int) {
 			if _, err := []*app.App{w.App, other}[i%2].Notifier.Notify(t.Context()); err != nil {
 				t.Error(err)
@@ -365,7 +365,7 @@ func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 	if all := texts(); len(all) != 3 || !strings.Contains(all[2], "[已恢复]") {
 		t.Errorf("delivered %q", all)
 	}
-	// A rule that is deleted while its alert fires: they are notified that it is over.
+	// The rule is deleted while its alert fires: people are notified of the end.
 	w.late()
 	w.tell()
 	w.Expect(200, "", "DELETE", fmt.Sprint(rulesPath, "/", r.RuleNo), nil)
@@ -378,8 +378,9 @@ func TestPeopleAreNotifiedOnceAgainAndAtTheEnd(t *testing.T) {
 	}
 }
 
-// A rule is silenced when its alert begins: nobody is notified, not even of its end. If it still fires when the silence ends, its receivers are notified then.
-func TestReceiversOfASilencedAlertAreNotifiedWhenTheSilenceEnds(t *testing.T) {
+// The rule is silenced when its alert begins. If the alert ends during the silence, nobody is notified. If it still fires when the silence ends, the
+// receivers are notified then.
+func TestReceiversAreNotifiedWhenSilenceOfAlertEnds(t *testing.T) {
 	w, r := newTelling(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
@@ -401,25 +402,25 @@ func TestReceiversOfASilencedAlertAreNotifiedWhenTheSilenceEnds(t *testing.T) {
 	}
 }
 
-// polled stores that apps have just polled, so that their channels are usable.
+// polled records that apps have just polled, which makes their channels usable.
 func (w *watched) polled(senderNos ...string) {
 	w.T.Helper()
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no = ANY ($1)", senderNos)
 }
 
-// toldThrough returns the channels of the notifications.
+// toldThrough returns the channels of all notifications.
 func (w *watched) toldThrough() string {
 	w.T.Helper()
 	return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
 }
 
-// onlyOwn returns how many events say that an alert has one way only.
+// onlyOwn returns the number of events about alerts without another channel.
 func (w *watched) onlyOwn() int {
 	w.T.Helper()
 	return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'")
 }
 
-func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
+func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
@@ -431,7 +432,7 @@ func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
 		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
 		w.Exec("SET LOCAL lksms.facts_version = '3'; DELETE FROM facts")
 	}
-	w.late() // nobody sends mail: the short message is the only way
+	w.late() // no sender serves e-mail, so the short message is the only way
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "sms" || !a.OnlyOwnChannel || events() != 1 {
 		t.Fatalf("notified through %s, %+v, %d events", channels(), a, events())
@@ -449,7 +450,7 @@ func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c","enabled":false}`)
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
-	w.late() // without a template mail is no way, and the program is one
+	w.late() // e-mail without a template cannot be used, but the program can
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "sms" || a.OnlyOwnChannel || len(am.taken()) != 1 {
 		t.Errorf("notified through %s, %+v", channels(), a)
@@ -458,15 +459,15 @@ func TestAnAlertAboutAChannelIsNeverSentThroughThatChannelAlone(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
 	w.polled("mail")
 	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
-	w.late() // an alert about another channel changes nothing
+	w.late() // an alert about another channel does not add channels
 	w.tell()
 	if channels() != "email" {
 		t.Errorf("notified through %s", channels())
 	}
 }
 
-// Three rules find the same late task. People are notified of the worst alert that their rules send them; a program is notified of all.
-func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
+// Three rules find the same late task. People are notified of the worst alert that their rules send them. A program is notified of all alerts.
+func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
 	w.Exec("UPDATE alert_rules SET is_enabled = true, resolve_seconds = 0")
@@ -476,7 +477,7 @@ func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
 	told := 0
-	expect := func(want ...string) { // of the texts since the last expect, how they begin
+	expect := func(want ...string) { // prefixes of the texts since the previous call of expect
 		t.Helper()
 		w.evaluate()
 		w.tell()
@@ -490,12 +491,12 @@ func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 		told = len(rows)
 	}
 	w.Submit("x")
-	w.after(1801) // nobody evaluated until then
+	w.after(1801) // no evaluation ran until now
 	expect("[emergency]")
 	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 3 {
 		t.Errorf("the program got %v", calls)
 	}
-	w.after(1800) // the critical one would be sent again after an hour, the warning after six
+	w.after(1800) // the critical alert would repeat after an hour, the warning after six
 	expect("[emergency, still]")
 	w.finish("phone")
 	expect("[resolved]")
@@ -506,22 +507,22 @@ func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 	w.after(300)
 	expect("[critical]")
 	w.after(7 * 3600)
-	expect("[emergency]") // the others fire, and are due again
+	expect("[emergency]") // the other alerts fire and are due again
 	w.finish("phone")
-	expect("[resolved]", "[resolved]", "[resolved]") // of all that they were notified of
+	expect("[resolved]", "[resolved]", "[resolved]") // for all alerts that they were notified of
 
-	// An alert that is not sent to a receiver outranks none of its other alerts.
+	// An alert that is not sent to a receiver does not suppress other alerts for this receiver.
 	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	w.Exec("UPDATE alert_rules SET receivers = ARRAY[$1::bigint] WHERE level = 'emergency'", other.ReceiverNo)
 	w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 hour' WHERE level = 'critical'")
 	w.Submit("x")
 	w.after(1801)
 	expect("[emergency]", "[warning]")
-	w.after(3600) // the silence is over
+	w.after(3600) // the silence has ended
 	expect("[emergency, still]", "[critical]")
 	w.finish("phone")
 	expect("[resolved]", "[resolved]", "[resolved]")
-	// The worst one ends first.
+	// The worst alert ends first.
 	w.Submit("x")
 	w.after(1801)
 	expect("[emergency]", "[critical]")
@@ -529,8 +530,8 @@ func TestPeopleAreNotifiedOfTheWorstAlertOfASubject(t *testing.T) {
 	expect("[resolved]", "[warning]")
 }
 
-// Nobody sends mail. A task that tells of a wait there is no reason for an alert, whether that alert still fires or is over; any other task is.
-func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
+// No sender serves e-mail. A waiting message about a wait must not raise an alert, neither while its alert fires nor afterwards. Any other waiting task does.
+func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newTelling(t, `,"repeat_seconds":60`)
 	w.Exec("UPDATE alert_rules SET is_enabled = true, for_seconds = 0, resolve_seconds = 0, repeat_seconds = 60 WHERE kind IN ('pool_unserved', 'disk_low')")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
@@ -551,7 +552,7 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 	pass(5, "pool_unserved critical sms", "wait_time critical sms")
 	w.over()
 	pass(5)
-	if n := mails(); n != 12 { // the beginnings, four repetitions, and the ends
+	if n := mails(); n != 12 { // the starts, four repeats and the ends
 		t.Errorf("%d mails wait", n)
 	}
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes, measured_at) VALUES ('a', '/x', 1000, 1, now() + interval '1 hour')")
@@ -562,19 +563,19 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 		SELECT r.id FROM renderings r JOIN notifications n ON n.id = r.notification_id JOIN alerts a ON a.id = n.biz_id WHERE a.kind = 'disk_low')`)
 	w.Exec("DELETE FROM disk_spaces")
 	w.evaluate()
-	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is sent elsewhere
+	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is sent through another channel
 	w.tell()
 	w.finish("phone")
 	pass(5)
 	if n := mails(); n < 20 {
 		t.Errorf("%d mails wait", n)
 	}
-	w.Submit("x") // and short messages are watched as ever
+	w.Submit("x") // waiting short messages still raise alerts
 	pass(1, "pool_unserved critical sms", "wait_time critical sms")
 }
 
-// Nobody has an address on the other channel, or its sender cannot send: it is no other way.
-func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
+// Another channel cannot replace the own one if nobody has an address on it, or if its sender cannot send.
+func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 	for name, set := range map[string]func(w *watched){
 		"no address": func(w *watched) { w.polled("mail") },
 		"never polled": func(w *watched) {
@@ -601,8 +602,8 @@ func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
 	}
 }
 
-// The other channel fails: the alert counts as not delivered, and is tried again, although its own channel took the message.
-func TestAnAlertIsDeliveredWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
+// The other channel fails. The alert counts as undelivered and is retried, although its own channel accepted the message.
+func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
@@ -630,8 +631,8 @@ func TestAnAlertIsDeliveredWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 	}
 }
 
-// The clock of the database is three days ahead of that of the server.
-func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
+// The clock of the database is three days ahead of the server's clock.
+func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
@@ -643,8 +644,8 @@ func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
 	}
 }
 
-// One channel of a receiver cannot be used: the others are, and the delivery says why.
-func TestAChannelThatFailsStopsNoOther(t *testing.T) {
+// One channel of a receiver cannot be used. The other channels are used, and the delivery contains the error.
+func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	w.Expect(200, "", "POST", "/api/v1/admin/channels", `{"channel":"pigeon","name":"p"}`)
@@ -674,8 +675,8 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	}
 }
 
-// An alert about all channels needs two of them: the one through which people are notified may be the one that fails.
-func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
+// An alert about all channels needs two channels, because any one of them may be failing.
+func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	w.only(`{"kind":"queue_depth","level":"warning","company_no":"acme","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
@@ -701,7 +702,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
-	begin() // two people, each on another channel
+	begin() // two people, on different channels
 	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
 		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
 	}
@@ -721,7 +722,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.toldThrough() != "sms" {
 		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
 	}
-	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so it is sent anew with the next try
+	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so the next retry sends it again
 		w.Report(task.TaskID, "phone", 3, nil)
 	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
@@ -731,7 +732,7 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.toldThrough() != "email,sms,sms" {
 		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
 	}
-	// An alert about no channel may be sent through the only channel.
+	// An alert about no channel can be sent through the only channel.
 	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
 	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
 	begin()
@@ -740,8 +741,8 @@ func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
 	}
 }
 
-// The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
-func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
+// The receiver of an alert was deleted before the end of the alert. After a day, no statement reads this delivery any more.
+func TestUndeliverableEndOfAlertIsDroppedAfterOneDay(t *testing.T) {
 	w, _ := newTelling(t, "")
 	const many = 20_000
 	w.Exec(`WITH made AS (
@@ -767,7 +768,7 @@ func TestAnEndThatCannotBeDeliveredIsGivenUpAfterADay(t *testing.T) {
 	}
 }
 
-// capture records the statements that are run.
+// capture records the executed statements.
 type capture struct{ sql *string }
 
 func (c capture) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
@@ -782,8 +783,8 @@ func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error
 
 func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
 
-// The clock of the database is set back by a day. Whatever was to be done again later is done then, and not after a day.
-func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
+// The clock of the database is set back by one day. Scheduled repeats and retries happen at the new time, and not a day later.
+func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"critical","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0,"repeat_seconds":600}`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -823,8 +824,8 @@ func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
 	}
 }
 
-// A call that tells that an alert fires takes long. Meanwhile the alert ends, and another server tells: its end must not arrive before.
-func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
+// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not get the end before the start.
+func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
@@ -864,8 +865,8 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 	}
 }
 
-// The end of an alert is sent almost a day late, because the server was stopped, and waits for hours then.
-func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
+// The end of an alert is sent almost a day late, because the server was stopped. The message then waits for hours.
+func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
@@ -884,7 +885,7 @@ func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
 }
 
 // A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
-func TestAnAlertOvertakesTheCampaignOfItsReceiversCompany(t *testing.T) {
+func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.polled("mail")

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MeasureDisks records the space of the file systems of this server's folders, and returns how many. Each server runs it for itself.
+// MeasureDisks records the size and free space of the file systems of this server's folders, and returns how many it measured. Each server runs it.
 func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	n := 0
 	for _, folder := range s.options.Folders {
@@ -33,7 +33,7 @@ func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete disks", s.q.DiskSpacesDelete(ctx), nil)
 }
 
-// existing returns a folder, or if it is not made yet, the nearest one above it, in whose file system it will be.
+// existing returns a folder if it exists, and otherwise its nearest existing parent, which is on the same file system.
 func existing(folder string) string {
 	for {
 		_, err := os.Stat(folder)

@@ -4,5 +4,5 @@ package alert
 
 import "errors"
 
-// diskSpace is not known on this system.
+// diskSpace returns errors.ErrUnsupported on this system.
 func diskSpace(string) (bytes, free int64, err error) { return 0, 0, errors.ErrUnsupported }

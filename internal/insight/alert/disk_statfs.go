@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// diskSpace returns the size of the file system of a folder, and what an ordinary user may still use of it.
+// diskSpace returns the size of the file system of a folder, and how many bytes of it an ordinary user can still use.
 func diskSpace(folder string) (bytes, free int64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// delivery is a delivery of an alert to one receiver, as the API shows it.
+// delivery is a delivery of an alert to one receiver in the format of the API.
 type delivery struct {
 	ReceiverNo            int64      `json:"receiver_no"`
 	DeliveredAt           *time.Time `json:"delivered_at"`
@@ -23,7 +23,7 @@ type delivery struct {
 	EscalatedFrom         *int64     `json:"escalated_from"`
 }
 
-// deliveries returns those of the newest alert, by receiver.
+// deliveries returns the deliveries of the newest alert, by receiver.
 func (w *watched) deliveries() map[int64]delivery {
 	w.T.Helper()
 	page := apptest.Decode[struct {
@@ -59,8 +59,8 @@ func (w *watched) notSent() (all []string) {
 	return all
 }
 
-// newEscalating is a server with the rule of newTelling, for one receiver of two. The first one, u1, is notified through mail, and has a phone as well;
-// the second, u2, has mail only. An app sends on each channel.
+// newEscalating returns a server with the rule of newTelling, which notifies the first of two receivers. The first receiver, u1, is notified by e-mail and
+// also has a DingTalk name. The second receiver, u2, has only e-mail. An app serves each channel.
 func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	t.Helper()
 	w, rule := newTelling(t, "")
@@ -75,7 +75,7 @@ func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	return w, first, second
 }
 
-// sends lets an app report all its tasks, with a status.
+// sends makes an app claim and report all its tasks with a status, and returns how many.
 func (w *watched) sends(sender string, status int) int {
 	w.T.Helper()
 	tasks := w.Claim(sender, 100)
@@ -85,7 +85,7 @@ func (w *watched) sends(sender string, status int) int {
 	return len(tasks)
 }
 
-// pass moves the clock on as servers do, and tells.
+// pass advances the clock and runs the sweeps of alerts.
 func (w *watched) pass(seconds int) {
 	w.T.Helper()
 	w.after(seconds)
@@ -94,7 +94,7 @@ func (w *watched) pass(seconds int) {
 	w.tell()
 }
 
-func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
+func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	w.late()
 	w.tell()
@@ -110,7 +110,7 @@ func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
 	if d := w.deliveries()[first]; d.DeliveredAt == nil || !d.DeliveredAt.Equal(sent) || d.EscalatedAt != nil {
 		t.Fatalf("sent at %s: %+v", sent, d)
 	}
-	w.pass(600) // nothing escalates that was sent
+	w.pass(600) // a sent message does not escalate
 	w.over()
 	w.tell()
 	if d := w.deliveries()[first]; d.ResolutionDeliveredAt != nil {
@@ -126,9 +126,9 @@ func TestAnAlertIsDeliveredWhenItsMessageIsSent(t *testing.T) {
 	}
 }
 
-// Nobody sends mail: the route of the receiver is switched off. The alert goes through the other channel of the receiver, and as that one sends nothing
-// either, to the other receiver. It ends there.
-func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.T) {
+// The route of the receiver's channel is switched off, so its message waits. The alert escalates to the other channel of the receiver. That channel sends
+// nothing either, so the alert escalates to the other receiver, and then no further.
+func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	w, first, second := newEscalating(t)
 	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
 	w.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
@@ -155,7 +155,7 @@ func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.
 	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.toldThrough() != "dingtalk,email,email" {
 		t.Fatalf("through %s: %+v", w.toldThrough(), d)
 	}
-	for range 20 { // and nothing more, although the second one gets nothing either
+	for range 20 { // no further escalation, although the message to the second receiver is not sent either
 		w.pass(300)
 	}
 	want := []string{fmt.Sprint(first, []string{"dingtalk"}, []int64{}), fmt.Sprint(first, []string{}, []int64{second})}
@@ -169,15 +169,15 @@ func TestAnAlertThatIsNotSentEscalatesOnceByChannelAndOnceByReceiver(t *testing.
 	if d := w.deliveries(); d[first].DeliveredAt == nil || d[second].DeliveredAt == nil {
 		t.Errorf("%+v", d)
 	}
-	w.over() // everybody who was notified gets the end
+	w.over() // every notified receiver is notified of the end
 	w.tell()
 	if w.toldThrough() != "dingtalk,email,email,email,email" {
 		t.Errorf("the end is sent through %s", w.toldThrough())
 	}
 }
 
-// A message that failed waits for nothing: the next way is tried at once.
-func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
+// After a failed message, the next way is tried immediately.
+func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.late()
 	w.tell()
@@ -192,7 +192,7 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 	if d[second].QueuedAt == nil || d[first].DeliveredAt != nil {
 		t.Fatalf("%+v", d)
 	}
-	w.sends("mail", 3) // the message of the second one fails too
+	w.sends("mail", 3) // the message to the second receiver fails too
 	w.pass(5)
 	w.pass(600)
 	if got := w.notSent(); len(got) != 2 {
@@ -200,8 +200,8 @@ func TestAnAlertWhoseMessageFailedEscalatesAtOnce(t *testing.T) {
 	}
 }
 
-// Nobody can be reached: handing over fails, and the other receiver is notified in the same run.
-func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
+// No channel reaches the receiver: enqueuing fails, and the same run notifies the other receiver.
+func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
 	w.late()
@@ -216,8 +216,8 @@ func TestAnAlertThatNoChannelTakesEscalatesAtOnce(t *testing.T) {
 	}
 }
 
-// The server that handed the alert over stops. What it waited for is in the table, and several other servers escalate it once.
-func TestAnotherServerEscalates(t *testing.T) {
+// The server that enqueued the alert stops. Its state is stored in the database, and several other servers escalate the alert once.
+func TestAnotherServerEscalatesAfterServerStops(t *testing.T) {
 	w, _, _ := newEscalating(t)
 	w.late()
 	w.tell()
@@ -234,8 +234,8 @@ func TestAnotherServerEscalates(t *testing.T) {
 	}
 }
 
-// What is over, what somebody looks after, and what is silenced wakes nobody else.
-func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
+// Alerts that have ended, are acknowledged or are silenced do not escalate.
+func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 	for name, act := range map[string]func(w *watched){
 		"over": (*watched).over,
 		"acknowledged": func(w *watched) {
@@ -244,7 +244,7 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 		"silenced": func(w *watched) {
 			w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 day'")
 		},
-		"never": func(w *watched) { // the receiver does not escalate
+		"never": func(w *watched) { // the receiver has escalation disabled
 			w.Exec("UPDATE alert_deliveries SET escalate_at = NULL")
 		},
 	} {
@@ -258,7 +258,7 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 			if got := w.notSent(); len(got) != 0 || len(w.deliveries()) != 1 {
 				t.Errorf("events %v, %+v", got, w.deliveries())
 			}
-			w.sends("mail", 2) // what was queued is sent, and shown
+			w.sends("mail", 2) // the queued message is sent, and the API shows it as delivered
 			w.pass(1)
 			if w.deliveries()[first].DeliveredAt == nil {
 				t.Errorf("%+v", w.deliveries())
@@ -267,8 +267,8 @@ func TestAnAlertThatIsOverOrAcknowledgedDoesNotEscalate(t *testing.T) {
 	}
 }
 
-// The time is the receiver's. Zero: never.
-func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
+// Each receiver has its own escalation time; zero means never.
+func TestReceiverSetsEscalationTime(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	path := fmt.Sprint(receiversPath, "/", first)
 	seconds := func(want int64) {
@@ -302,8 +302,8 @@ func TestAReceiverSaysWhenItsAlertsEscalate(t *testing.T) {
 	w.Expect(422, "request.invalid", "PATCH", path, `{"escalate_seconds":-1}`)
 }
 
-// A program that refuses is no delivery: after its time people are notified.
-func TestAnAlertThatAProgramRefusesEscalatesToPeople(t *testing.T) {
+// A program that rejects an alert did not receive it. After the escalation time, people are notified.
+func TestAlertThatProgramRejectsEscalatesToPeople(t *testing.T) {
 	w, rule := newTelling(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })

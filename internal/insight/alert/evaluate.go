@@ -16,19 +16,19 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// finding is one subject for which the condition of a rule holds.
+// finding is one subject that meets the condition of a rule.
 type finding struct {
 	subject                  string
-	company, channel, sender string // what it is about; empty: nothing of this sort
+	company, channel, sender string // empty: the finding is not about a company, channel or sender
 	value                    float64
 	threshold                *float64
 }
 
-// maxAlerts is the maximum number of alerts of one rule at a time.
+// maxAlerts is the maximum number of open alerts of one rule.
 const maxAlerts = 1000
 
-// Evaluate looks for the conditions of all rules, and moves their alerts on. It returns how many alerts began or ended. A kind whose condition
-// cannot be looked for leaves its alerts as they are. Several servers may evaluate at the same time.
+// Evaluate checks the conditions of all rules and updates their alerts. It returns how many alerts began or ended. If the check of a kind fails, the alerts
+// of this kind do not change. Several servers can evaluate at the same time.
 func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
-	for _, same := range byKind { // the worst first: while it fires, people are not notified of the others
+	for _, same := range byKind { // the worst level first: while its alert fires, people are not notified of the lower levels
 		slices.SortStableFunc(same, func(a, b RuleRow) int {
 			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
 		})
@@ -79,7 +79,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	return total, failures
 }
 
-// maxRules is more than the number of rules that can exist.
+// maxRules is larger than the number of rules that can exist.
 const maxRules = 10_000
 
 func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
@@ -87,7 +87,7 @@ func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
 	return rows, postgres.Wrap("read alert rules", err, nil)
 }
 
-// chosen returns up to maxAlerts findings with a subject each: those that are open, and then the first of the others.
+// chosen returns up to maxAlerts findings, one for each subject. Subjects with open alerts come first.
 func chosen(found []finding, open []string) []finding {
 	seen := map[string]bool{}
 	found = slices.DeleteFunc(found, func(f finding) bool {
@@ -115,8 +115,8 @@ func chosen(found []finding, open []string) []finding {
 	return found
 }
 
-// advance moves the alerts of one rule on, and returns how many began to fire or were resolved. Nothing happens if the rule was changed since it
-// was read, or if another server looked later than at lookedAt and has moved the alerts on: what this one found may not be true any more.
+// advance updates the alerts of one rule, and returns how many began to fire or were resolved. It changes nothing if the rule was changed since it was read.
+// It also changes nothing if another server has updated the alerts with data newer than lookedAt: the older findings may be outdated.
 func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
 	if len(found) == 0 && !hasOpen {
 		return 0, nil
@@ -161,7 +161,7 @@ func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, fo
 	return n, postgres.Wrap("move alerts on", err, nil)
 }
 
-// find returns what the rules of one kind find, in the order of the rules.
+// find returns the findings of the rules of one kind, in the order of the rules.
 func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values setting.Values) ([][]finding, error) {
 	var look func(context.Context, []RuleRow, setting.Values) (func(RuleRow) []finding, error)
 	switch k {
@@ -196,7 +196,7 @@ func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values se
 	case StatementDiffers:
 		look = s.differingStatements
 	default:
-		return nil, nil // a rule of a newer version of this program
+		return nil, nil // a newer version of the program added this kind
 	}
 	of, err := look(ctx, rules, values)
 	if err != nil {
@@ -215,12 +215,12 @@ func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values se
 // maxSubject is the maximum length of a subject in characters.
 const maxSubject = 300
 
-// joined writes the parts of a subject that are not empty.
+// joined joins the non-empty parts of a subject with slashes.
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
-// Shortened shortens a text to at most most characters that PostgreSQL can store.
+// Shortened returns at most most characters of a text, without characters that PostgreSQL cannot store.
 func Shortened(text string, most int) string {
 	return segment.Shortened(postgres.Text(text), most)
 }

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// watched is a server whose database clock stands still until a test moves it, with a partition for each of the next days.
+// watched is a server with a partition for each of the next days. The clock of its database is stopped until a test advances it.
 type watched struct {
 	*apptest.Bundle
 	at time.Time
@@ -32,7 +32,7 @@ func watchedOf(b *apptest.Bundle) *watched {
 	return w
 }
 
-// after moves the clock on by some seconds.
+// after advances the clock by some seconds.
 func (w *watched) after(seconds int) {
 	w.T.Helper()
 	w.at = w.at.Add(time.Duration(seconds) * time.Second)
@@ -46,7 +46,7 @@ func (w *watched) evaluate() {
 	}
 }
 
-// evaluateFor evaluates every ten seconds, for some seconds.
+// evaluateFor evaluates every ten seconds for some seconds.
 func (w *watched) evaluateFor(seconds int) {
 	w.T.Helper()
 	for ; seconds > 0; seconds -= 10 {
@@ -60,7 +60,7 @@ func (w *watched) alerts(query string) []api.Alert {
 	return apptest.Decode[api.AlertPage](w.T, w.Expect(200, "", "GET", alertsPath+"?limit=100&"+query, nil)).Items
 }
 
-// expect fails unless these alerts fire, each written as kind, level and subject.
+// expect fails unless exactly these alerts fire, each written as kind, level and subject.
 func (w *watched) expect(want ...string) {
 	w.T.Helper()
 	got := []string{}
@@ -74,7 +74,7 @@ func (w *watched) expect(want ...string) {
 	}
 }
 
-// only disables all rules but those that the test makes.
+// only disables all existing rules and adds one.
 func (w *watched) only(body string) api.AlertRule {
 	w.T.Helper()
 	w.Exec("UPDATE alert_rules SET is_enabled = false")
@@ -94,7 +94,7 @@ func (w *watched) finish(appID string) {
 	}
 }
 
-// silence adds n apps of a channel with numbers that begin with prefix. They sent and polled last an hour ago.
+// silence adds n apps on a channel whose numbers begin with prefix. They last sent and polled an hour ago.
 func (w *watched) silence(channel, prefix string, n int) {
 	w.T.Helper()
 	w.Exec(`WITH made AS (
@@ -114,7 +114,7 @@ func (w *watched) notePolls() {
 	w.fold()
 }
 
-// rollUp moves the staged minutes that are over to the statistics.
+// rollUp adds the staged rows of past minutes to the statistics.
 func (w *watched) rollUp() {
 	w.T.Helper()
 	if _, err := w.App.Statistics.RollUp(w.T.Context()); err != nil {
@@ -129,7 +129,7 @@ func (w *watched) fold() {
 	}
 }
 
-func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
+func TestWaitRaisesOneAlertOfEachLevelUntilItEnds(t *testing.T) {
 	w := newWatched(t)
 	w.Submit("x")
 	w.evaluate()
@@ -182,8 +182,8 @@ func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
 	w.expect()
 }
 
-// A server finds a condition, and waits. Meanwhile the condition ends, and another server ends the alert.
-func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
+// A server finds that a condition holds, and then waits. Meanwhile the condition ends, and another server ends the alert.
+func TestOlderFindingDoesNotReplaceNewerOneOfAnotherServer(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
 	w.Submit("x")
@@ -215,12 +215,12 @@ func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
 	}
 	w.expect()
 	w.after(10)
-	w.evaluate() // this one looks later
+	w.evaluate() // this evaluation has newer data
 	w.expect("queue_depth warning default")
 }
 
 // Two servers evaluate at the same time.
-func TestTwoServersMakeOneAlertOfAnIncident(t *testing.T) {
+func TestTwoServersRaiseOneAlertForIncident(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"wait_time","level":"warning","threshold":10,"resolve_seconds":0}`)
 	other := apptest.Another(w.Bundle)
@@ -250,8 +250,8 @@ func TestTwoServersMakeOneAlertOfAnIncident(t *testing.T) {
 	}
 }
 
-// A rule is disabled while servers evaluate it: no alert of it stays open.
-func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
+// A rule is disabled while servers evaluate it. None of its alerts remains open.
+func TestDisabledRuleHasNoOpenAlert(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"wait_time","level":"warning","threshold":10}`)
 	w.Submit("x")
@@ -279,7 +279,7 @@ func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
 	}
 }
 
-func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
+func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	w := newWatched(t)
 	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
 	wait := func() func() {
@@ -288,7 +288,7 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	}
 	stop := wait()
 	w.evaluateFor(50)
-	stop() // too short: the next one counts from its own start
+	stop() // too short: the next occurrence is timed from its own start
 	w.evaluateFor(10)
 	stop = wait()
 	w.evaluateFor(50)
@@ -298,14 +298,14 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	}
 	w.evaluateFor(20)
 	w.expect("queue_depth warning default")
-	for range 5 { // it flaps, and stays one alert
+	for range 5 { // the condition flaps, and the alert remains one alert
 		stop()
 		w.evaluateFor(50)
 		stop = wait()
 		w.evaluateFor(30)
 		w.expect("queue_depth warning default")
 	}
-	// Nobody evaluated for ten minutes: a pending alert does not count them, and one that fires goes on.
+	// No evaluation ran for ten minutes. This time does not count for a pending alert, and a firing alert continues.
 	w.after(600)
 	w.evaluate()
 	w.expect("queue_depth warning default")
@@ -319,7 +319,7 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	w.expect()
 	w.evaluateFor(60)
 	w.expect("queue_depth warning default")
-	// A silenced rule is watched.
+	// A silenced rule is still evaluated.
 	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(time.Hour).Format(time.RFC3339)))
 	stop()
 	w.evaluateFor(70)
@@ -329,8 +329,8 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	}
 }
 
-// The clock of the database is set back by a day: once while an alert is pending, and once while it is about to end.
-func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
+// The clock of the database is set back by one day: once while an alert is pending, and once while it is about to end.
+func TestClockSetBackDoesNotStopAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
 	id := w.Submit("x")
@@ -352,7 +352,7 @@ func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
 	w.expect()
 }
 
-func TestAnAlertEndsWithItsRule(t *testing.T) {
+func TestAlertEndsWhenRuleIsDisabledChangedOrDeleted(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
 	for body, by := range map[string]string{
@@ -376,7 +376,7 @@ func TestAnAlertEndsWithItsRule(t *testing.T) {
 		}
 		w.finish("phone")
 	}
-	// The name alone changes nothing.
+	// A new name alone changes no alert.
 	w.Exec("DELETE FROM alerts")
 	r := w.only(`{"kind":"wait_time","level":"warning","threshold":10}`)
 	w.Submit("x")
@@ -389,7 +389,7 @@ func TestAnAlertEndsWithItsRule(t *testing.T) {
 	}
 }
 
-func TestAnAlertEndsWithItsSubject(t *testing.T) {
+func TestAlertEndsWhenSubjectIsRemoved(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.AddSender(map[string]any{"sender_no": "poor", "balance": 5, "low_warning": 10, "is_shared": false})
@@ -410,7 +410,7 @@ func TestAnAlertEndsWithItsSubject(t *testing.T) {
 	w.Expect(200, "", "PATCH", "/api/v1/admin/senders/poor", `{"status":"off"}`)
 	w.after(1)
 	w.evaluate()
-	w.expect("pool_unserved critical sms") // the task waits in the shared pool now
+	w.expect("pool_unserved critical sms") // the task now waits in the shared pool
 	w.finish("phone")
 	w.after(1)
 	w.evaluate()
@@ -427,7 +427,7 @@ func TestAnAlertEndsWithItsSubject(t *testing.T) {
 	w.expect()
 }
 
-func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
+func TestNewInstallationAndIdlePhoneRaiseNoAlert(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0")
 	w.evaluate()
@@ -436,14 +436,14 @@ func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
 	w.expect()
 	w.Claim("idle", 1)
 	w.notePolls()
-	for range 20 { // it polls, and its polls are stored at intervals
+	for range 20 { // the phone polls, and its polls are stored at intervals
 		w.after(300)
 		w.Claim("idle", 1)
 		w.notePolls()
 		w.evaluate()
 		w.expect()
 	}
-	w.after(3 * 86400) // switched off: it had nothing to do anyway
+	w.after(3 * 86400) // switched off without waiting messages
 	w.keepHistory()
 	w.evaluate()
 	w.Exec("DELETE FROM alert_rules WHERE kind = 'partition_missing'")
@@ -452,7 +452,7 @@ func TestNothingIsSaidOfANewInstallationNorOfAnIdlePhone(t *testing.T) {
 	w.expect()
 }
 
-func TestAPhoneThatPolledAndFellSilentIsMissed(t *testing.T) {
+func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.AddSender(map[string]any{"sender_no": "routed"})
 	w.AddRoute("default", "routed", 1)
@@ -479,8 +479,9 @@ func TestAPhoneThatPolledAndFellSilentIsMissed(t *testing.T) {
 	}
 }
 
-// Apps that are gone for ever are missed for a week. More of them than one looks at hide no app that falls silent today.
-func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
+// An app that stopped polling raises an alert for a week. Many such apps do not hide an app that becomes silent today, even if they exceed the limit of one
+// query.
+func TestAlertAboutMissingAppEndsAfterOneWeek(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
 	const week = 7 * 24 * 3600
@@ -505,7 +506,7 @@ func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
 	w.expect("sender_silent critical gone1")
 }
 
-func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {
+func TestQueueDepthExcludesTasksDueLater(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"queue_depth","level":"warning","threshold":3,"for_seconds":0,"resolve_seconds":0}`)
 	w.SubmitMany("x", 5, map[string]any{"expect_send_time": w.at.Add(time.Hour)})
@@ -526,7 +527,7 @@ func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {
 	w.expect()
 }
 
-func TestALargeShareOfFailuresIsFound(t *testing.T) {
+func TestHighFailureRateRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
 	w.only(`{"kind":"failure_rate","level":"warning","threshold":0.25,"window_seconds":600,"for_seconds":0,"resolve_seconds":0}`)
@@ -543,9 +544,9 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 	}
 	w.evaluate()
 	end(10, 3)
-	w.expect() // too few say nothing
+	w.expect() // too few tasks for a failure rate
 	end(30, 2)
-	w.expect() // a quarter is not more than a quarter
+	w.expect() // 25 % is not more than 25 %
 	end(1, 3)
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 	for range 6 {
@@ -554,14 +555,14 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 	w.expect()
 	w.after(3600)
 	w.evaluate()
-	end(15, 3) // of the window alone, not of the hour before
+	end(15, 3) // only the window counts, not the hour before
 	w.expect()
 	end(10, 3)
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 }
 
-// The rule that ships says which sender fails, although others send its messages in the end and the failure rate of all is small.
-func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
+// The shipped rule names the failing sender, although other senders deliver its messages in the end and the total failure rate is small.
+func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	for _, no := range []string{"bad", "good", "rare", "off"} {
 		w.AddSender(map[string]any{"sender_no": no})
@@ -576,9 +577,9 @@ func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
 	retry := apptest.Report{"should_retry": true, "retry_after_seconds": 1}
 	w.SubmitMany("x", 200, nil)
 	report("bad", 14, 2, nil)
-	report("bad", 6, 3, retry) // 30 % are not more than 30 %
+	report("bad", 6, 3, retry) // 30 % is not more than 30 %
 	report("good", 80, 2, nil)
-	report("rare", 19, 3, retry) // too few say nothing
+	report("rare", 19, 3, retry) // too few attempts for a failure rate
 	report("off", 30, 3, retry)
 	w.Exec("UPDATE senders SET status = 'off' WHERE sender_no = 'off'")
 	w.evaluateFor(150)
@@ -594,8 +595,8 @@ func TestASenderOfWhichManyAttemptsFailIsFound(t *testing.T) {
 	w.expect()
 }
 
-// Of a company tasks count, of a channel and a sender reports. The figures are exact in facts, staged minutes and statistics.
-func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
+// A rule about a company counts tasks. A rule about a channel or a sender counts reports. The numbers are exact in facts, staged minutes and statistics.
+func TestFailureRateCanCoverCompanyChannelOrSender(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	for _, no := range []string{"bad", "good", "other"} {
@@ -620,14 +621,14 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 	w.SubmitMany("x", 20, nil, acme...)
 	report("bad", 20, 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1})
 	w.after(2)
-	report("good", 20, 2, nil) // all arrived: no task of acme failed
+	report("good", 20, 2, nil) // all messages were delivered: no task of acme failed
 	w.SubmitMany("x", 40, nil)
 	report("other", 30, 2, nil)
 	report("other", 10, 3, nil)
 	w.SubmitMany("x", 40, nil)
 	report("other", 30, 2, nil)
 	report("other", 10, 3, nil)
-	w.SubmitMany("x", 50, map[string]any{"test": true}) // tests are nobody's failures
+	w.SubmitMany("x", 50, map[string]any{"test": true}) // tests do not count as failures
 	report("other", 50, 3, nil)
 	check := func(when string) {
 		t.Helper()
@@ -639,7 +640,7 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 				t.Errorf("%s: %+v", when, a)
 			}
 		}
-		slices.Sort(values) // all tasks: 20 of 100 failed, which is not more than a fifth
+		slices.Sort(values) // 20 of all 100 tasks failed, which is not more than a fifth
 		if got := strings.Join(values, ", "); got != "bad 1.00, default 0.25, sms 0.33" {
 			t.Errorf("%s: %s", when, got)
 		}
@@ -658,8 +659,8 @@ func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
 	w.expect()
 }
 
-// A receipt may come before the answer to the sending of its message, so those of the last two minutes say nothing.
-func TestReceiptsThatMatchNoMessageAreAnAlert(t *testing.T) {
+// A receipt can arrive before the response to the sending of its message, so receipts of the last two minutes are ignored.
+func TestUnmatchedReceiptsRaiseAlert(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('one', 'n', 'http-sms', '{}'), ('two', 'n', 'http-sms', '{}')`)
@@ -683,7 +684,7 @@ func TestReceiptsThatMatchNoMessageAreAnAlert(t *testing.T) {
 	w.expect()
 }
 
-func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
+func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
 	w.Exec(`INSERT INTO senders (sender_no, name, kind, config) VALUES ('driven', 'n', 'http-sms', '{"callback":{}}'), ('mute', 'n', 'http-sms', '{}')`)
@@ -699,7 +700,7 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	accept(19, "driven", "mute", "other")
 	w.evaluate()
 	w.expect()
-	w.after(60) // the first ones are staged, and rolled up
+	w.after(60) // the first messages are staged and rolled up
 	w.fold()
 	w.rollUp()
 	w.Exec("UPDATE sender_states SET sent_at = now()")
@@ -716,7 +717,7 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES ('a', '/x', 1000, 99), ('b', '/x', 1000, 100)")
 	w.evaluate()
 	w.expect("disk_low critical a:/x")
-	w.after(301) // the server is gone
+	w.after(301) // the server has stopped
 	w.evaluate()
 	w.expect()
 
@@ -739,9 +740,9 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w.expect()
 }
 
-func TestAServerMeasuresItsDisks(t *testing.T) {
+func TestServerMeasuresItsDisks(t *testing.T) {
 	folder := t.TempDir()
-	later := filepath.Join(folder, "made", "later") // as the folder of the history, before the first export
+	later := filepath.Join(folder, "made", "later") // like the export folder before the first export
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder, later} })
 	if n, err := b.App.Alerts.MeasureDisks(t.Context()); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
@@ -751,15 +752,15 @@ func TestAServerMeasuresItsDisks(t *testing.T) {
 	}
 }
 
-// A company, a channel, each with its own rule, among thousands of older tasks of another company.
-func TestALateTaskIsFoundBehindThoseOfOthers(t *testing.T) {
+// A company and a channel have a rule each. Thousands of older tasks of another company wait.
+func TestLateTaskIsFoundBehindManyTasksOfAnotherCompany(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
 	w.AddSender(map[string]any{"sender_no": "s"})
 	w.AddRoute("acme", "s", 1)
 	w.only(`{"kind":"wait_time","level":"critical","threshold":60,"company_no":"acme"}`)
 	addRule(w.Bundle, `{"kind":"wait_time","level":"critical","threshold":60,"channel":"oa"}`)
-	w.SubmitMany("x", 11_000, nil) // more than are looked at, and due before
+	w.SubmitMany("x", 11_000, nil) // more than one query reads, and due earlier
 	w.after(10)
 	w.SubmitMany("x", 1, nil, acme...)
 	w.after(59)
@@ -770,7 +771,7 @@ func TestALateTaskIsFoundBehindThoseOfOthers(t *testing.T) {
 	w.expect("wait_time critical acme/sms")
 }
 
-func TestAnAlertIsAcknowledgedOnce(t *testing.T) {
+func TestAlertIsAcknowledgedOnce(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"wait_time","level":"warning","threshold":10,"resolve_seconds":0}`)
 	other := w.AddUser("other", "admin", nil)
@@ -796,20 +797,20 @@ func TestAnAlertIsAcknowledgedOnce(t *testing.T) {
 	}
 }
 
-// keepHistory applies the settings of history, as the sweep does. It may fail.
+// keepHistory applies the settings of history, as the sweep does, and ignores errors.
 func (w *watched) keepHistory() {
 	w.T.Helper()
 	_, _ = w.App.History.Keep(w.T.Context())
 }
 
-// A day that should have become history, or have been dropped, is an alert that names what holds it, and ends when the day leaves.
-func TestADayThatIsOverItsTimeIsAnAlert(t *testing.T) {
+// A day that should have become history or been dropped raises an alert that names the reason. The alert ends when the day is dropped.
+func TestOverdueDayRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)
 	day := w.at.Format(time.DateOnly)
 	w.Submit("x")
 	w.Exec("DELETE FROM task_partitions WHERE first_day <> $1", day)
-	w.after(2 * 86400) // it becomes history as soon as a sweep runs
+	w.after(2 * 86400) // the next run of the sweep will make it history
 	w.evaluate()
 	w.expect()
 	w.after(86400)
@@ -830,7 +831,7 @@ func TestADayThatIsOverItsTimeIsAnAlert(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"keep_days": 1}})
 	w.evaluateFor(10)
 	w.expect("history_overdue warning " + day + "/at_work")
-	w.keepHistory() // there is no folder for exports
+	w.keepHistory() // no export folder is configured
 	w.evaluateFor(70)
 	w.expect("history_overdue warning " + day + "/no_folder")
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"export": false}})

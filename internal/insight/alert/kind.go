@@ -7,7 +7,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// The kinds of rules.
+// These are the kinds of rules.
 const (
 	WaitTime          = "wait_time"
 	QueueDepth        = "queue_depth"
@@ -26,28 +26,28 @@ const (
 	StatementDiffers  = "statement_differs"
 )
 
-// The levels of rules.
+// These are the levels of rules.
 const (
 	Warning   = "warning"
 	Critical  = "critical"
 	Emergency = "emergency"
 )
 
-// levels has the levels, the worst last. alert_rank in the database is the index in it plus one.
+// levels contains the levels, the worst last. alert_rank in the database is the index in levels plus one.
 var levels = []string{Warning, Critical, Emergency}
 
-// kind is what rules of one kind have in common.
+// kind describes the rules of one kind.
 type kind struct {
 	hasThreshold bool
-	threshold    *float64 // of a rule that names none; nil: the threshold comes from elsewhere, see threshold
-	most         float64  // largest threshold
-	window       int64    // seconds of a rule that names none; 0: the kind has no window
-	filters      []string // fields by which a rule may be narrowed
-	oneFilter    bool     // at most one of them
-	forSeconds   int64    // of a rule that names none
+	threshold    *float64 // default; nil: no default, or waitThreshold returns it
+	most         float64  // maximum threshold
+	window       int64    // default in seconds; 0: rules of the kind have no window
+	filters      []string // fields that can narrow a rule
+	oneFilter    bool     // a rule can set at most one filter
+	forSeconds   int64    // default
 }
 
-// The fields by which alerts are narrowed and rules filtered.
+// These fields narrow a rule, and label its alerts.
 const (
 	ByCompany = "company_no"
 	ByChannel = "channel"
@@ -59,7 +59,7 @@ const (
 	mostNumber  = 1e12
 )
 
-// kinds has every kind. The numbers are those of the shipped rules.
+// kinds contains every kind. The default values are those of the rules that LKSMS ships with.
 var kinds = map[string]kind{
 	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{ByCompany, ByChannel}},
 	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{ByCompany}, forSeconds: 300},
@@ -78,10 +78,10 @@ var kinds = map[string]kind{
 	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{ByChannel, BySender}},
 }
 
-// resolveSeconds is for how long a condition must not hold before an alert is resolved, of a rule that does not say.
+// resolveSeconds is the default time for which a condition must be false before its alert is resolved.
 const resolveSeconds = 60
 
-// check returns request.invalid for what a rule of the kind cannot have, and fills in what it leaves out.
+// check returns request.invalid for fields that a rule of the kind cannot have, and sets the defaults of missing fields.
 func (k kind) check(r *Settings) error {
 	switch {
 	case r.Threshold != nil && !k.hasThreshold:
@@ -112,7 +112,7 @@ func (k kind) check(r *Settings) error {
 	return nil
 }
 
-// waitThreshold returns the threshold of rules about waits that name none. ok is false if the setting switches them off.
+// waitThreshold returns the default threshold of rules about waits. ok is false if the setting disables these rules.
 func waitThreshold(level string, m setting.Monitoring) (seconds float64, ok bool) {
 	n := m.WaitWarning
 	switch level {

@@ -15,29 +15,30 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// The kinds of receivers.
+// These are the kinds of receivers.
 const (
 	ByNotification = "notification"
 	ByAlertmanager = "alertmanager"
 )
 
-// EscalateSeconds is after how many seconds an alert escalates that was not sent to a receiver which does not say.
+// EscalateSeconds is the default of Receiver.EscalateSeconds.
 const EscalateSeconds int64 = 300
 
-// Receiver is what can be changed of a receiver.
+// Receiver contains the fields of a receiver that callers can change.
 type Receiver struct {
 	Name, Language    string
-	CompanyNo         *string // of a notification, as the two that follow
+	CompanyNo         *string // of kind notification, like Channels and UserIDs
 	Channels, UserIDs []string
-	URL               *string // of an alertmanager
-	Authorization     *string // nil: it stays
-	IsOpen            bool    // the header Authorization is removed
-	EscalateSeconds   int64   // after which an alert escalates that was not sent; 0: never
+	URL               *string // of kind alertmanager
+	Authorization     *string // nil: unchanged
+	IsOpen            bool    // removes the header Authorization
+	EscalateSeconds   int64   // seconds until an unsent alert escalates; 0: never
 }
 
 var errNoReceiver = fault.New(fault.NotFound, fault.AlertReceiverNotFound)
 
-// checkReceiver returns the company of a receiver, or request.invalid for fields that its kind lacks or does not have.
+// checkReceiver returns the company of a receiver. It returns request.invalid for fields that its kind requires and that are missing, and for fields that its
+// kind does not have.
 func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver) (company *int64, err error) {
 	isPeople := ofKind == ByNotification
 	for _, f := range []struct {
@@ -84,10 +85,10 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	return &found.CompanyID, nil
 }
 
-// SealOwner is the owner that a sealed header is bound to: it cannot be opened for another receiver.
+// SealOwner returns the owner that a sealed header is bound to. The header of one receiver cannot be opened for another.
 func SealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
 
-// seal stores the header Authorization of a receiver.
+// seal encrypts and stores the header Authorization of a receiver.
 func (s *Service) seal(ctx context.Context, id int64, authorization string) error {
 	sealed, err := s.box.Seal(authorization, SealOwner(id))
 	if errors.Is(err, secret.ErrNoKey) {
@@ -130,14 +131,13 @@ func (s *Service) Receiver(ctx context.Context, id int64) (ReceiverRow, error) {
 	return postgres.One(rows, err, "get receiver", errNoReceiver)
 }
 
-// Receivers lists up to limit receivers with smaller ids than before, newest first.
+// Receivers lists up to limit receivers with ids smaller than before, newest first.
 func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]ReceiverRow, error) {
 	rows, err := s.q.AlertReceiverList(ctx, alertq.AlertReceiverListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list receivers", err, nil)
 }
 
-// UpdateReceiver changes a receiver by change. A non-nil version is the one that it must have. Faults: alert_receiver.not_found,
-// version.stale, request.invalid.
+// UpdateReceiver applies change to a receiver. A non-nil version must be the current one. Faults: alert_receiver.not_found, version.stale, request.invalid.
 func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row ReceiverRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var to Receiver
@@ -153,7 +153,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 				return 0, err
 			}
 			if was.SealedAuthorization != nil && to.Authorization == nil && !to.IsOpen && hostOf(was.Url) != hostOf(to.URL) {
-				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could have it sent to a host of its own
+				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could redirect the stored header to a host of its own
 			}
 			n, err := s.q.AlertReceiverUpdate(ctx, alertq.AlertReceiverUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
@@ -201,7 +201,7 @@ func (s *Service) DeleteReceiver(ctx context.Context, id int64) error {
 	})
 }
 
-// Rotate seals the headers of all receivers with the first key of box, and returns how many it changed.
+// Rotate seals the headers of all receivers again with the first key of box, and returns how many it changed.
 func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
 	s := &Service{db: db, q: alertq.New(db), box: box}
 	rows, err := s.Receivers(ctx, math.MaxInt64, math.MaxInt32)

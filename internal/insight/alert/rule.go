@@ -12,31 +12,30 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Settings are what can be changed of a rule.
+// Settings contains the fields of a rule that callers can change.
 type Settings struct {
-	Name                                      *string // nil: it is called by its kind and level
+	Name                                      *string // nil: the name consists of kind and level
 	Level                                     string
-	Threshold                                 *float64 // nil: that of its kind
-	WindowSeconds                             *int64   // nil: that of its kind
+	Threshold                                 *float64 // nil: the default of the kind
+	WindowSeconds                             *int64   // nil: the default of the kind
 	ForSeconds, ResolveSeconds, RepeatSeconds int64
 	SilencedUntil                             *time.Time
 	CompanyNo, Channel, SenderNo              *string
-	Receivers                                 []int64 // nil: all
+	Receivers                                 []int64 // nil: all receivers
 	IsEnabled                                 bool
 }
 
-// NewSettings returns the settings of a rule of a kind of which only the level is given.
+// NewSettings returns the default settings of a rule of a kind and level.
 func NewSettings(ofKind, level string) Settings {
 	return Settings{Level: level, ForSeconds: kinds[ofKind].forSeconds, ResolveSeconds: resolveSeconds, IsEnabled: true}
 }
 
 var errNoRule = fault.New(fault.NotFound, fault.AlertRuleNotFound)
 
-// scope has the ids of what a rule names.
+// scope contains the ids of the company, channel and sender of a rule; nil: not narrowed.
 type scope struct{ company, channel, sender *int64 }
 
-// scopeOf checks the settings of a rule, fills in what its kind says, and holds its receivers until the end of the transaction. Fault:
-// request.invalid.
+// scopeOf checks the settings of a rule, sets the defaults of its kind, and locks its receivers until the end of the transaction. Fault: request.invalid.
 func (s *Service) scopeOf(ctx context.Context, ofKind string, r *Settings) (scope, error) {
 	if err := kinds[ofKind].check(r); err != nil {
 		return scope{}, err
@@ -95,14 +94,14 @@ func (s *Service) Rule(ctx context.Context, id int64) (RuleRow, error) {
 	return postgres.One(rows, err, "get alert rule", errNoRule)
 }
 
-// Rules lists up to limit rules with smaller ids than before, newest first.
+// Rules lists up to limit rules with ids smaller than before, newest first.
 func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]RuleRow, error) {
 	rows, err := s.q.AlertRuleList(ctx, alertq.AlertRuleListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list alert rules", err, nil)
 }
 
-// UpdateRule changes a rule by change. A non-nil version is the one that it must have. A rule that is disabled, or that watches something else
-// or with another level from then on, ends its alerts. Faults: alert_rule.not_found, version.stale, request.invalid.
+// UpdateRule applies change to a rule. A non-nil version must be the current one. The open alerts of the rule end if the rule is disabled, or if its level,
+// company, channel or sender changes. Faults: alert_rule.not_found, version.stale, request.invalid.
 func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row RuleRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var before RuleRow
@@ -140,13 +139,13 @@ func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, chan
 	return row, err
 }
 
-// watchesTheSame reports whether two versions of a rule are about the same subjects.
+// watchesTheSame reports whether two versions of a rule have the same company, channel and sender.
 func watchesTheSame(a, b RuleRow) bool {
 	return optional.Value(a.CompanyID) == optional.Value(b.CompanyID) && optional.Value(a.ChannelID) == optional.Value(b.ChannelID) &&
 		optional.Value(a.SenderID) == optional.Value(b.SenderID)
 }
 
-// endAlerts ends the alerts of a rule, whose row the transaction has changed, so that no evaluation of the rule runs.
+// endAlerts ends the alerts of a rule. The caller's transaction must have changed the row of the rule, so that no evaluation of the rule runs meanwhile.
 func (s *Service) endAlerts(ctx context.Context, rule int64, by string) error {
 	_, err := s.q.AlertsEnd(ctx, alertq.AlertsEndParams{RuleID: rule, EndedBy: by})
 	return postgres.Wrap("end alerts", err, nil)
@@ -169,8 +168,8 @@ type Incident struct {
 	Deliveries []DeliveryRow
 }
 
-// DeliveredAt returns when the receiver of a delivery was last notified that the alert fires: people, when a message was sent; a program, when it was
-// called. Nil: not yet.
+// DeliveredAt returns when a receiver was last notified that an alert fires; nil: not yet. Of people, this is when a message was sent; of a program, when it
+// was called.
 func DeliveredAt(d DeliveryRow) *time.Time {
 	if d.Awaits == nil {
 		return d.ToldAt
@@ -178,7 +177,7 @@ func DeliveredAt(d DeliveryRow) *time.Time {
 	return d.SentAt
 }
 
-// EndDeliveredAt is DeliveredAt for the end of the alert.
+// EndDeliveredAt is like DeliveredAt, for the end of the alert.
 func EndDeliveredAt(d DeliveryRow) *time.Time {
 	if d.EndAwaits == nil {
 		return d.EndToldAt
@@ -191,14 +190,14 @@ var (
 	errNotFiring = fault.New(fault.Conflict, fault.AlertNotFiring)
 )
 
-// Filter narrows a list of alerts; nil matches all.
+// Filter narrows a list of alerts. A nil field matches all.
 type Filter struct {
 	IsResolved *bool
 	Rule       *int64
 	Level      *string
 }
 
-// Alerts lists up to limit alerts that fire or have fired with smaller ids than before, newest first.
+// Alerts lists up to limit alerts that fire or have fired and have ids smaller than before, newest first.
 func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int) (all []Incident, err error) {
 	var rows []alertq.Alert
 	if f.IsResolved != nil && !*f.IsResolved {
@@ -240,7 +239,7 @@ func (s *Service) withDeliveries(ctx context.Context, rows []alertq.Alert) ([]In
 	return all, nil
 }
 
-// Acknowledge records that a user looks after an alert that fires. Faults: alert.not_found, alert.not_firing.
+// Acknowledge records that a user is working on a firing alert. Faults: alert.not_found, alert.not_firing.
 func (s *Service) Acknowledge(ctx context.Context, id int64, remark *string, by string) (one Incident, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.AlertAcknowledge(ctx, alertq.AlertAcknowledgeParams{ID: id, Remark: remark, Username: by})

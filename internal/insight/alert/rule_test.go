@@ -39,7 +39,7 @@ func addReceiver(b *apptest.Bundle, body string) api.AlertReceiver {
 	return apptest.Decode[api.AlertReceiver](b.T, b.Expect(200, "", "POST", receiversPath, body))
 }
 
-func TestTheShippedRulesCoverEveryKindAndAreOn(t *testing.T) {
+func TestShippedRulesCoverEveryKindAndAreEnabled(t *testing.T) {
 	b := apptest.New(t)
 	rules := apptest.Decode[api.AlertRulePage](t, b.Expect(200, "", "GET", rulesPath+"?limit=100", nil)).Items
 	var names []string
@@ -65,7 +65,7 @@ func TestTheShippedRulesCoverEveryKindAndAreOn(t *testing.T) {
 	b.Expect(404, "alert_rule.not_found", "DELETE", rulesPath+"/2", nil)
 }
 
-func TestARuleHasWhatItsKindHas(t *testing.T) {
+func TestRuleAcceptsOnlyFieldsOfItsKind(t *testing.T) {
 	b := apptest.New(t)
 	for body, field := range map[string]string{
 		`{"kind":"pool_unserved","level":"warning","threshold":1}`:                                  "threshold",
@@ -109,7 +109,7 @@ func TestARuleHasWhatItsKindHas(t *testing.T) {
 	}
 }
 
-func TestAReceiverHasWhatItsKindHas(t *testing.T) {
+func TestReceiverAcceptsOnlyFieldsOfItsKind(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t) })
 	for body, field := range map[string]string{
 		`{"name":"n","kind":"notification","channels":["sms"],"user_ids":["u"]}`:                                                 "company_no",
@@ -147,7 +147,7 @@ func TestAReceiverHasWhatItsKindHas(t *testing.T) {
 	b.Expect(404, "alert_receiver.not_found", "DELETE", path, nil)
 }
 
-func TestTheAuthorizationOfAReceiverIsSealedAndStaysWithItsHost(t *testing.T) {
+func TestAuthorizationOfReceiverIsSealedAndBoundToHost(t *testing.T) {
 	first := box(t)
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = first })
 	r := addReceiver(b, `{"name":"a","kind":"alertmanager","url":"http://a.example:9093/x","authorization":"Bearer s3cret"}`)
@@ -183,7 +183,7 @@ func TestTheAuthorizationOfAReceiverIsSealedAndStaysWithItsHost(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyNoAuthorizationIsStored(t *testing.T) {
+func TestAuthorizationIsNotStoredWithoutSecretsKey(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", receiversPath, `{"name":"a","kind":"alertmanager","url":"http://a.example","authorization":"Bearer s"}`)
 	if a.Fields() != "authorization" || b.Count("SELECT count(*) FROM alert_receivers") != 0 {
@@ -191,8 +191,8 @@ func TestWithoutAKeyNoAuthorizationIsStored(t *testing.T) {
 	}
 }
 
-// A receiver is deleted while a rule is given it: one of both is refused.
-func TestNoRuleNamesADeletedReceiver(t *testing.T) {
+// A receiver is deleted while a rule is changed to use it: one of both requests is rejected.
+func TestRuleNeverRefersToDeletedReceiver(t *testing.T) {
 	b := apptest.New(t)
 	for range 5 {
 		r := addReceiver(b, `{"name":"a","kind":"alertmanager","url":"http://a.example"}`)

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestActsOnBatchesAndOnTheNotificationsOfOthersAreRecorded(t *testing.T) {
+func TestActionsOnBatchesAndForeignNotificationsAreRecorded(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	expect := func(last int64, want ...string) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestActsOnBatchesAndOnTheNotificationsOfOthersAreRecorded(t *testing.T) {
 	end := map[string]any{"biz_type": 3, "biz_ids": []int{1001}, "status": 3, "expected_statuses": []int{0, 1, 2, 5}}
 	since := last()
 	w.Expect(200, "", "POST", "/api/v1/notifications/status", end, w.Beta...)
-	expect(since) // its own
+	expect(since) // its own notification
 	end["company_no"] = "acme"
 	w.Expect(200, "", "POST", "/api/v1/notifications/status", end)
 	expect(since, "changed notification "+w.IDs["notification"])

@@ -1,5 +1,5 @@
-// Package audit owns the record of administrative changes: who changed what, when and from where. The trigger function audit_change writes
-// most of it, in the transaction of the change, for the actor that postgres.As names.
+// Package audit owns the record of administrative changes: who changed what, when and from where. The trigger function audit_change writes most of the
+// record. It runs in the transaction of the change, and postgres.As names the actor.
 package audit
 
 import (
@@ -15,10 +15,10 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service lists the record, adds to it and deletes what is old.
+// Service lists, adds and deletes records of changes.
 type Service struct {
 	q        *auditq.Queries
-	planned  *auditq.Queries // its statements are planned for their parameters
+	planned  *auditq.Queries // PostgreSQL plans each statement for its parameters
 	settings *setting.Service
 }
 
@@ -27,18 +27,18 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	return &Service{q: auditq.New(db), planned: auditq.New(db.InPartitions()), settings: settings}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-audit", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
-// Filter selects changes; nil matches all. The list begins before a time and, of the changes at this time, before an id.
+// Filter selects changes. A nil field matches all. The list begins with the newest change before (BeforeAt, BeforeID).
 type Filter struct {
 	Actor, Action, Entity, EntityKey *string
 
-	From, To *time.Time // from the first, and before the second
+	From, To *time.Time // From is included, To is not
 	BeforeAt time.Time
 	BeforeID int64
 	Limit    int
@@ -53,14 +53,14 @@ func (s *Service) List(ctx context.Context, f Filter) ([]Row, error) {
 	return rows, postgres.Wrap("list audit", err, nil)
 }
 
-// recovered is the entity of a recovery by hand.
+// recovered is the entity name of a manual recovery.
 const recovered = "recovery"
 
-// recordedWithin is the time for the record of something that has happened already.
+// recordedWithin is the timeout for writing a record of a completed action.
 const recordedWithin = 5 * time.Second
 
-// Recovered records that the actor of ctx recovered tasks whose leases ran out. The recovery itself is several transactions, and safe to repeat.
-// The record is written also if the time of the request is over, or its caller has gone.
+// Recovered records that the actor of ctx recovered tasks with expired leases. The recovery itself consists of several transactions and is safe to repeat.
+// The record is written even if the request has timed out or its caller has disconnected.
 func (s *Service) Recovered(ctx context.Context, tasks int) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordedWithin)
 	defer cancel()
@@ -74,7 +74,7 @@ func (s *Service) Recovered(ctx context.Context, tasks int) error {
 // deleteBatch is the number of changes that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes the changes that are older than the setting history.log_days says, and returns how many.
+// DeleteExpired deletes changes that are older than the setting history.log_days, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AuditDeleteExpired(ctx, auditq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

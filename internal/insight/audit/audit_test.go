@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// row is a row of audit without its id and time.
+// row is a row of audit without id and time.
 type row struct {
 	Actor, Role, IP, RequestID, Action, Entity, Key, Company *string
 	Before, After                                            map[string]any
@@ -29,7 +29,7 @@ type row struct {
 
 func (r row) String() string { return fmt.Sprint(*r.Action, " ", *r.Entity, " ", *r.Key) }
 
-// rowsAfter returns the rows with larger ids, and the largest id.
+// rowsAfter returns the rows with ids greater than id, and the greatest id.
 func rowsAfter(b *apptest.Bundle, id int64) ([]row, int64) {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), `SELECT id, actor, actor_role, source_ip, request_id, action, entity, entity_key, company_no, before, after
@@ -52,7 +52,7 @@ func rowsAfter(b *apptest.Bundle, id int64) ([]row, int64) {
 	return all, id
 }
 
-// recorded calls do, and returns the rows that it added.
+// recorded calls do and returns the rows that were added.
 func recorded(b *apptest.Bundle, do func()) []row {
 	b.T.Helper()
 	_, last := rowsAfter(b, 0)
@@ -70,14 +70,15 @@ func texts(rows []row) []string {
 	return all
 }
 
-// step is one administrative change, and the rows that it adds.
+// step is one administrative change with the rows that it adds.
 type step struct {
-	operation, path, body string // {entity} in a path is the key of the last row of this entity; an empty path is that of apptest.Operations; without / at its beginning it is below /api/v1/admin/
+	// path is relative to /api/v1/admin/ unless it begins with /; empty: the path of apptest.Operations. {entity} is the key of its latest row.
+	operation, path, body string
 	want                  []string
 	prepare               func(b *apptest.Bundle)
 }
 
-// steps has each administrative operation of the contract, in an order in which each succeeds.
+// steps contains each administrative operation of the contract, in an order in which all succeed.
 var steps = []step{
 	{operation: "createCountry", body: `{"country_no":"NZ","name":"NZ","dial_prefix":"64"}`, want: []string{"created country NZ"}},
 	{operation: "updateCountry", path: "countries/NZ", body: `{"name":"New Zealand"}`, want: []string{"changed country NZ"}},
@@ -157,7 +158,7 @@ var steps = []step{
 	}},
 }
 
-// changing returns the operations of the contract that change what administrators set, and whether each takes an Idempotency-Key.
+// changing returns the operations of the contract that change what administrators configure, and whether each accepts an Idempotency-Key.
 func changing(b *apptest.Bundle) map[string]bool {
 	b.T.Helper()
 	var contract struct {
@@ -174,7 +175,7 @@ func changing(b *apptest.Bundle) map[string]bool {
 				Access      []string `json:"x-lksms-access"`
 				Parameters  []map[string]any
 			}
-			isTrial := func() bool { // these set nothing
+			isTrial := func() bool { // these operations change no configuration
 				return slices.Contains([]string{"previewTemplate", "testTemplate", "testSender", "testWebhook", "replayWebhook"}, o.OperationID)
 			}
 			if json.Unmarshal(raw, &o) != nil || o.OperationID == "" || isTrial() || method == "get" || !slices.ContainsFunc([]string{"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks"}, func(start string) bool { return strings.HasPrefix(path, start) }) && !slices.Equal(o.Access, []string{"admin"}) {
@@ -186,9 +187,9 @@ func changing(b *apptest.Bundle) map[string]bool {
 	return all
 }
 
-// Each administrative operation is called several times: as somebody who may not, with its transaction failing at the commit, and as it should
-// be; with an Idempotency-Key if it takes one, and then again with the key.
-func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
+// Each administrative operation is called several times: by a caller without permission, with a transaction that fails at its commit, and successfully. An
+// operation that accepts an Idempotency-Key is then repeated with the same key.
+func TestEachAdministrativeChangeIsRecordedOnceWithActor(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	operations := changing(b)
 	for id := range operations {
@@ -200,7 +201,7 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		CREATE CONSTRAINT TRIGGER fails AFTER INSERT ON audit DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION fail();
 		ALTER TABLE audit DISABLE TRIGGER fails`)
 	sender := b.AddUser("sends", "send", nil)
-	keys := map[string]string{} // of the last row of each entity
+	keys := map[string]string{} // key of the latest row of each entity
 	for i, s := range steps {
 		isKeyed, known := operations[s.operation]
 		if !known {
@@ -214,7 +215,7 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 		if s.prepare != nil {
 			s.prepare(b)
 		}
-		// The commit failed after numbers were given out.
+		// The failed commit has used up numbers of the sequences.
 		b.Exec(`SELECT setval(pg_get_serial_sequence(c.name, 'id'), 1, false) FROM (VALUES ('routes'), ('templates'), ('default_contents'), ('api_keys')) AS c (name)`)
 		rows := recorded(b, func() { b.Expect(200, "", r.method, r.path, r.body, r.headers...) })
 		if got := texts(rows); !slices.Equal(got, s.want) {
@@ -232,14 +233,14 @@ func TestEachAdministrativeChangeIsRecordedOnceWithItsActor(t *testing.T) {
 	}
 }
 
-// request is a request of a step.
+// request is the HTTP request of a step.
 type request struct {
 	id, method, path string
 	body             any
 	headers          []string
 }
 
-// request returns the request of a step, with an id. Its path names the last entities that were recorded.
+// request returns the request of a step with a request id. Its path refers to the latest recorded entities.
 func (s step) request(id string, keys map[string]string) request {
 	o := apptest.Operations[s.operation]
 	path := o.Path
@@ -260,7 +261,7 @@ func (s step) request(id string, keys map[string]string) request {
 	return r
 }
 
-// expectNothingRecorded fails the test if a request is recorded that is forbidden or invalid, or whose transaction fails at the commit.
+// expectNothingRecorded fails the test if a request is recorded although it is forbidden or invalid, or its transaction fails at the commit.
 func expectNothingRecorded(b *apptest.Bundle, s step, r request, sender []string) {
 	b.T.Helper()
 	if s.prepare != nil {
@@ -278,7 +279,7 @@ func expectNothingRecorded(b *apptest.Bundle, s step, r request, sender []string
 	}
 }
 
-// checkRow fails the test unless a row of the audit names the admin, the request, and the state before and after the change.
+// checkRow fails the test unless a row contains the admin, the request id, and the state before and after the change.
 func checkRow(b *apptest.Bundle, s step, r row, id string) {
 	b.T.Helper()
 	if r.Actor == nil || *r.Actor != apptest.Username || r.Role == nil || *r.Role != "admin" || r.IP == nil || *r.IP != "127.0.0.1" || r.RequestID == nil || *r.RequestID != id {
@@ -289,8 +290,8 @@ func checkRow(b *apptest.Bundle, s step, r row, id string) {
 	}
 }
 
-// A change that sets the stored value again is not recorded.
-func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
+// An update to the stored value is not recorded.
+func TestUpdateWithoutChangeIsNotRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "s", "config": map[string]any{"a": 1}})
@@ -318,7 +319,7 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestARecordSaysWhatChanged(t *testing.T) {
+func TestRecordContainsChangedFields(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "s", "balance": 10})
@@ -390,8 +391,8 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 	}
 }
 
-// Users of a company change its contacts. They are recorded like everybody.
-func TestAUserOfACompanyIsAnActorToo(t *testing.T) {
+// Users of a company change its contacts, and are recorded like administrators.
+func TestUserOfCompanyIsRecordedAsActor(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	rows := recorded(b, func() {
@@ -402,8 +403,8 @@ func TestAUserOfACompanyIsAnActorToo(t *testing.T) {
 	}
 }
 
-// Nobody asked for the change of a row that SQL changed by hand, and a cascade that loses its parent keeps the number of it.
-func TestAChangeByHandHasNoActor(t *testing.T) {
+// A row that was changed with manual SQL has no actor. A row that a cascade deletes still contains the number of its deleted parent.
+func TestManualChangeHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCountry("NZ", "64", nil)
@@ -424,8 +425,8 @@ func TestAChangeByHandHasNoActor(t *testing.T) {
 	}
 }
 
-// An app that polls for the first time adds a sender: the service did it, and no administrator.
-func TestASenderThatRegisteredItselfHasNoActor(t *testing.T) {
+// An app that polls for the first time creates a sender. The service did this, and no administrator.
+func TestSelfRegisteredSenderHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	rows := recorded(b, func() {
 		for range 3 {
@@ -437,8 +438,8 @@ func TestASenderThatRegisteredItselfHasNoActor(t *testing.T) {
 	}
 }
 
-// The life of messages writes nothing to audit, and its transactions have no actor.
-func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
+// Submitting and sending messages adds no rows to audit, and its transactions have no actor.
+func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 1000, "limits": map[string]any{"per_day": 1000}})
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "app", "balance": 100, "interval_ms": 1, "limits": map[string]any{"per_minute": 1000}})
@@ -495,21 +496,21 @@ func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A table that the life of messages writes has no trigger of audit, or one that fires for other columns only.
-func TestNoTriggerOfAuditIsOnAHotTable(t *testing.T) {
+// Tables that are written for each message have no audit trigger, or one for other columns only.
+func TestHotTablesHaveNoAuditTrigger(t *testing.T) {
 	b := apptest.New(t)
 	hot := []string{"queue", "messages", "report_logs", "facts", "dedup_keys", "sender_ledger", "fair_ranks", "deliveries", "pools", "events", "sender_tokens", "user_addresses", "idempotency_keys"}
 	if n := b.Count(`SELECT count(*) FROM pg_trigger WHERE tgfoid = 'audit_change'::regproc AND tgrelid::regclass::text = ANY ($1)`, hot); n > 0 {
 		t.Errorf("%d triggers", n)
 	}
-	// Of tgtype, 16 is an update.
+	// Bit 16 of tgtype means UPDATE.
 	if n := b.Count(`SELECT count(*) FROM pg_trigger WHERE tgfoid = 'audit_change'::regproc AND tgtype & 16 > 0 AND tgattr = ''
 		AND tgrelid::regclass::text = ANY ('{routes,sender_states,default_contents,api_keys,contacts}')`); n > 0 {
 		t.Errorf("%d triggers fire for each column", n)
 	}
 }
 
-func TestNoSecretIsRecorded(t *testing.T) {
+func TestSecretsAreNotRecorded(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	secrets := []string{"s3cret-password", "s3cret-second", "s3cret-webhook-0123456789abcdef", "s3cret-callback-0123456789", "s3cret-token", "s3cret-map", "s3cret-smtp", "s3cret-wechat", "s3cret-header", "s3cret-app", "u@example.com", "openid-of-u", "ding-of-u", "13800138000"}
 	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "jane", "role": "read", "password": secrets[0]})
@@ -560,8 +561,8 @@ func TestNoSecretIsRecorded(t *testing.T) {
 	}
 }
 
-// A driver's secrets and its address are hidden, whatever is added to the fields that audit shows.
-func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
+// The secrets and addresses of drivers are hidden, even if fields are added to the list of recorded fields.
+func TestRecordedDriverFieldsAreNotSecret(t *testing.T) {
 	b := apptest.New(t)
 	arguments := apptest.Scan[string](b, "SELECT encode(tgargs, 'escape') FROM pg_trigger WHERE tgname = 'audited' AND tgrelid = 'senders'::regclass")
 	shown := strings.Split(strings.Split(arguments, `\000`)[4], ",")
@@ -577,8 +578,8 @@ func TestTheFieldsOfDriversThatAreShownAreNoSecrets(t *testing.T) {
 	}
 }
 
-// A secret that a change keeps is sealed as before, so that the change is not recorded as one of the secret.
-func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
+// A change that keeps a secret keeps its sealed form, so that the secret is not recorded as changed.
+func TestUnchangedSecretIsNotRecordedAsChanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	config := func(timeout int, secret string) map[string]any {
 		return map[string]any{"appId": "w", "appSecret": secret, "timeoutSeconds": timeout}
@@ -603,8 +604,8 @@ func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
 	}
 }
 
-// The recovery has happened when it is recorded.
-func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+// The recovery has already happened when it is recorded.
+func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	b := apptest.New(t)
 	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
 	cancel()
@@ -618,8 +619,8 @@ func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
 	}
 }
 
-// The workers open and close circuit breakers too: that is no administrative change.
-func TestAClosedBreakerIsRecorded(t *testing.T) {
+// Workers open and close circuit breakers too, which is not an administrative change.
+func TestManualCloseOfCircuitBreakerIsRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	open := func() {
@@ -640,8 +641,8 @@ func TestAClosedBreakerIsRecorded(t *testing.T) {
 	}
 }
 
-// A balance bounds what a sender gets: one of 0 stops it.
-func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
+// A balance limits a sender: with a balance of 0, it receives no tasks.
+func TestBalanceOfSenderChangesOnlyWithRecord(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	const path = "/api/v1/admin/senders/s/balance"
@@ -663,7 +664,7 @@ func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
 	}
 }
 
-func TestTheListIsFiltered(t *testing.T) {
+func TestAuditListAppliesFilters(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"u"},{"user_id":"v"}]}`, acme...)
@@ -727,13 +728,13 @@ func TestTheListIsFiltered(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", path+"?from=yesterday", nil)
 }
 
-// Each filter reads its index: of many rows none but those of the answer.
-func TestTheListReadsOnlyWhatItShows(t *testing.T) {
+// Each filter uses its index: only the returned rows are read.
+func TestAuditListReadsOnlyReturnedRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, actor, action, entity, entity_key)
 		SELECT now() - g * interval '1 second', 'actor' || g % 1000, CASE WHEN g % 100000 = 7 THEN 'deleted' ELSE 'changed' END, 'entity' || g % 1000, 'key' || g % 1000 FROM generate_series(1, 200000) g;
 		ANALYZE audit`)
-	read := func(ctx context.Context) (n int, err error) { // rows of the table by this connection, since it last reported its statistics
+	read := func(ctx context.Context) (n int, err error) { // rows of the table that this connection has read since its last statistics report
 		err = b.App.DB.QueryRow(ctx, "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'audit'").Scan(&n)
 		return n, err
 	}
@@ -751,7 +752,7 @@ func TestTheListReadsOnlyWhatItShows(t *testing.T) {
 		"the past":            func(f *audit.Filter) { f.To = &past },
 		"the future":          func(f *audit.Filter) { f.From = &future },
 	} {
-		for range 7 { // a generic plan would come after five
+		for range 7 { // PostgreSQL could switch to a generic plan after five executions
 			err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 				f := last
 				filter(&f)
@@ -775,7 +776,7 @@ func TestTheListReadsOnlyWhatItShows(t *testing.T) {
 	}
 }
 
-func TestOldChangesAreDeleted(t *testing.T) {
+func TestOldAuditRecordsAreDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO audit (at, action, entity, entity_key) SELECT now() - g * interval '1 day', 'changed', 'company', 'c' FROM generate_series(1, 200) g`)
 	before := b.Count("SELECT count(*) FROM audit")
@@ -792,5 +793,5 @@ func TestOldChangesAreDeleted(t *testing.T) {
 	}
 }
 
-// reconciledDay is a day of a statement: today, where days begin by default.
+// reconciledDay returns today in the default time zone, as the day of a statement.
 func reconciledDay() string { return time.Now().UTC().Add(8 * time.Hour).Format(time.DateOnly) }

@@ -21,16 +21,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Manifest says what an export has. It is the last file that an export writes: a folder with a manifest is complete.
+// Manifest describes the content of an export. An export writes its manifest last: a folder with a manifest is complete.
 type Manifest struct {
-	Format     int       `json:"format"`    // 1
-	FirstDay   string    `json:"first_day"` // of the tasks, such as 2026-11-01
+	Format     int       `json:"format"`    // always 1
+	FirstDay   string    `json:"first_day"` // of the partition, such as 2026-11-01
 	BeforeDay  string    `json:"before_day"`
 	ExportedAt time.Time `json:"exported_at"`
 	Files      []File    `json:"files"`
 }
 
-// File is one table of an export: CSV as PostgreSQL writes it, with the names of the columns, compressed by gzip.
+// File is one table of an export: CSV as PostgreSQL writes it, with a header of column names, compressed with gzip.
 type File struct {
 	Name   string `json:"name"`
 	Table  string `json:"table"`
@@ -43,10 +43,11 @@ const (
 	manifestFormat   = 1
 	unfinishedPrefix = "unfinished-"
 	unfinishedKept   = 24 * time.Hour
-	exportPortion    = 50_000 // tasks that one statement exports: a longer one would hold back vacuum, and so the queue
+	exportPortion    = 50_000 // tasks that one statement exports: a longer statement would hold back vacuum, and so slow down the queue
 )
 
-// exported has the tables of an export, each with the query of the rows that belong to the tasks from an id on and before another, without some.
+// exported contains the tables of an export. Each query returns the rows of the tasks with ids from the first parameter on and before the second, except the
+// tasks of the third.
 var exported = []struct{ table, query string }{
 	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id"},
 	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
@@ -55,11 +56,12 @@ var exported = []struct{ table, query string }{
 		SELECT rendering_id FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s)) ORDER BY id`},
 }
 
-// errNoFolder says which setting an export lacks.
-var errNoFolder = errors.New("there is no folder for exports: set HISTORY_DIR")
+// errNoFolder is the error of an export without a configured folder.
+var errNoFolder = errors.New("no folder for exports is configured: set HISTORY_DIR")
 
-// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while tasks of the partition may still
-// come, and leaves out those that its drop would leave behind. Rows of receipts that come meanwhile may be missing. Drop notices that.
+// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
+// partition. It excludes the tasks that remain after a drop. Receipts that are stored during the export may be missing. Drop detects missing rows and exports
+// again.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
 	p, err := s.over(ctx, firstDay)
 	if err != nil {
@@ -72,7 +74,7 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	return s.export(ctx, p, late)
 }
 
-// export is Export of a partition without its late tasks.
+// export is like Export, for a partition that was read already and the tasks to exclude.
 func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, late []string) (folder string, err error) {
 	if s.options.Dir == "" {
 		return "", errNoFolder
@@ -85,7 +87,7 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer os.RemoveAll(unfinished) //nolint:errcheck // after a failure, or nothing: it was renamed
+	defer os.RemoveAll(unfinished) //nolint:errcheck // removes nothing after the rename
 	m := Manifest{
 		Format: manifestFormat, FirstDay: p.FirstDay.Format(time.DateOnly), BeforeDay: p.LastDay.Format(time.DateOnly), ExportedAt: time.Now().UTC(),
 	}
@@ -93,11 +95,11 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 	if err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	defer files.Close() //nolint:errcheck // the files in it are closed
+	defer files.Close() //nolint:errcheck // its files are closed already
 	if m.Files, err = s.writeTables(ctx, files, p, late); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	// If somebody dropped the partition meanwhile, rows are missing.
+	// If the partition was dropped meanwhile, the files are incomplete.
 	if now, err := s.over(ctx, p.FirstDay); err != nil || !now.CreatedAt.Equal(p.CreatedAt) {
 		return "", fmt.Errorf("export: the partition was dropped meanwhile: %w", errors.Join(ofDay(p.FirstDay, errNoPartition), err))
 	}
@@ -120,9 +122,9 @@ func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, la
 	return folder, postgres.Wrap("record export", err, nil)
 }
 
-// removeUnfinished removes the folders of exports that were killed long ago. A younger folder may belong to an export that still runs.
+// removeUnfinished deletes the folders of exports that were killed more than unfinishedKept ago. A younger folder can belong to a running export.
 func (s *Service) removeUnfinished() {
-	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // a folder whose name is a bad pattern keeps them
+	left, _ := filepath.Glob(filepath.Join(s.options.Dir, unfinishedPrefix+"*")) // on an error the folders remain: the path is not a valid pattern
 	for _, folder := range left {
 		if info, err := os.Stat(folder); err == nil && time.Since(info.ModTime()) > unfinishedKept {
 			_ = os.RemoveAll(folder) // the next export tries again
@@ -130,7 +132,7 @@ func (s *Service) removeUnfinished() {
 	}
 }
 
-// rows returns how many rows of a table an export has.
+// rows returns the number of rows of a table in an export.
 func (m Manifest) rows(table string) int64 {
 	for _, f := range m.Files {
 		if f.Table == table {
@@ -140,21 +142,21 @@ func (m Manifest) rows(table string) int64 {
 	return 0
 }
 
-// writeTables writes the tables of a partition without late tasks to files of a folder.
+// writeTables writes the tables of a partition, except late tasks, to files of a folder.
 func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.TaskPartitionGetRow, late []string) (files []File, err error) {
 	writers := make([]*tableWriter, len(exported))
 	for i, t := range exported {
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
 			return nil, err
 		}
-		defer writers[i].file.Close() //nolint:errcheck // after a failure, or a second time
+		defer writers[i].file.Close() //nolint:errcheck // closed already, or closed after another error
 	}
 	for from, first := p.FirstID, true; from != ""; first = false {
 		next, err := s.inParts.TaskPartitionCut(ctx, historyq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
 		if err != nil && !postgres.IsNoRows(err) {
 			return nil, fmt.Errorf("read ids: %w", err)
 		}
-		before := next // empty: the rest
+		before := next // empty: no further task
 		if before == "" {
 			before = p.BeforeID
 		}
@@ -177,7 +179,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 	return files, nil
 }
 
-// lateBetween returns those of late, which are in order, from an id on and before another, as an array of SQL.
+// lateBetween returns the ids of late from one id on and before another, as an SQL array. late must be sorted.
 func lateBetween(late []string, from, before string) string {
 	first, _ := slices.BinarySearch(late, from)
 	end, _ := slices.BinarySearch(late, before)
@@ -207,7 +209,7 @@ func newTableWriter(folder *os.Root, table string) (*tableWriter, error) {
 	return w, err
 }
 
-// close makes the file durable.
+// close flushes the file to disk.
 func (w *tableWriter) close() error {
 	err := errors.Join(w.zip.Close(), w.file.Sync(), w.file.Close())
 	w.SHA256 = hex.EncodeToString(w.hash.Sum(nil))
@@ -227,7 +229,7 @@ func writeManifest(folder *os.Root, m Manifest) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncFolder(folder))
 }
 
-// syncFolder makes the names of the files in a folder durable.
+// syncFolder flushes the names of the files in a folder to disk.
 func syncFolder(folder *os.Root) error {
 	f, err := folder.Open(".")
 	if err != nil {
@@ -236,7 +238,7 @@ func syncFolder(folder *os.Root) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// rename renames a folder in another, durably.
+// rename renames a folder inside the folder in, and flushes the new name to disk.
 func rename(in, from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -248,15 +250,15 @@ func rename(in, from, to string) error {
 	return errors.Join(syncFolder(parent), parent.Close())
 }
 
-// Import makes a partition of an export again, all or nothing, and returns how many tasks it has. The partition must have been dropped. Import
-// checks the files before it changes anything. The role of the database must own the tables. Counts of tasks do not change: they kept the tasks
-// when they were dropped. The transaction is as long as the import, and holds back vacuum for as long.
+// Import restores an exported partition completely or not at all, and returns its number of tasks. The partition must have been dropped. Import checks the
+// files before it changes anything. The database role must own the tables. The counts of tasks do not change, because a drop does not reduce them. The whole
+// import is one transaction, which holds back vacuum.
 func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err error) {
 	files, err := os.OpenRoot(folder)
 	if err != nil {
 		return 0, fmt.Errorf("import: %w", err)
 	}
-	defer files.Close() //nolint:errcheck // only read
+	defer files.Close() //nolint:errcheck // the file was only read
 	m, err := readManifest(files)
 	if err != nil {
 		return 0, fmt.Errorf("import: %w", err)
@@ -289,7 +291,7 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 	return tasks, postgres.Wrap("import", err, nil)
 }
 
-// readManifest reads the manifest of a folder, and checks that its files are those that were written.
+// readManifest reads the manifest of a folder and checks the SHA-256 of its files.
 func readManifest(folder *os.Root) (m Manifest, err error) {
 	text, err := folder.ReadFile(manifestName)
 	if err != nil {
@@ -324,19 +326,19 @@ func sumOf(folder *os.Root, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	h := sha256.New()
 	_, err = io.Copy(h, file)
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// readTable adds the rows of a file to its table. Rows of deliveries and renderings may exist still.
+// readTable adds the rows of a file to its table. Rows of deliveries and renderings that still exist are skipped.
 func (s *Service) readTable(ctx context.Context, folder *os.Root, f File, firstDay time.Time) error {
 	file, err := folder.Open(f.Name)
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	zip, err := gzip.NewReader(bufio.NewReaderSize(file, 1<<16))
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// folded returns what a fold changes, as text.
+// folded returns everything that a fold changes, as text.
 func folded(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce((SELECT string_agg(c::text, ' ' ORDER BY c) FROM task_counts c), '')
@@ -20,7 +20,7 @@ func folded(b *apptest.Bundle) string {
 		|| (SELECT count(*) FROM facts)`)
 }
 
-// totals returns what readers see, as text.
+// totals returns the numbers that readers see, as text.
 func totals(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT (SELECT string_agg(c::text, ' ' ORDER BY c) FROM task_totals c)
@@ -37,8 +37,8 @@ func work(b *apptest.Bundle) {
 	}
 }
 
-// A server of before knows fewer columns, and must leave the facts to others.
-func TestOnlyServersThatKnowAllFactsFold(t *testing.T) {
+// A server of an older version does not know all columns of facts, and must not fold them.
+func TestServerOfOlderVersionDoesNotFoldFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	before := totals(b)
@@ -57,8 +57,8 @@ func TestOnlyServersThatKnowAllFactsFold(t *testing.T) {
 	}
 }
 
-// A fold that fails after some consumers have added the facts changes nothing. The next one consumes them once.
-func TestAFoldThatFailsLosesNothing(t *testing.T) {
+// A fold that fails after some consumers have added the facts changes nothing. The next fold consumes the facts once.
+func TestFailedFoldLosesNoFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	seen, before := totals(b), folded(b)
@@ -93,7 +93,7 @@ func TestAFoldThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// Of two folds that see the same facts, the second waits for the first and consumes only what is left.
+// Two folds see the same facts. The second one waits for the first and consumes only the remaining facts.
 func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
@@ -123,8 +123,8 @@ func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 	}
 }
 
-// A backlog is folded in portions, by one call.
-func TestABacklogIsFoldedAtOnce(t *testing.T) {
+// One call folds a backlog in several portions.
+func TestOneCallFoldsWholeBacklog(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	b.Exec("INSERT INTO facts (company_id, sender_no, at, leases, processing) SELECT 1, 'app', now(), 1, 1 FROM generate_series(1, 25000)")
@@ -137,8 +137,8 @@ func TestABacklogIsFoldedAtOnce(t *testing.T) {
 	}
 }
 
-// Facts of an app that is no sender count its tasks, and nothing else.
-func TestFactsOfNoSenderAreFolded(t *testing.T) {
+// For facts of an app that is not a sender, only the tasks are counted.
+func TestFactsOfUnknownSenderAreFolded(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	b.Exec("INSERT INTO facts (company_id, sender_no, at, leases, processing) VALUES (1, 'nobody', now(), 1, 1)")
@@ -151,8 +151,8 @@ func TestFactsOfNoSenderAreFolded(t *testing.T) {
 	}
 }
 
-// Observers see what was folded, after the commit; of a fold that fails they see nothing.
-func TestObserversSeeFactsThatWereFolded(t *testing.T) {
+// Observers receive the facts after the commit. They receive nothing from a failed fold.
+func TestObserversReceiveFoldedFacts(t *testing.T) {
 	b := apptest.New(t)
 	work(b)
 	var leases, submitted, waits, durations int

@@ -1,5 +1,5 @@
-// Package history owns the stream of facts and the counts of tasks that are made of it, the partitions of tasks, and the
-// move, export and removal of those whose tasks are settled.
+// Package history owns the stream of facts, the task counts computed from them, and the partitions of tasks. A fold consumes facts: it adds them to all
+// figures and deletes them. The package also moves, exports and drops partitions whose tasks are settled.
 package history
 
 import (
@@ -19,17 +19,18 @@ import (
 // TaskStatistics are the numbers of tasks by state.
 type TaskStatistics = historyq.TaskStatisticsRow
 
-// Consumer adds facts to figures of its own. The transaction of ctx deletes the facts: if Consumer fails, they stay.
+// Consumer adds facts to its own figures. The transaction of ctx deletes the facts. If a Consumer returns an error, the facts remain.
 type Consumer func(ctx context.Context, facts []fact.Sum) error
 
-// Observer sees facts after they were folded: on one server only, and never if it dies between the commit and the call.
+// Observer receives facts after the commit of their fold. Only one server calls it. If this server crashes between the commit and the call, no server calls
+// it.
 type Observer func(facts []fact.Sum)
 
-// Service counts tasks.
+// Service counts tasks and maintains their partitions.
 type Service struct {
 	db        *postgres.DB
 	q         *historyq.Queries
-	inParts   *historyq.Queries // statements that read tasks by their ids
+	inParts   *historyq.Queries // for statements that read tasks by their ids
 	settings  *setting.Service
 	options   Options
 	consumers []Consumer
@@ -37,16 +38,17 @@ type Service struct {
 
 // Options configures a Service.
 type Options struct {
-	Consumers []Consumer // Fold gives the facts to them, after it has counted the tasks
-	Observers []Observer // see the facts after the commit
+	Consumers []Consumer // Fold passes the facts to them, after it has counted the tasks
+	Observers []Observer // receive the facts after the commit
 
-	Dir string // the folder for exports; empty: none
+	Dir string // folder for exports; empty: exports are disabled
 
-	// BeforeDrop is called before a partition is dropped: what refers to the tasks with ids from firstID on and before beforeID, which were made before
-	// a time, ends.
+	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks, whose ids are from firstID on and before
+	// beforeID. It keeps data created at or after before.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns up to most of these tasks that something needs which has not ended, in the order of their ids.
+	// Held returns tasks that something unfinished still needs, and whose ids are from firstID on and before beforeID. It returns up to most tasks, in the
+	// order of their ids.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 
@@ -57,7 +59,7 @@ func New(db *postgres.DB, settings *setting.Service, options Options) *Service {
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: s.MakePartitions},
@@ -66,20 +68,20 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Register registers with reg gauges of the queue depth that are read at each scrape.
+// Register registers with reg gauges of the queue depth, which query the database at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(depthCollector{s}) }
 
-// Tasks counts the tasks of a company by state, or of all companies if company is nil. The counts are exact (S0.13).
-// Their cost does not grow with the number of tasks.
+// Tasks counts the tasks of one company by state, or of all companies if company is nil. The counts are exact (S0.13). Their cost does not depend on the
+// number of tasks.
 func (s *Service) Tasks(ctx context.Context, company *int64) (TaskStatistics, error) {
 	row, err := s.q.TaskStatistics(ctx, company)
 	return row, postgres.Wrap("count tasks", err, nil)
 }
 
-// portion is how many facts one transaction of Fold consumes: milliseconds of work.
+// portion is the number of facts that one transaction of Fold consumes. Such a transaction takes milliseconds.
 const portion = 10_000
 
-// Fold gives the facts to the consumers and deletes them, so that reading figures stays cheap. It returns how many facts there were.
+// Fold passes the facts to the consumers and deletes them: figures are cheap to read while few facts are stored. It returns the number of consumed facts.
 func (s *Service) Fold(ctx context.Context) (int, error) {
 	folded := 0
 	for {
@@ -95,11 +97,11 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	if folded == 0 {
 		return 0, nil
 	}
-	// Without this, readers would read the dead rows until autovacuum runs, a minute later.
+	// Without this vacuum, readers would scan the dead rows until autovacuum runs, about a minute later.
 	return folded, postgres.Wrap("vacuum folded facts", s.db.Vacuum(ctx, "facts"), nil)
 }
 
-// foldPortion folds up to portion facts, and returns how many.
+// foldPortion folds up to portion facts, and returns how many it folded.
 func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 	var facts []fact.Sum
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -133,7 +135,7 @@ func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// countTasks is the Consumer of the counts of tasks.
+// countTasks is the Consumer that counts tasks.
 func (s *Service) countTasks(ctx context.Context, facts []fact.Sum) error {
 	var sums historyq.TaskCountsAddParams
 	for _, f := range facts {
@@ -149,7 +151,7 @@ func (s *Service) countTasks(ctx context.Context, facts []fact.Sum) error {
 
 var depthDesc = prometheus.NewDesc("lksms_queue_tasks", "Tasks that wait or are being sent.", []string{"state"}, nil)
 
-// depthCollector asks the database at each scrape.
+// depthCollector queries the database at each scrape.
 type depthCollector struct{ history *Service }
 
 func (c depthCollector) Describe(out chan<- *prometheus.Desc) { out <- depthDesc }
@@ -158,7 +160,7 @@ func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	row, err := c.history.Tasks(ctx, nil)
-	if err != nil { // these gauges are left out of this scrape; the pool's gauges show why
+	if err != nil { // on an error these gauges are missing from this scrape; the gauges of the connection pool show why
 		return
 	}
 	for state, n := range map[string]int64{

@@ -13,15 +13,15 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxLateTasks is how many tasks a drop leaves behind: more would make everybody wait for it.
+// maxLateTasks is the maximum number of tasks that a drop moves. A drop with more tasks would block other transactions for too long.
 const maxLateTasks = 10_000
 
-// maxLocked is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
+// maxLocked is the number of consecutive lock timeouts after which Keep stops until its next run.
 const maxLocked = 3
 
-// Keep applies the settings of history to the partitions whose time has come: it makes them history, moves them to their tablespace, exports and drops
-// them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be had; task_partitions
-// says what holds it. The settings are read for each partition, because it may take long.
+// Keep applies the settings of history to all partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them.
+// It returns how many partitions it changed. After a failed partition, Keep continues with the next one. It stops after maxLocked lock timeouts in a row. The
+// column task_partitions.held_by stores why a partition failed. Keep reads the settings again for each partition, because one partition can take long.
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
 	var day time.Time
@@ -38,7 +38,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 			break
 		}
 		if err != nil {
-			return changed, errors.Join(append(failures, fmt.Errorf("find partition that is over: %w", err))...)
+			return changed, errors.Join(append(failures, fmt.Errorf("find overdue partition: %w", err))...)
 		}
 		day = p.FirstDay
 		isChanged := p.IsToDrop
@@ -65,7 +65,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	return changed, errors.Join(failures...)
 }
 
-// settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
+// settle makes a partition history, and moves it to a tablespace if one is set. It reports whether it changed anything.
 func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
 		moved, err = postgres.Patiently(ctx, func() (bool, error) {
@@ -85,7 +85,7 @@ func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, t
 	return changed, nil
 }
 
-// Reasons why a partition is not exported or dropped.
+// These errors say why a partition is not exported or dropped.
 var (
 	errNoPartition = errors.New("no partition begins on this day")
 	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
@@ -93,7 +93,7 @@ var (
 	errChanging    = errors.New("rows were added during each export")
 )
 
-// holderOf returns what holds a partition that failed for a reason, as task_partitions records it; empty: nothing.
+// holderOf returns the reason of a failure as task_partitions.held_by stores it; empty if err is nil.
 func holderOf(err error) string {
 	switch {
 	case err == nil:
@@ -109,7 +109,7 @@ func holderOf(err error) string {
 	}
 }
 
-// refusals has the error of each outcome of task_partition_drop after which it is not tried again.
+// refusals contains the error of each result of task_partition_drop that a retry cannot change.
 var refusals = map[string]error{"absent": errNoPartition, "open": errOpen}
 
 const (
@@ -117,10 +117,11 @@ const (
 	unexported = "unexported"
 )
 
-// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes nothing,
-// while tasks may still come: until a day after its last one. Late tasks stay behind: see late. If onlyExported, the partition is exported first
-// without these, unless the folder of its last export is there and has all other rows. Notifications that have ended leave the lists with their first
-// task.
+// Drop deletes the partition that begins on a day, and everything stored about its tasks except their counts and dedup keys. It fails and changes nothing
+// while new tasks can be added: until a day after the last day of the partition. Late tasks are kept, see late.
+//
+// If onlyExported, Drop first exports the partition without the late tasks. It skips the export if the folder of the last export exists and contains all
+// other rows. A notification that has ended disappears from lists when its first task is dropped.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	mustExport := false
 	for range maxDrops {
@@ -140,7 +141,8 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if err := s.options.BeforeDrop(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
 			return err
 		}
-		// A notification that was set to waiting meanwhile was not deleted. From here on, none can be set to waiting.
+		// BeforeDrop does not delete a notification that was set to waiting meanwhile. After BeforeDrop, no notification of these tasks can be set to
+		// waiting.
 		now, err := s.late(ctx, p)
 		if err != nil {
 			return err
@@ -159,16 +161,16 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		case refusals[outcome] != nil:
 			return ofDay(firstDay, refusals[outcome])
 		}
-		mustExport = outcome == unexported // rows that came since the export make another one necessary
+		mustExport = outcome == unexported // rows were added after the last export, so another export is necessary
 	}
 	return ofDay(firstDay, errChanging)
 }
 
-// maxDrops bounds how often a partition is tried to be dropped.
+// maxDrops is the maximum number of attempts to drop a partition.
 const maxDrops = 4
 
-// late returns the tasks of a partition that stay behind when it is dropped, in the order of their ids: those that wait or are leased, and those of
-// notifications that are still being sent and do not repeat, which say whom these have reached.
+// late returns the tasks of a partition that remain after its drop, sorted by id. These are tasks that wait or are leased. Tasks of one-time notifications
+// that are still being sent remain too, because they record whom the notification has reached.
 func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
 	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
 	if err != nil {
@@ -187,12 +189,12 @@ func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]s
 	return late, nil
 }
 
-// ofDay names the partition that err is about.
+// ofDay adds the day of the partition to err.
 func ofDay(firstDay time.Time, err error) error {
 	return fmt.Errorf("partition of %s: %w", firstDay.Format(time.DateOnly), err)
 }
 
-// over returns the partition that begins on a day, if no more tasks can come.
+// over returns the partition that begins on a day. It fails if new tasks can still be added to the partition.
 func (s *Service) over(ctx context.Context, firstDay time.Time) (historyq.TaskPartitionGetRow, error) {
 	p, err := s.q.TaskPartitionGet(ctx, firstDay)
 	switch {
@@ -206,7 +208,7 @@ func (s *Service) over(ctx context.Context, firstDay time.Time) (historyq.TaskPa
 	return p, nil
 }
 
-// isExported reports whether the last export of a partition is in the folder of this server.
+// isExported reports whether the last export of a partition exists in the export folder of this server.
 func (s *Service) isExported(p historyq.TaskPartitionGetRow) bool {
 	if p.ExportedTo == nil || s.options.Dir == "" {
 		return false
@@ -215,7 +217,7 @@ func (s *Service) isExported(p historyq.TaskPartitionGetRow) bool {
 	return err == nil
 }
 
-// Partitions lists up to limit partitions that begin before a day, the newest first.
+// Partitions lists up to limit partitions that begin before a day, newest first.
 func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) ([]PartitionRow, error) {
 	rows, err := s.q.TaskPartitionList(ctx, historyq.TaskPartitionListParams{BeforeDay: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list partitions", err, nil)

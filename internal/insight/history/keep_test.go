@@ -28,7 +28,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// age makes all that exists so many days older, as if the service had run then, and makes the partitions of these days.
+// age makes all rows days older, as if the service had run then, and creates the partitions of these days.
 func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	b.T.Helper()
 	firstDay = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
@@ -47,7 +47,7 @@ func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	return firstDay
 }
 
-// withFolder starts a server that can export, and returns its folder for exports.
+// withFolder returns a server that can export, and its export folder.
 func withFolder(t *testing.T) (*apptest.Bundle, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "exports")
@@ -61,7 +61,7 @@ func set(b *apptest.Bundle, values map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": values})
 }
 
-// keep applies the settings of history.
+// keep applies the settings of history, as the sweep does.
 func keep(b *apptest.Bundle) (int, error) {
 	b.T.Helper()
 	return b.App.History.Keep(b.T.Context())
@@ -75,10 +75,10 @@ func drop(b *apptest.Bundle, day time.Time, onlyExported bool) {
 	}
 }
 
-// failure returns the error of a call.
+// failure returns the error of a call and ignores its value.
 func failure[T any](_ T, err error) error { return err }
 
-// everything returns all rows of the tables and views that an export has, by name.
+// everything returns all rows of the exported tables and views, by name.
 func everything(b *apptest.Bundle) map[string]string {
 	b.T.Helper()
 	all := map[string]string{}
@@ -88,13 +88,13 @@ func everything(b *apptest.Bundle) map[string]string {
 	return all
 }
 
-// countsOf returns the counts of tasks.
+// countsOf returns the counts of tasks as the API shows them.
 func countsOf(b *apptest.Bundle) string {
 	b.T.Helper()
 	return string(b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil).Body.Data)
 }
 
-// tellStories makes tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and texts that are hard to write as CSV. It
+// tellStories creates tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and with texts that are difficult to escape in CSV. It
 // returns their ids.
 func tellStories(b *apptest.Bundle) (ids []string) {
 	b.T.Helper()
@@ -115,7 +115,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 	}
 	for i, task := range b.Claim("app", 6) {
 		b.Report(task.TaskID, "app", 2+i%2, nil)
-		b.Report(task.TaskID, "app", 2, nil) // again: changes nothing
+		b.Report(task.TaskID, "app", 2, nil) // the repeated report changes nothing
 		if i%2 == 0 {
 			b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) VALUES ($1, 1, 'app', '1', 'no,1')", task.TaskID)
 		}
@@ -125,8 +125,8 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 	return ids
 }
 
-// What is exported and dropped is the same when it is imported. The counts never change.
-func TestAnExportComesBackAsItWas(t *testing.T) {
+// Exported and dropped rows are identical after the import. The counts never change.
+func TestImportRestoresExport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -180,8 +180,8 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// An export that was made before reports had pools and times comes back without them. An import counts nothing again.
-func TestAnExportOfAnOlderVersionIsImported(t *testing.T) {
+// An export of a version without pools and times of reports is imported without them. The import counts no task again.
+func TestExportOfOlderVersionIsImported(t *testing.T) {
 	b, _ := withFolder(t)
 	ids := tellStories(b)
 	figures := func() string {
@@ -242,8 +242,8 @@ func sumOfFile(t *testing.T, path string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A partition is not dropped by an export that lacks rows which came later.
-func TestRowsThatCameAfterAnExportAreExportedToo(t *testing.T) {
+// A partition is not dropped after an export that lacks rows added later.
+func TestRowsAddedAfterExportAreExportedBeforeDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	ids := tellStories(b)
 	day := age(b, 3)
@@ -279,8 +279,8 @@ func fileText(t testing.TB, path string) string {
 	return string(text)
 }
 
-// An export of several portions has every row once.
-func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
+// An export of several portions contains every row exactly once.
+func TestExportOfSeveralPortionsContainsEveryRow(t *testing.T) {
 	b, _ := withFolder(t)
 	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
 	b.Exec("SELECT task_partitions_ahead('day', $1::timestamptz, $1::timestamptz)", day)
@@ -301,8 +301,8 @@ func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
 	}
 }
 
-// The settings decide when a partition moves, is exported and is dropped.
-func TestPartitionsFollowTheSettings(t *testing.T) {
+// The settings decide when a partition becomes history, is exported and is dropped.
+func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
 	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status) VALUES ($1, '', '', 'x', 2)", "task_"+day.Format("20060102")+"_settled")
@@ -341,8 +341,8 @@ func TestPartitionsFollowTheSettings(t *testing.T) {
 	}
 }
 
-// A page of a list says which of its tasks are history. A task that is older than all partitions is not.
-func TestAPageSaysWhereItsTasksComeFrom(t *testing.T) {
+// A list page shows which of its tasks are history. A task older than all partitions is not.
+func TestTaskListShowsWhichTasksAreHistory(t *testing.T) {
 	b, _ := withFolder(t)
 	day := age(b, 3).Format("20060102")
 	for _, id := range []string{"20190101_1", day + "_1", day + "_2", day + "_3", time.Now().UTC().Format("20060102") + "_1"} {
@@ -372,8 +372,8 @@ func glob(t testing.TB, dir string) []string {
 	return found
 }
 
-// A partition that must be exported is not dropped by a server that has no folder for exports.
-func TestNothingIsDroppedThatCannotBeExported(t *testing.T) {
+// A server without an export folder does not drop a partition that must be exported.
+func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	b := apptest.New(t)
 	tellStories(b)
 	age(b, 3)
@@ -386,8 +386,8 @@ func TestNothingIsDroppedThatCannotBeExported(t *testing.T) {
 	}
 }
 
-// History moves to the tablespace of the settings, with its indexes, and back. A tablespace that does not exist loses nothing.
-func TestHistoryMovesToItsTablespace(t *testing.T) {
+// History moves to the configured tablespace with its indexes, and back. A tablespace that does not exist causes no loss.
+func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -405,14 +405,14 @@ func TestHistoryMovesToItsTablespace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // fails if the test did
+	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP TABLESPACE "+space) }) // fails if the test failed
 	moved := func() int {
 		return b.Count(`SELECT count(*) FROM pg_class c JOIN pg_tablespace s ON s.oid = c.reltablespace
 			WHERE s.spcname = $1 AND c.relname LIKE '%' || $2 || '%'`, space, day.Format("20060102"))
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"tablespace": "nowhere"}})
-	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // it was dropped later
-	set(b, map[string]any{"keep_days": 0})                                                               // so that the server reads its settings again
+	b.Exec(`INSERT INTO settings (category, name, value) VALUES ('history', 'tablespace', '"nowhere"')`) // the tablespace was dropped later
+	set(b, map[string]any{"keep_days": 0})                                                               // makes the server read its settings again
 	if _, err := keep(b); err == nil || !strings.Contains(err.Error(), `tablespace "nowhere" does not exist`) {
 		t.Errorf("%v", err)
 	}
@@ -434,8 +434,8 @@ func TestHistoryMovesToItsTablespace(t *testing.T) {
 	}
 }
 
-// An import changes nothing unless it is complete.
-func TestAnImportIsAllOrNothing(t *testing.T) {
+// An incomplete import changes nothing.
+func TestIncompleteImportChangesNothing(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -499,8 +499,8 @@ func TestAnImportIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Submissions go on while a partition waits to be dropped for a reader.
-func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
+// Submissions continue while a drop waits for a reader of its partition.
+func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -529,8 +529,8 @@ func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A partition that may still get tasks is neither exported nor dropped, and says why. Its notifications stay.
-func TestAPartitionThatIsNotOverIsLeftAsItWas(t *testing.T) {
+// A partition that can still receive tasks is neither exported nor dropped, and the error says why. Its notifications remain.
+func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -555,8 +555,8 @@ func TestAPartitionThatIsNotOverIsLeftAsItWas(t *testing.T) {
 	}
 }
 
-// A partition is exported again if the folder of its last export is gone, or is that of another server.
-func TestADropNeedsTheFolderOfTheExport(t *testing.T) {
+// A partition is exported again if the folder of its last export is missing or belongs to another server.
+func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -573,8 +573,8 @@ func TestADropNeedsTheFolderOfTheExport(t *testing.T) {
 	}
 }
 
-// What was reported of a task while its partition was dropped is found again after an import.
-func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
+// A report that was stored while the partition was dropped exists again after the import.
+func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -593,8 +593,8 @@ func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
 	}
 }
 
-// What others delete of dropped days is not deleted while they are imported.
-func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
+// Sweeps do not delete rows that belong to dropped days while these days are imported.
+func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	b.Exec(`WITH text AS (INSERT INTO renderings (title, content, template_id, params) VALUES ('', '', '', '{}') RETURNING id)
@@ -631,8 +631,8 @@ func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
 	}
 }
 
-// An export that a drop overtakes does not count.
-func TestAnExportDuringADropFails(t *testing.T) {
+// An export does not count if the partition is dropped meanwhile.
+func TestExportFailsDuringDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -656,8 +656,9 @@ func TestAnExportDuringADropFails(t *testing.T) {
 	}
 }
 
-// S4.10: an erasure names the export that may have read the person before. One that had ended when the export began, or begins when it has ended, does not.
-func TestAnErasureNamesAnExportThatWasMadeMeanwhile(t *testing.T) {
+// S4.10: an erasure names an export that may have read the person's data before the erasure. It does not name an export that began after the erasure had
+// ended, or ended before it began.
+func TestErasureNamesConcurrentExport(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
 	erase := func(user string) {
@@ -694,8 +695,8 @@ func TestAnErasureNamesAnExportThatWasMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// A partition that is made again, for a late task, is neither history nor exported.
-func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
+// A partition that is created again for a late task is neither history nor exported.
+func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -716,8 +717,8 @@ func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
 	}
 }
 
-// An import waits for a statement that has found one of the tables, while submissions go on: the statement would find half of the import.
-func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
+// An import waits for a statement that is already using one of the tables, because this statement would see half of the import. Submissions continue.
+func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -742,8 +743,8 @@ func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A name stays taken when its task is dropped, alone and in a batch. Another submitter's is free.
-func TestADedupKeyOutlivesItsTask(t *testing.T) {
+// A dedup key remains reserved when its task is dropped, for single messages and batches. Other submitters can use the same key.
+func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
@@ -761,8 +762,8 @@ func TestADedupKeyOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// A notification leaves the lists with its tasks. Its dedup key still names it, with its last state. What is sent once is not sent again.
-func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
+// A notification disappears from lists together with its tasks. Its dedup key still refers to it and its last state. A send-once message is not sent again.
+func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	event := map[string]any{
 		"event": "task_created", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},
@@ -806,9 +807,9 @@ func TestANotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is deleted with its first task: without it, nobody could tell its state. Of one that is still being sent, and does not
-// repeat, the tasks stay behind: without them, nobody could tell whom it has reached.
-func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
+// A notification that has ended is deleted with its first task, because its state could not be computed any more. Tasks of a one-time notification that is
+// still being sent are kept, because they record whom it has reached.
+func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {
 		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -820,7 +821,7 @@ func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 	}
 	ended, waits, repeats := send("ended"), send("waits"), send("repeats")
 	day := age(b, 3)
-	// The second task of each is of a later run, on a later day.
+	// The second task of each notification belongs to a later run on a later day.
 	later := "task_" + time.Now().UTC().Format("20060102")
 	second := `SELECT max(m.task_id) FROM messages m JOIN renderings r ON r.id = m.rendering_id WHERE r.notification_id = $1`
 	for _, id := range []int64{ended, waits, repeats} {
@@ -849,8 +850,8 @@ func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 	b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", waits), nil)
 }
 
-// What is kept by its age ends, and the sums of the ledger stay.
-func TestLogsEnd(t *testing.T) {
+// Logs are deleted when they reach their configured age. The sums of the ledger remain.
+func TestOldLogsAreDeleted(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "a"})
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/app/balance", map[string]any{"change": 100})
@@ -903,8 +904,8 @@ func TestLogsEnd(t *testing.T) {
 	}
 }
 
-// A message that is sent once is not sent again after its task was dropped and its outcome is unknown.
-func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
+// A send-once message is not sent again after its task was dropped and its outcome is unknown.
+func TestSendOnceMessageIsNotResentAfterTaskIsDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
 	day := age(b, 3)
@@ -915,8 +916,8 @@ func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 	}
 }
 
-// The text of a batch that is not sent yet is kept, however old it is.
-func TestTheTextOfABatchIsKeptUntilItIsSent(t *testing.T) {
+// The text of a batch that was not sent yet is kept regardless of its age.
+func TestTextOfUnsentBatchIsKept(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{

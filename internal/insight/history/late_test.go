@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// lateWorld has a day with a settled task, one that waits for a month, and one that a sender holds.
+// lateWorld is a server with an old day that contains a settled task, a task that waits for a month, and a leased task.
 type lateWorld struct {
 	*apptest.Bundle
 	dir                      string
@@ -41,7 +41,7 @@ func newLateWorld(t *testing.T) lateWorld {
 	return lateWorld{b, dir, day, of(settled), of(waiting), of(leased)}
 }
 
-// place returns where the day is, and how many tasks it left behind.
+// place returns the state of the day and its number of late tasks.
 func (w lateWorld) place() string {
 	w.T.Helper()
 	page := apptest.Decode[api.PartitionPage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/history?limit=100", nil))
@@ -57,9 +57,9 @@ func (w lateWorld) place() string {
 	return ""
 }
 
-// A day leaves without the tasks that wait or are leased. These stay as they are: they can be found, counted, sent, cancelled and requeued. When
-// the last of them is over, they are a day of their own, which is kept as long as any other, exported and dropped.
-func TestADayLeavesWithoutTheTasksThatAreNotOver(t *testing.T) {
+// A day is dropped without its waiting and leased tasks. These tasks do not change: they can be found, counted, sent, cancelled and requeued. When they are
+// all settled, they form a day of their own, which is kept, exported and dropped like any other.
+func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := map[string][]string{w.waiting: w.Effects(w.waiting), w.leased: w.Effects(w.leased)}
 	counts := countsOf(w.Bundle)
@@ -92,7 +92,7 @@ func TestADayLeavesWithoutTheTasksThatAreNotOver(t *testing.T) {
 	w.expectDayOfLateTasks()
 }
 
-// expectLateTasksLeftBehind fails the test if the export has a late task or lacks the settled one, or if jobs change what the late tasks have.
+// expectLateTasksLeftBehind fails the test if the export contains a late task or lacks the settled one, or if sweeps change the rows of late tasks.
 func (w lateWorld) expectLateTasksLeftBehind() {
 	w.T.Helper()
 	folder := glob(w.T, w.dir)[0]
@@ -116,7 +116,7 @@ func (w lateWorld) expectLateTasksLeftBehind() {
 	}
 }
 
-// endLateTasks lets the leased task fail, and requeues and sends the waiting one.
+// endLateTasks makes the leased task fail, and requeues and sends the waiting task.
 func (w lateWorld) endLateTasks() {
 	w.T.Helper()
 	w.Report(w.leased, "app", 3, nil)
@@ -136,7 +136,7 @@ func (w lateWorld) endLateTasks() {
 	w.ExpectEffects(w.leased, "reported retry", "reported failed")
 }
 
-// expectDayOfLateTasks fails the test unless the late tasks are a day of their own, which is kept, exported, dropped and imported.
+// expectDayOfLateTasks fails the test unless the late tasks form a day of their own that is kept, exported, dropped and imported.
 func (w lateWorld) expectDayOfLateTasks() {
 	w.T.Helper()
 	if n, err := w.App.History.MakePartitions(w.T.Context()); err != nil || n != 1 || w.place() != "recent 0" {
@@ -160,8 +160,8 @@ func (w lateWorld) expectDayOfLateTasks() {
 	}
 }
 
-// A day is imported while tasks of it that were left behind still wait: the two are one day again. What waits is as it is now, whatever the export says.
-func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
+// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, whatever the export contains.
+func TestImportMergesWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)
 	drop(w.Bundle, w.day, true)
@@ -174,7 +174,7 @@ func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
 		}
 	}
-	// The settled task waits again, and its day leaves without it. The first export has it as it was.
+	// The settled task waits again and is excluded from the next drop. The first export contains it in its earlier state.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	drop(w.Bundle, w.day, true)
@@ -187,14 +187,14 @@ func TestAnImportTakesInTheTasksThatWereLeftBehind(t *testing.T) {
 	}
 }
 
-// An export is not enough for a drop if other tasks waited when it was made, even if it has as many rows as are to be dropped.
-func TestAnExportWithoutOtherTasksIsMadeAgain(t *testing.T) {
+// An export is repeated before a drop if other tasks were waiting during the export, even if the numbers of rows are equal.
+func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	w := newLateWorld(t)
 	w.Report(w.leased, "app", 2, nil)
 	if _, err := w.App.History.Export(t.Context(), w.day); err != nil {
 		t.Fatal(err)
 	}
-	// One task is over, and another one waits again: both have two rows of report_logs.
+	// One task is settled and another one waits again: both have two rows in report_logs.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Exec("INSERT INTO report_logs (task_id, company_id, event, effect) VALUES ($1, 1, 'reported', 'ignored')", w.waiting)
@@ -210,8 +210,8 @@ func TestAnExportWithoutOtherTasksIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A day becomes history although a task of it waits for long, but not while a task of it is leased: its report would wait for the move.
-func TestADayWithATaskThatWaitsForLongBecomesHistory(t *testing.T) {
+// A day becomes history although one of its tasks waits for long. It does not while one of its tasks is leased, because the report would wait for the move.
+func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w := newLateWorld(t)
 	if n, err := keep(w.Bundle); err != nil || n != 0 {
 		t.Errorf("%d partitions, %v while a task is leased", n, err)
@@ -232,14 +232,14 @@ func TestADayWithATaskThatWaitsForLongBecomesHistory(t *testing.T) {
 		t.Errorf("%d partitions, %v; the day is %s", n, err, w.place())
 	}
 	w.Exec("UPDATE task_partitions SET history_at = NULL")
-	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // nobody sends it
+	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims it
 	if n, err := keep(w.Bundle); err != nil || n != 1 {
 		t.Errorf("%d partitions, %v while a task waits that nobody sends", n, err)
 	}
 }
 
-// A day of which more tasks wait than one drop may leave behind is held, and says so.
-func TestADayWithVeryManyTasksThatWaitIsHeld(t *testing.T) {
+// A day with more waiting tasks than one drop can keep is not dropped, and the reason is stored.
+func TestDayWithTooManyWaitingTasksIsNotDropped(t *testing.T) {
 	w := newLateWorld(t)
 	w.Exec(`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, due_at)
 		SELECT $1 || '_' || i, 1, 1, 1, 5, 1, '1', '1', 'x', now() + interval '9 days' FROM generate_series(1, 10000) i`, "task_"+w.day.Format("20060102"))
@@ -256,8 +256,8 @@ func TestADayWithVeryManyTasksThatWaitIsHeld(t *testing.T) {
 	}
 }
 
-// The day of a notification that is still being sent leaves without the tasks that say whom it has reached.
-func TestADayLeavesWithoutTheTasksOfANotificationThatIsBeingSent(t *testing.T) {
+// The day of an unfinished notification is dropped without the tasks that record whom the notification has reached.
+func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 		"biz_type": 0, "biz_id": 5, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"},
@@ -277,8 +277,8 @@ func TestADayLeavesWithoutTheTasksOfANotificationThatIsBeingSent(t *testing.T) {
 	}
 }
 
-// Of a report and a drop at the same moment, one waits for the other, and nothing is lost.
-func TestAReportAndADropAtOnce(t *testing.T) {
+// A report and a drop run at the same time. One waits for the other, and nothing is lost.
+func TestConcurrentReportAndDropLoseNothing(t *testing.T) {
 	w := newLateWorld(t)
 	done := make(chan error, 1)
 	err := w.App.DB.Tx(t.Context(), func(ctx context.Context) error {
@@ -298,8 +298,8 @@ func TestAReportAndADropAtOnce(t *testing.T) {
 	w.ExpectEffects(w.leased, "reported retry", "reported ignored")
 }
 
-// A drop that names no late tasks, as one of the version before, drops nothing of which a task waits.
-func TestADropThatNamesNoLateTasksLeavesThePartition(t *testing.T) {
+// A drop without a list of late tasks, as in the previous version, does not drop a day with waiting tasks.
+func TestDropWithoutListOfLateTasksIsRejected(t *testing.T) {
 	w := newLateWorld(t)
 	for _, call := range []string{"($1)", "($1, false)", "($1, false, NULL)", "($1, false, '{}')"} {
 		if got := apptest.Scan[string](w.Bundle, "SELECT task_partition_drop"+call, w.day); got != "unsettled" {

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// charges returns how many rows of the ledger are in each partition.
+// charges returns the number of ledger rows in each partition.
 func charges(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '')
@@ -40,8 +40,8 @@ func sumUp(b *apptest.Bundle) {
 	}
 }
 
-// Charges and their refunds leave with their partition, and their sums stay.
-func TestChargesLeaveByPartitions(t *testing.T) {
+// Charges and refunds are deleted with their partition, and their sums remain.
+func TestChargesAreDroppedByPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)
@@ -96,8 +96,8 @@ func TestChargesLeaveByPartitions(t *testing.T) {
 	expectCharges(b, "the one after", "4000000000:10 6000000000:1 default:8")
 }
 
-// A sequence that was moved on, as after a restore, gives numbers of the last partition, which has no end.
-func TestEveryNumberHasAPartition(t *testing.T) {
+// After its sequence was advanced, for example by a restore, numbers belong to the last partition, which has no upper limit.
+func TestEveryLedgerNumberHasPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 30, nil)
@@ -106,7 +106,7 @@ func TestEveryNumberHasAPartition(t *testing.T) {
 	b.Exec("SELECT setval('lease_ids', last_value + 70000000000) FROM lease_ids")
 	b.Take("paid", 2)
 	expectCharges(b, "after the jump", "2000000000:1 6000000000:2 default:1")
-	b.NextNumberPartitions() // gives it an end
+	b.NextNumberPartitions() // sets the upper limit of the last partition
 	b.NextNumberPartitions()
 	b.Take("paid", 3)
 	expectCharges(b, "after the next run", "2000000000:1 6000000000:2 74000000000:3 default:1")
@@ -116,8 +116,8 @@ func TestEveryNumberHasAPartition(t *testing.T) {
 	}
 }
 
-// A new partition needs no look at the rows of the default partition, which may have hundreds of gigabytes.
-func TestAPartitionIsMadeWithoutReadingRows(t *testing.T) {
+// A new partition is created without scanning the default partition, which can contain hundreds of gigabytes.
+func TestPartitionIsCreatedWithoutReadingRows(t *testing.T) {
 	b, _ := withFolder(t)
 	config, err := pgx.ParseConfig(b.DB.Config().ConnString())
 	if err != nil {
@@ -148,8 +148,8 @@ func TestAPartitionIsMadeWithoutReadingRows(t *testing.T) {
 	}
 }
 
-// While others use the table, nothing is changed, and nobody waits for long. Then the partition is dropped.
-func TestAPartitionOfChargesIsDroppedWhenItsLocksAreFree(t *testing.T) {
+// While other transactions use the table, nothing changes, and nobody waits for long. Afterwards the partition is dropped.
+func TestPartitionOfChargesIsDroppedWhenLocksAreFree(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
 	b.SubmitMany("x", 5, nil)
@@ -161,7 +161,7 @@ func TestAPartitionOfChargesIsDroppedWhenItsLocksAreFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Rollback(context.WithoutCancel(t.Context())) // it changes nothing
+	defer reader.Rollback(context.WithoutCancel(t.Context())) // the transaction only reads
 	if _, err := reader.Exec(t.Context(), "SELECT FROM sender_ledger"); err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// partitionsAhead is how far ahead partitions are made: making them may fail for days before a task is without one.
+// partitionsAhead is how far ahead partitions are created. Creation can fail for this long before a task has no partition.
 const partitionsAhead = 7 * 24 * time.Hour
 
-// MakePartitions makes the partitions of tasks that the next days need, and returns how many of tasks it made. Tasks without a partition are accepted too:
-// they wait in the default partition, and move when theirs is made. It makes those of charges and of rows of batches too, and begins their next ones.
+// MakePartitions creates the partitions of tasks for the next days, and returns how many it created. A task whose partition is missing is accepted too: it is
+// stored in the default partition, and moves when its partition is created. MakePartitions also creates the partitions of sender_ledger and batch_rows.
 func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

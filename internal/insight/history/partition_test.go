@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// places returns how many rows of messages and report_logs are in each partition, without the parent's name and the century.
+// places returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
 func places(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') FROM (
@@ -20,7 +20,7 @@ func places(b *apptest.Bundle) string {
 		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
 }
 
-// forgetPartitions leaves only the default partitions.
+// forgetPartitions drops all partitions except the default ones.
 func forgetPartitions(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`DO $$ DECLARE p record; BEGIN
@@ -30,7 +30,7 @@ func forgetPartitions(b *apptest.Bundle) {
 	END $$`)
 }
 
-// insertMessages stores messages by their ids, settled, as old servers or other clocks could have.
+// insertMessages stores settled messages with these ids, as an older server or another clock could have done.
 func insertMessages(b *apptest.Bundle, ids ...string) {
 	b.T.Helper()
 	for _, id := range ids {
@@ -38,8 +38,8 @@ func insertMessages(b *apptest.Bundle, ids ...string) {
 	}
 }
 
-// A task goes into the partition of its day. One without a partition is accepted, and moves when the sweep makes it.
-func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
+// A task is stored in the partition of its day. A task without a partition is accepted, and moves when the sweep creates its partition.
+func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC()
 	forgetPartitions(b)
@@ -73,8 +73,8 @@ func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
 	}
 }
 
-// A new width begins after the partitions that exist.
-func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
+// A new width applies after the existing partitions.
+func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	at := func(width, from, to string) int {
@@ -83,10 +83,10 @@ func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
 	if n := at("day", "2031-01-05 10:00", "2031-01-06 23:59"); n != 2 {
 		t.Errorf("%d days", n)
 	}
-	if n := at("week", "2031-01-06", "2031-01-15"); n != 2 { // the rest of the week of January 6, and that of January 13
+	if n := at("week", "2031-01-06", "2031-01-15"); n != 2 { // the rest of the week of January 6, and the week of January 13
 		t.Errorf("%d weeks", n)
 	}
-	if n := at("month", "2031-01-01", "2031-02-10"); n != 3 { // January before the 5th and after the 19th, February
+	if n := at("month", "2031-01-01", "2031-02-10"); n != 3 { // January before the 5th and after the 19th, and February
 		t.Errorf("%d months", n)
 	}
 	got := apptest.Scan[string](b, "SELECT string_agg(first_day || '..' || last_day, ' ' ORDER BY first_day) FROM task_partitions")
@@ -96,8 +96,8 @@ func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
 	}
 }
 
-// Submissions and reports that wait while the partition of their day is made succeed.
-func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
+// Submissions and reports that wait for the creation of their partition succeed.
+func TestSubmissionsAndReportsWaitForNewPartition(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Submit("reported")
@@ -133,8 +133,8 @@ func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 }
 
-// The partition of a day without tasks is made while a batch has chosen the default one: the batch is stored again.
-func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
+// A partition is created while a batch of messages has already chosen the default partition. The batch is stored again.
+func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	tx, err := b.DB.Begin(t.Context())
@@ -158,8 +158,8 @@ func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 }
 
-// Tasks move to their partition when no statement is half-way between the two partitions, and submissions go on meanwhile.
-func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
+// Tasks move to their partition only when no statement is using both partitions. Submissions continue meanwhile.
+func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Submit("stray")
@@ -189,9 +189,9 @@ func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// Partitions are dropped when all their tasks are settled and none can come any more. Days that were dropped do not come back with a new width,
-// unless tasks of them come.
-func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
+// Partitions are dropped when all their tasks are settled and no new tasks can be added. After a change of the width, dropped days are created again only for
+// tasks of these days.
+func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 	b := apptest.New(t)
 	forgetPartitions(b)
 	b.Exec("SELECT task_partitions_ahead('day', now() - interval '9 days', now() + interval '1 day')")

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// failLongAgo submits a message, which a sender fails, and makes its day older.
+// failLongAgo submits a message that a sender reports as failed, and makes it days older.
 func failLongAgo(b *apptest.Bundle, days int) (id string, day time.Time) {
 	b.T.Helper()
 	made := b.Submit("x")
@@ -25,8 +25,8 @@ func requeue(b *apptest.Bundle, id string) apptest.Answer {
 	return b.Call("POST", "/api/v1/sms/task/"+id+"/requeue", nil)
 }
 
-// The day of a requeued task leaves without it. The task is exported with both lives when it has ended again, and comes back with both.
-func TestARequeuedTaskIsExportedWithBothLives(t *testing.T) {
+// The day of a requeued task is dropped without it. After its second end, the task is exported and imported with both runs.
+func TestRequeuedTaskIsExportedWithBothRuns(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
 	set(b, map[string]any{"after_days": 1})
@@ -79,8 +79,8 @@ func TestARequeuedTaskIsExportedWithBothLives(t *testing.T) {
 	}
 }
 
-// A task of an imported partition can be requeued. It stays behind when its day is dropped again, and the counts are exact.
-func TestATaskOfAnImportedPartitionIsRequeued(t *testing.T) {
+// A task of an imported partition can be requeued. It is kept when its day is dropped again, and the counts are exact.
+func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
 	drop(b, day, true)
@@ -100,8 +100,8 @@ func TestATaskOfAnImportedPartitionIsRequeued(t *testing.T) {
 	}
 }
 
-// Of a requeue and a drop at the same moment, one comes first: the task waits and stays behind, or it is gone.
-func TestARequeueAndADropAtOnce(t *testing.T) {
+// A requeue and a drop run at the same time. Either the requeue is first and the task is kept, or the task is dropped.
+func TestConcurrentRequeueAndDropLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	for days := 3; days < 9; days++ {
 		id, day := failLongAgo(b, days)
@@ -125,8 +125,8 @@ func TestARequeueAndADropAtOnce(t *testing.T) {
 	}
 }
 
-// A drop waits for a requeue that has not committed, and then leaves the task behind.
-func TestADropMeetsARequeueThatHasNotCommitted(t *testing.T) {
+// A drop waits for an uncommitted requeue, and then keeps the task.
+func TestDropWaitsForUncommittedRequeue(t *testing.T) {
 	b := apptest.New(t)
 	id, day := failLongAgo(b, 3)
 	dropped := make(chan error, 1)

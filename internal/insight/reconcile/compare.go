@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// neighbouring is how long before or after a day a message may have been accepted that its provider counts on this day: both read other clocks, and
-	// an answer takes its time.
+	// neighbouring is the tolerance at both ends of a day. A provider can count a message on the day although LKSMS recorded its acceptance up to this long
+	// before or after the day. The clocks differ, and a response takes time.
 	neighbouring = time.Hour
 
-	// nearEnds is how close to midnight a message may have been accepted that its provider may count on the neighbouring day.
+	// nearEnds is how close to midnight an accepted message must be for its provider to possibly count it on the neighbouring day.
 	nearEnds = 5 * time.Minute
 )
 
-// The states of an attempt.
+// These are the states of an attempt.
 const (
-	accepted    = "accepted" // and no receipt came
+	accepted    = "accepted" // without a receipt
 	delivered   = "delivered"
 	undelivered = "undelivered"
-	failed      = "failed" // its sender reported FAILED
+	failed      = "failed" // the sender reported FAILED
 )
 
-// lease names an attempt.
+// lease identifies an attempt.
 type lease struct {
 	taskID string
 	id     int64
 }
 
-// numbered names an attempt to which its provider gave a number. It may give several.
+// numbered identifies an attempt together with one of the numbers that its provider gave it. A provider can give several.
 type numbered struct {
 	number string
 	lease
 }
 
-// attempt is what is known of an attempt.
+// attempt contains the stored data of an attempt.
 type attempt struct {
 	lease
 	at       time.Time
 	state    string
-	others   string // the final state that a receipt of another sender gave the task, which may have kept the own one from being stored; empty: none
-	segments int64  // 0: not known
+	others   string // final state in a receipt of another sender, which can have replaced a receipt of this sender; empty: no such receipt
+	segments int64  // 0: unknown
 }
 
-// states fills in what is known of attempts of a sender. One whose report is not found is accepted: it has a number of its provider.
+// states sets the state of each attempt of a sender. An attempt whose report is missing is accepted, because its provider gave it a number.
 func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) error {
 	if len(all) == 0 {
 		return nil
@@ -65,14 +65,14 @@ func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) e
 	if err != nil {
 		return fmt.Errorf("read reports: %w", err)
 	}
-	receipts, others := map[string]string{}, map[string]string{} // by task
+	receipts, others := map[string]string{}, map[string]string{} // by id of the task
 	for _, row := range rows {
 		if row.Event != "reported" {
 			of := receipts
 			if row.SenderNo != senderNo {
 				of = others
 			}
-			if of[row.TaskID] != delivered { // delivered wins
+			if of[row.TaskID] != delivered { // delivered is kept even if other receipts follow
 				of[row.TaskID] = row.Effect
 			}
 			continue
@@ -101,7 +101,7 @@ func (s *Service) states(ctx context.Context, senderNo string, all []*attempt) e
 // statusSuccess is the status of a report SUCCESS.
 const statusSuccess = 2
 
-// match compares the next rows of a file with the attempts that have their numbers.
+// match compares the next rows of a file with the attempts that have the same numbers.
 func (s *Service) match(ctx context.Context, r Row) error {
 	rows, err := s.q.StatementRows(ctx, reconcileq.StatementRowsParams{ID: r.ID, AfterNo: r.AfterNo, Portion: matchPortion})
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *Service) match(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// attemptsOf returns the attempts that have the numbers of rows, and for how many of the rows: one portion takes no more attempts than maxAttempts. A
-// number that alone has more is unreadable.
+// attemptsOf returns the attempts with the numbers of rows, and how many of the rows these attempts cover. One portion reads at most maxAttempts attempts. A
+// number with more attempts than that is unreadable.
 func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) ([]reconcileq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
@@ -135,7 +135,7 @@ func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconc
 	if len(found) <= maxAttempts {
 		return found, len(rows), nil
 	}
-	last := found[maxAttempts].ProviderNo // it may have more
+	last := found[maxAttempts].ProviderNo // this number can have more attempts than were read
 	complete := slices.Index(numbers, last)
 	if complete == 0 {
 		st.add(r, unreadable, difference{number: last, row: rows[0].RowNo, theirs: string(fault.SharedByMany)})
@@ -144,14 +144,14 @@ func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconc
 	return found[:slices.IndexFunc(found, func(f reconcileq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
 }
 
-// compare compares rows of a file with attempts, and returns how many of the rows are done.
+// compare compares rows of a file with attempts, and returns how many of the rows it processed.
 func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) (int, error) {
 	found, complete, err := s.attemptsOf(ctx, r, st, rows)
 	if err != nil {
 		return 0, err
 	}
 	if complete == 0 {
-		return min(1, len(rows)), nil // the first is unreadable
+		return min(1, len(rows)), nil // the first row is unreadable
 	}
 	byNumber, nearby, elsewhere := map[string][]*attempt{}, map[string][]*attempt{}, map[string]*attempt{}
 	isKnown := map[numbered]bool{}
@@ -173,7 +173,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	var taken []*attempt
 	for _, row := range rows[:complete] {
 		all := byNumber[row.ProviderNo]
-		if missing := int(row.Copies) - len(all); missing > 0 { // a number that the provider used again is another message
+		if missing := int(row.Copies) - len(all); missing > 0 { // only as many: a reused number belongs to another message
 			near := nearby[row.ProviderNo]
 			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
 			all = append(all, near[:min(missing, len(near))]...)
@@ -201,18 +201,18 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	return complete, nil
 }
 
-// fromDay returns how far a time is from the day of a reconciliation; 0: it is in it.
+// fromDay returns how far a time is outside the day of a reconciliation; 0: inside.
 func fromDay(r Row, at time.Time) time.Duration {
 	switch {
 	case at.Before(r.FromAt):
 		return r.FromAt.Sub(at)
 	case !at.Before(r.ToAt):
-		return at.Sub(r.ToAt) + 1 // the day ends before ToAt
+		return at.Sub(r.ToAt) + 1 // plus 1 because ToAt itself is outside the day
 	}
 	return 0
 }
 
-// compareRow compares a row with the attempts that have its number.
+// compareRow compares a row with the attempts that have its number, and adds the differences to st.
 func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt) {
 	of := func(a *attempt, ours, theirs string) difference {
 		return difference{number: row.ProviderNo, row: row.RowNo, taskID: a.taskID, acceptedAt: &a.at, ours: ours, theirs: theirs}
@@ -230,23 +230,23 @@ func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt
 		st.add(r, segmentsDiffer, of(all[0], strconv.FormatInt(segments, 10), strconv.FormatInt(*row.Segments, 10)))
 	}
 	if row.Copies > 1 && row.Status == "" && r.StatusColumn != "" {
-		return // the rows have different states
+		return // the rows of this number have different states
 	}
 	for _, a := range all {
 		if statusIsOther(r, a, row.Status) {
 			st.add(r, statusDiffers, of(a, a.state, row.Status))
-			return // a number counts once
+			return // at most one difference for each number
 		}
 	}
 }
 
-// statusIsOther reports whether the state of an attempt contradicts the one of a file. A state that is not final contradicts none. A task stores each
-// state once, and none after delivered: where another sender's receipt came first, a missing one contradicts nothing.
+// statusIsOther reports whether the state of an attempt contradicts the state in a file. A state in the file that is not final contradicts no receipt. A task
+// stores each state at most once, and no state after delivered. So a missing receipt is not a contradiction if another sender's receipt was stored first.
 func statusIsOther(r Row, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {
 	case a.state == failed:
-		return !isUndelivered // the provider has accepted it
+		return !isUndelivered // the file shows that the provider accepted the message
 	case theirs == "" || isAny(r.PendingValues, theirs) || a.others == delivered:
 		return false
 	case isUndelivered:
@@ -256,7 +256,7 @@ func statusIsOther(r Row, a *attempt, theirs string) bool {
 	}
 }
 
-// search looks for accepted attempts in the next part of the day that are not in the file.
+// search finds accepted attempts in the next part of the day that are missing in the file.
 func (s *Service) search(ctx context.Context, r Row) error {
 	from, afterID := r.FromAt, r.AfterID
 	if r.AfterAt != nil {
@@ -267,7 +267,7 @@ func (s *Service) search(ctx context.Context, r Row) error {
 		to = r.ToAt
 	}
 	if r.AfterAt == nil {
-		afterID = -1 // nothing was looked at: an attempt of this moment counts
+		afterID = -1 // no attempt was read yet: attempts at exactly this time must be included
 	}
 	rows, err := s.q.AttemptsUnlisted(ctx, reconcileq.AttemptsUnlistedParams{
 		FromAt: from, ToAt: to, AfterAt: from, AfterID: afterID, SenderNo: r.SenderNo, ReconciliationID: r.ID, Portion: slicePortion,
@@ -291,7 +291,7 @@ func (s *Service) search(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// list adds accepted attempts that are not in the file.
+// list adds a difference for each accepted attempt that is missing in the file.
 func (s *Service) list(ctx context.Context, r Row, st *step, rows []reconcileq.AttemptsUnlistedRow) error {
 	all := make([]*attempt, len(rows))
 	for i, row := range rows {

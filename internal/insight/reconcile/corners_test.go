@@ -11,21 +11,21 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// began makes daily totals begin 40 days ago.
+// began makes the daily totals begin 40 days ago.
 func began(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)
 		SELECT (now() AT TIME ZONE 'Asia/Shanghai')::date - 40, 1, 'first', '0', '', false, 1, 1, 0, 1, 0`)
 }
 
-// at makes the attempts with numbers that begin with prefix have been accepted at a time, given by its distance from the last midnight.
+// at sets the acceptance time of the attempts with numbers prefix-…, as a distance from the last midnight.
 func at(b *apptest.Bundle, prefix, distance string) {
 	b.T.Helper()
 	b.Exec("UPDATE deliveries SET created_at = "+midnight+" + $2::text::interval WHERE provider_no LIKE $1 || '-%'", prefix, distance)
 }
 
-// S3.13: what cannot be compared is refused, and says why.
-func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
+// S3.13: a statement that cannot be compared is rejected with the reason.
+func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	reader := b.AddUser("reader", "read", nil)
@@ -40,7 +40,7 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 	}
 	ask(422, "request.invalid", "sender_no", total("nobody", day(b, 0)))
 	ask(422, "request.invalid", "day", total("app", day(b, -1)))
-	ask(422, "request.invalid", "day", total("app", day(b, 1))) // nothing was counted yet
+	ask(422, "request.invalid", "day", total("app", day(b, 1))) // no totals exist for this day
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0)})
 	ask(422, "request.invalid", "total", map[string]any{"sender_no": "app", "day": day(b, 0), "total": -1})
 	ask(422, "request.invalid", "unit", map[string]any{"sender_no": "app", "day": day(b, 0), "total": 1, "unit": "yuan"})
@@ -61,14 +61,14 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 		"day":             form("msgid\n1\n", "day", day(b, -1)),
 		"status_column":   form("msgid\n1\n", "day", day(b, 0), "status_column", "state"),
 		"segments_column": form("msgid\n1\n", "day", day(b, 0), "segments_column", "n"),
-		"unit":            form("msgid\n1\n", "day", day(b, 0), "unit", "segments"), // no field of the form
+		"unit":            form("msgid\n1\n", "day", day(b, 0), "unit", "segments"), // not a field of the form
 	} {
 		ask(422, "request.invalid", field, body, "Content-Type", apptest.FormType)
 	}
 	ask(422, "request.invalid", "day", form("msgid\n1\n", "day", "2026-02-30"), "Content-Type", apptest.FormType)
-	// Two columns with usual names: which of them is meant?
+	// Two columns have usual names, so the file does not say which one contains the number.
 	ask(422, "request.invalid", "number_column", form("msgid,sid\n1,2\n", "day", day(b, 0)), "Content-Type", apptest.FormType)
-	// Messages of the day were dropped, or of the day before: midnight is not the same everywhere.
+	// Messages of the day or of the day before were dropped: the day overlaps both days in UTC.
 	b.Exec("INSERT INTO task_partitions (first_day, last_day, dropped_at) SELECT d, d + 1, now() FROM (SELECT (now() AT TIME ZONE 'UTC')::date - 10 AS d) x ON CONFLICT (first_day) DO UPDATE SET dropped_at = now()")
 	for _, ago := range []int{10, 9} {
 		ask(422, "request.invalid", "day", form("msgid\n1\n", "day", day(b, ago)), "Content-Type", apptest.FormType)
@@ -94,8 +94,8 @@ func TestStatementsThatCannotBeComparedAreRefused(t *testing.T) {
 	}
 }
 
-// A sender that is off, or retired, still has days.
-func TestASenderThatIsOffIsCompared(t *testing.T) {
+// The days of a disabled or retired sender can be compared.
+func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)
 	fold(b)
@@ -110,9 +110,9 @@ func TestASenderThatIsOffIsCompared(t *testing.T) {
 	}
 }
 
-// S3.13: clocks differ. What the provider counts on the day, and was accepted within an hour of it, matches; what is missing within minutes of
-// midnight may be in the statement of the next day.
-func TestMessagesNearMidnight(t *testing.T) {
+// S3.13: clocks differ. A message of the file matches if it was accepted at most an hour outside the day. A missing message within minutes of midnight may be
+// in the statement of the next day.
+func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	for prefix, distance := range map[string]string{
@@ -139,8 +139,8 @@ func TestMessagesNearMidnight(t *testing.T) {
 	}
 }
 
-// Numbers have white space, marks and copies; values are lost or missing. Nothing is guessed.
-func TestRowsOfAFileThatAreNotAsTheyShouldBe(t *testing.T) {
+// Numbers contain white space, marks and copies, and some values are lossy or missing. No value is guessed.
+func TestInvalidRowsOfStatementAreReported(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 6, nil)
 	at(b, "m", "9 hours")
@@ -167,10 +167,10 @@ func TestRowsOfAFileThatAreNotAsTheyShouldBe(t *testing.T) {
 	}
 }
 
-// A file without rows says that the provider accepted nothing. Tests are compared like any other message.
-func TestAFileWithoutRows(t *testing.T) {
+// A file without rows means that the provider accepted nothing. Tests are compared like other messages.
+func TestStatementWithoutRowsReportsAllMessagesMissing(t *testing.T) {
 	b := apptest.New(t)
-	b.Claim("app", 1) // it registers itself
+	b.Claim("app", 1) // the app registers itself
 	if r := compared(b, "msgid\n", "day", day(b, 0)); !*r.Matches {
 		t.Error(summary(r))
 	}
@@ -186,8 +186,8 @@ func TestAFileWithoutRows(t *testing.T) {
 	}
 }
 
-// States are compared by the words of the request, of the sender's callbacks, or the usual ones.
-func TestStatesAreComparedByTheirWords(t *testing.T) {
+// States are compared by the words of the request, or else of the sender's callbacks, or else the usual ones.
+func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A"})
 	all := send(b, "m", 5, nil)
@@ -212,10 +212,10 @@ func TestStatesAreComparedByTheirWords(t *testing.T) {
 	const file = "msgid,state\nm-1,Delivrd\nm-2,MK:0001\nm-3,REJECTD\nm-4,UNKNOWN\nm-5,DELIVRD\nf-1,UNDELIV\n"
 	check(compared(b, file, "day", day(b, 0), "status_column", "state"), "m-2 m-5")
 	check(compared(b, file, "day", day(b, 0), "status_column", "state", "delivered_values", "unknown", "pending_values", "Rejectd", "pending_values", "DELIVRD"), "m-2 m-4")
-	// Without states, the file says that the provider accepted the message, which was reported FAILED here.
+	// A file without states means that the provider accepted the message, but the sender reported it as FAILED.
 	check(compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\nf-1\n", "day", day(b, 0)), "f-1")
 	if r := compared(b, "msgid\nm-1\nm-2\nm-3\nm-4\nm-5\n", "day", day(b, 0)); !*r.Matches {
-		t.Error(summary(r)) // it was not accepted
+		t.Error(summary(r)) // the failed message was not accepted
 	}
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "driven", "kind": "http-sms", "status": "off", "config": apptest.ReceiverConfig(p, map[string]any{"delivered": []string{"OK"}})})
@@ -225,8 +225,8 @@ func TestStatesAreComparedByTheirWords(t *testing.T) {
 	}
 }
 
-// Two senders may have sent the message of a task: a receipt is about the attempt of the sender whose provider sent it.
-func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
+// Two senders may have sent the message of one task. A receipt belongs to the attempt of the sender whose provider sent the receipt.
+func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	at(b, "m", "9 hours")
@@ -234,10 +234,10 @@ func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
 		{{TaskID: all[0].taskID, SenderNo: "app", State: 2}},
 		{
 			{TaskID: all[0].taskID, SenderNo: "two", State: 1},
-			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // together, and one is stored
+			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // stored together; only one is kept
 			{TaskID: all[2].taskID, SenderNo: "two", State: 1}, {TaskID: all[3].taskID, SenderNo: "two", State: 2},
 		},
-		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored: the task is delivered
+		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored, because the task is delivered already
 	} {
 		if _, err := b.App.Queue.SettleReceipts(t.Context(), batch); err != nil {
 			t.Fatal(err)
@@ -252,8 +252,8 @@ func TestReceiptsOfAnotherSenderSayNothing(t *testing.T) {
 	}
 }
 
-// A number may be that of several messages. Where its rows have different states, no message is known to have another one.
-func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
+// Several messages can have the same number. If its rows have different states, no state is compared.
+func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	b.SubmitMany("f", 1, nil)
@@ -275,8 +275,8 @@ func TestStatesOfSeveralMessagesWithOneNumber(t *testing.T) {
 	}
 }
 
-// A provider may use a number again. An attempt of a neighbouring hour counts only where the day has fewer messages than the file.
-func TestANumberThatIsUsedAgainNearMidnight(t *testing.T) {
+// A provider can reuse a number. An attempt of a neighbouring hour counts only if the day has fewer messages with the number than the file.
+func TestReusedNumberNearMidnightMatchesOnlyMissingMessages(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	for prefix, distance := range map[string]string{"day": "-12 hours", "near": "5 minutes", "far": "50 minutes"} {
@@ -294,7 +294,7 @@ func TestANumberThatIsUsedAgainNearMidnight(t *testing.T) {
 	}
 }
 
-// statement returns a file with the numbers from-from to from-to.
+// statement returns a file with the numbers prefix-from to prefix-to.
 func statement(prefix string, from, to int) string {
 	var text strings.Builder
 	text.WriteString("msgid\n")
@@ -304,20 +304,20 @@ func statement(prefix string, from, to int) string {
 	return text.String()
 }
 
-// accept stores n attempts of the sender that its provider accepted, with the numbers prefix-1, prefix-2 and so on, all in one second.
+// accept stores n attempts that the provider of app accepted, with the numbers prefix-1 to prefix-n, all in the same second.
 func accept(b *apptest.Bundle, prefix string, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
 		SELECT 'task_' || i, i, 'app', 'x', $1 || '-' || i, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, prefix, n)
 }
 
-// One portion holds a bounded number of attempts, whatever numbers a provider gives.
-func TestANumberThatManyMessagesHave(t *testing.T) {
+// One portion reads a limited number of attempts, regardless of the numbers that a provider uses.
+func TestNumberWithTooManyMessagesIsUnreadable(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	var file strings.Builder
 	file.WriteString("msgid\nb-4001\n0\n")
-	for i, n := range []int{10_001, 4000, 4000, 4000} { // the first is a constant, which says nothing
+	for i, n := range []int{10_001, 4000, 4000, 4000} { // the first number is a constant, which identifies no message
 		b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
 			SELECT 'task_' || $1::integer || '_' || i, i, 'app', 'x', $1::integer, `+midnight+` + interval '9 hours' FROM generate_series(1, $2::integer) i`, i, n)
 		if i > 0 {
@@ -334,7 +334,7 @@ func TestANumberThatManyMessagesHave(t *testing.T) {
 	}
 }
 
-// refuse makes the database refuse to store a row of a table, until allow is called.
+// refuse makes the database reject changes of a table until allow is called. A non-empty condition restricts this to matching rows.
 func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	b.T.Helper()
 	b.Exec(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$`)
@@ -349,17 +349,17 @@ func refuse(b *apptest.Bundle, table, condition string) (allow func()) {
 	}
 }
 
-// S3.13: whatever phase a server is killed in, another goes on where it stopped, and nothing counts twice.
-func TestAComparisonThatIsBrokenOffGoesOnOnAnotherServer(t *testing.T) {
+// S3.13: a server can be killed in any phase. Another server continues where it stopped, and nothing is counted twice.
+func TestAnotherServerContinuesInterruptedComparison(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	servers := []*app.App{b.App, apptest.Another(b)}
 	accept(b, "m", 13_000)
-	r := upload(b, statement("m", 5001, 17_000), "day", day(b, 0)) // 8,000 match, 4,000 are missing here, 5,000 there
+	r := upload(b, statement("m", 5001, 17_000), "day", day(b, 0)) // 8,000 match, 4,000 are missing here, and 5,000 there
 	for i, stop := range []struct{ table, condition string }{
 		{"reconciliation_rows", "NEW.provider_no = 'm-11000'"},                                      // in the second portion of the file
-		{"reconciliation_differences", "NEW.kind = 'missing_here' AND NEW.provider_no = 'm-15000'"}, // while it is matched
-		{"reconciliation_differences", "NEW.kind = 'missing_there'"},                                // while the day is searched
+		{"reconciliation_differences", "NEW.kind = 'missing_here' AND NEW.provider_no = 'm-15000'"}, // in the matching phase
+		{"reconciliation_differences", "NEW.kind = 'missing_there'"},                                // in the searching phase
 		{"reconciliations", "NEW.status = 'finished'"},                                              // at the end
 	} {
 		allow := refuse(b, stop.table, stop.condition)
@@ -385,8 +385,8 @@ func TestAComparisonThatIsBrokenOffGoesOnOnAnotherServer(t *testing.T) {
 	}
 }
 
-// Two servers that work on the same files at the same time count each message once. Of a kind, 10,000 differences are kept.
-func TestTwoServersCompareTheSameFiles(t *testing.T) {
+// Two servers that compare the same files at the same time count each message once. At most 10,000 differences of a kind are stored.
+func TestTwoServersComparingSameFilesCountOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -410,8 +410,8 @@ func TestTwoServersCompareTheSameFiles(t *testing.T) {
 	}
 }
 
-// A file that cannot be read to its end is no result. What was read of it goes.
-func TestAFileThatCannotBeReadFails(t *testing.T) {
+// A file that cannot be read to its end has no result. The rows that were read are deleted.
+func TestUnreadableStatementFails(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	r := compared(b, statement("m", 1, 5500)+"\"m-x\n", "day", day(b, 0))
@@ -423,8 +423,8 @@ func TestAFileThatCannotBeReadFails(t *testing.T) {
 	}
 }
 
-// Attempts that are dropped while a file is compared are missing here, and say nothing about the provider.
-func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
+// Attempts that are dropped during the comparison would be reported as missing_here, which would be wrong.
+func TestComparisonFailsIfDayIsDroppedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	b.Claim("app", 1)
@@ -436,8 +436,8 @@ func TestAFileWhoseDayIsDroppedMeanwhileFails(t *testing.T) {
 	}
 }
 
-// A repeat with the same Idempotency-Key gives the first answer. Ten files are compared at a time.
-func TestStatementsAreTakenOnce(t *testing.T) {
+// A repeat with the same Idempotency-Key returns the first response. At most ten files are compared at the same time.
+func TestRepeatedStatementIsAcceptedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)
 	key := []string{"Idempotency-Key", "k"}
@@ -480,8 +480,8 @@ func TestOldReconciliationsAreDeleted(t *testing.T) {
 	}
 }
 
-// S3.13: a day that does not match is an alert, until a later statement matches, or for a week.
-func TestADayThatDoesNotMatchIsAnAlert(t *testing.T) {
+// S3.13: a statement with differences raises an alert, which ends after a later statement without differences, or after a week.
+func TestStatementWithDifferencesRaisesAlert(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
 	send(b, "m", 3, nil)
@@ -504,9 +504,9 @@ func TestADayThatDoesNotMatchIsAnAlert(t *testing.T) {
 	today := map[string]any{"sender_no": "app", "day": day(b, 0), "total": 5}
 	compareTotal(b, today)
 	expect("app/" + day(b, 0) + " 2 sms app")
-	compareTotal(b, map[string]any{"sender_no": "app", "day": day(b, 1), "total": 0}) // another day matches
+	compareTotal(b, map[string]any{"sender_no": "app", "day": day(b, 1), "total": 0}) // a statement of another day matches
 	expect("app/" + day(b, 0) + " 2 sms app")
-	compared(b, "msgid\n\"1\n", "day", day(b, 0)) // a file that cannot be read says nothing
+	compared(b, "msgid\n\"1\n", "day", day(b, 0)) // an unreadable file changes nothing
 	expect("app/" + day(b, 0) + " 2 sms app")
 	today["total"] = 3
 	compareTotal(b, today)
@@ -516,7 +516,7 @@ func TestADayThatDoesNotMatchIsAnAlert(t *testing.T) {
 	expect("app/" + day(b, 0) + " 1 sms app")
 	b.Exec("UPDATE reconciliations SET finished_at = finished_at - interval '7 days'")
 	expect("")
-	// A rule may bear some differences.
+	// A rule can tolerate some differences.
 	b.Exec("UPDATE alert_rules SET threshold = 1 WHERE kind = 'statement_differs'")
 	compareTotal(b, today)
 	expect("")

@@ -1,4 +1,5 @@
-// Package reconcile owns daily totals, what senders did on each day, and reconciliations, which compare a day with what a provider says of it (S3.13).
+// Package reconcile owns daily totals, which count what senders did on each day, and reconciliations, which compare a day with a provider's statement
+// (S3.13).
 package reconcile
 
 import (
@@ -19,31 +20,31 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The units of a total.
+// These are the units of a total.
 const (
 	Messages = "messages"
 	Segments = "segments"
 )
 
-// The states of a reconciliation.
+// These are the states of a reconciliation.
 const (
 	Running  = "running"
 	Finished = "finished"
 )
 
-// Services are what a Service works with.
+// Services contains the other services that a Service uses.
 type Services struct {
 	Uploads  *upload.Service
 	Settings *setting.Service
 }
 
-// Service keeps daily totals and reconciliations.
+// Service stores and reads daily totals and reconciliations.
 type Service struct {
 	Services
 
 	db      *postgres.DB
 	q       *reconcileq.Queries
-	inParts *reconcileq.Queries // statements that read tasks by their ids
+	inParts *reconcileq.Queries // for statements that read tasks by their ids
 }
 
 // New returns a Service on db.
@@ -51,7 +52,7 @@ func New(db *postgres.DB, services Services) *Service {
 	return &Service{Services: services, db: db, q: reconcileq.New(db), inParts: reconcileq.New(db.InPartitions())}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "compare-statements", Interval: time.Second, Limit: 30 * time.Minute, Run: s.Run},
@@ -60,21 +61,21 @@ func (s *Service) Sweeps() []sweep.Job {
 }
 
 const (
-	maxRunning  = 10     // files that are compared at a time
+	maxRunning  = 10     // files that are compared at the same time
 	deleteBatch = 100    // reconciliations that one statement deletes
-	maxKept     = 10_000 // differences of a kind that are kept
+	maxKept     = 10_000 // stored differences of each kind
 )
 
-// Statement is what a provider says of a day of a sender.
+// Statement identifies the provider's data for one day of a sender.
 type Statement struct {
 	SenderNo string
 	Day      time.Time
-	By       string // username
+	By       string // name of the user who requests the comparison
 }
 
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
-// day checks the sender and the day of a statement, and returns what is known of the day.
+// day checks the sender and the day of a statement. It returns the stored data of the day, and the defaults of the sender.
 func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRow, defaults reconcileq.StatementDefaultsRow, err error) {
 	defaults, err = s.q.StatementDefaults(ctx, st.SenderNo)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s *Service) day(ctx context.Context, st Statement) (day reconcileq.DayOfRo
 	return day, defaults, nil
 }
 
-// checkHistory checks that the attempts of a day are still there. Fault: request.invalid.
+// checkHistory checks that the attempts of a day have not been dropped. Fault: request.invalid.
 func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
 	isDropped, err := s.q.DayIsDropped(ctx, reconcileq.DayIsDroppedParams{FromAt: from, ToAt: to})
 	if err != nil {
@@ -108,7 +109,8 @@ func (s *Service) checkHistory(ctx context.Context, from, to time.Time) error {
 	return nil
 }
 
-// CompareTotal compares a total with what was accepted on the day, tests included, and keeps the result. Fault: request.invalid.
+// CompareTotal compares a total with the messages or segments that the provider accepted on the day, including tests, and stores the result. Fault:
+// request.invalid.
 func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, total int64) (Row, error) {
 	day, _, err := s.day(ctx, st)
 	if err != nil {
@@ -123,24 +125,24 @@ func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, t
 	return s.Get(ctx, id)
 }
 
-// FileOptions say how a file is read.
+// FileOptions describes how to read a file.
 type FileOptions struct {
-	Sheet          string // of a workbook; empty: the first that is not hidden
-	NumberColumn   string // empty: the one with a usual name
+	Sheet          string // sheet of a workbook; empty: the first visible one
+	NumberColumn   string // empty: the column with a usual name
 	StatusColumn   string // empty: states are not compared
 	SegmentsColumn string // empty: segments are not compared
 	Delivered      []string
 	Pending        []string
 }
 
-// The values of a state, where neither the request nor the callbacks of the sender name them.
+// These are the default values of states, used if neither the request nor the callbacks of the sender name any.
 var (
 	usualDelivered = []string{"delivrd", "delivered", "成功"}
 	usualPending   = []string{"acceptd", "enroute", "unknown", "未知"}
 )
 
-// CompareFile begins to compare a file, which Run does, and keeps the upload. Faults: request.invalid, also for a file that cannot be read,
-// limit.reached.
+// CompareFile creates a reconciliation of a file and marks its upload as used. Run compares the file later. Faults: request.invalid (also for an unreadable
+// file), limit.reached.
 func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload, o FileOptions) (Row, error) {
 	day, defaults, err := s.day(ctx, st)
 	if err == nil {
@@ -163,7 +165,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	if err != nil {
 		return Row{}, err
 	}
-	_ = l.rows.Close() // its columns are known
+	_ = l.rows.Close() // only its columns are needed
 	p.NumberColumn = l.rows.Columns()[l.number]
 	var id int64
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -178,7 +180,7 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	return s.Get(ctx, id)
 }
 
-// valuesOf returns the values that a request gives, else those of the sender's callbacks, else the usual ones, in lower case.
+// valuesOf returns given in lower case. If given is empty, it returns the values of the sender's callbacks; if these are empty, the usual ones.
 func valuesOf(given []string, callback []byte, usual []string) ([]string, error) {
 	if len(given) == 0 {
 		if err := json.Unmarshal(callback, &given); err != nil {
@@ -195,13 +197,13 @@ func valuesOf(given []string, callback []byte, usual []string) ([]string, error)
 	return values, nil
 }
 
-// list is a file that is being read.
+// list is an open file.
 type list struct {
 	rows                     *sheet.Reader
-	number, status, segments int // columns; -1: none
+	number, status, segments int // indexes of columns; -1: no such column
 }
 
-// numberColumns are the usual names of the column with the provider's number of a message.
+// numberColumns contains the usual names of the column with the provider's message number.
 var numberColumns = []string{
 	"provider_no", "msgid", "msg_id", "message_id", "messageid", "smsid", "sms_id", "sid", "bizid", "biz_id", "return_no", "消息编号", "消息ID", "短信编号",
 	"短信ID", "流水号", "回执ID", "回执编号", "发送回执ID",
@@ -219,7 +221,7 @@ func (s *Service) open(ctx context.Context, uploadID int64, o FileOptions) (list
 	}
 	l := list{rows: rows, status: -1, segments: -1}
 	if err := l.findColumns(o); err != nil {
-		_ = rows.Close() // the error of the columns says more
+		_ = rows.Close() // the error of findColumns is returned instead
 		return list{}, err
 	}
 	return l, nil
@@ -266,19 +268,19 @@ func (s *Service) Get(ctx context.Context, id int64) (Row, error) {
 	return postgres.One(rows, err, "get reconciliation", errNotThere)
 }
 
-// List lists up to limit reconciliations with smaller ids than before, newest first. nil means any sender or day.
+// List lists up to limit reconciliations with ids smaller than before, newest first. A nil senderNo or day matches all.
 func (s *Service) List(ctx context.Context, senderNo *string, day *time.Time, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.ReconciliationList(ctx, reconcileq.ReconciliationListParams{SenderNo: senderNo, Day: day, BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list reconciliations", err, nil)
 }
 
-// Differences lists up to limit differences of a reconciliation behind an id, in the order in which they were found. A nil kind means any.
+// Differences lists up to limit differences of a reconciliation with ids greater than after, in the order in which they were found. A nil kind matches all.
 func (s *Service) Differences(ctx context.Context, id int64, kind *string, after int64, limit int) ([]DifferenceRow, error) {
 	rows, err := s.q.DifferenceList(ctx, reconcileq.DifferenceListParams{ReconciliationID: id, AfterID: after, Kind: kind, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list differences", err, nil)
 }
 
-// DeleteExpired deletes reconciliations that ended longer ago than the setting history.log_days says, and returns how many.
+// DeleteExpired deletes reconciliations that ended longer ago than the setting history.log_days, and returns how many.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.Settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ReconciliationsDeleteExpired(ctx, reconcileq.ReconciliationsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})
@@ -286,7 +288,7 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	})
 }
 
-// isAny reports whether a value of a state is one of values.
+// isAny reports whether values contains a state, ignoring case and surrounding white space.
 func isAny(values []string, value string) bool {
 	return slices.Contains(values, strings.ToLower(strings.TrimSpace(value)))
 }

@@ -19,21 +19,21 @@ const (
 	path       = "/api/v1/admin/reconciliations"
 )
 
-// sent is a message that a sender reported.
+// sent is a message that a sender has reported.
 type sent struct {
 	taskID  string
 	leaseID int64
 	number  string
 }
 
-// send submits n messages and reports them as accepted by the provider of app, with the numbers prefix-1, prefix-2 and so on.
+// send submits n messages and reports them as accepted by the provider of app, with the numbers prefix-1 to prefix-n.
 func send(b *apptest.Bundle, prefix string, n int, more map[string]any, headers ...string) []sent {
 	b.T.Helper()
 	b.SubmitMany(prefix, n, more, headers...)
 	return report(b, prefix, n, queue.Success)
 }
 
-// report lets app claim n messages and reports them with a status.
+// report makes app claim n messages and report them with a status.
 func report(b *apptest.Bundle, prefix string, n int, status int16) []sent {
 	b.T.Helper()
 	tasks := b.Take("app", n)
@@ -59,7 +59,7 @@ func report(b *apptest.Bundle, prefix string, n int, status int16) []sent {
 	return all
 }
 
-// receive stores receipts of messages: 1 is delivered, 2 undelivered.
+// receive stores receipts of messages. State 1 means delivered, 2 undelivered.
 func receive(b *apptest.Bundle, sender string, state int16, messages ...sent) {
 	b.T.Helper()
 	var all []queue.Final
@@ -78,7 +78,7 @@ func fold(b *apptest.Bundle) {
 	}
 }
 
-// run compares files until nothing is left.
+// run compares files until all reconciliations have ended.
 func run(b *apptest.Bundle) {
 	b.T.Helper()
 	if _, err := b.App.Reconcile.Run(b.T.Context()); err != nil {
@@ -86,13 +86,13 @@ func run(b *apptest.Bundle) {
 	}
 }
 
-// day returns the day of the database, ago days before today.
+// day returns the date of the database, ago days before today.
 func day(b *apptest.Bundle, ago int) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, "SELECT ((now() AT TIME ZONE 'Asia/Shanghai')::date - $1::integer)::text", ago)
 }
 
-// totals lists daily totals as lines.
+// totals returns daily totals as sorted lines.
 func totals(b *apptest.Bundle, query string, headers ...string) string {
 	b.T.Helper()
 	var lines []string
@@ -107,7 +107,7 @@ func totals(b *apptest.Bundle, query string, headers ...string) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %s: %d attempted, %d accepted, %d delivered, %d segments, %d cost", t.Day.Format(time.DateOnly), t.CompanyNo,
 			t.SenderNo, kind, country, t.Attempted, t.Accepted, t.Delivered, t.Segments, t.Cost))
 	}
-	slices.Sort(lines) // rows of a day have any order
+	slices.Sort(lines) // totals of the same day have no defined order
 	return strings.Join(lines, "\n")
 }
 
@@ -122,13 +122,13 @@ func summary(r api.Reconciliation) string {
 		d.Repeated, d.Unreadable, r.NearMidnight)
 }
 
-// compareTotal sends a total, and returns the result.
+// compareTotal sends a total and returns the result.
 func compareTotal(b *apptest.Bundle, body map[string]any, headers ...string) api.Reconciliation {
 	b.T.Helper()
 	return apptest.Decode[api.Reconciliation](b.T, b.Expect(200, "", "POST", path, body, headers...))
 }
 
-// upload sends a file, and returns the reconciliation as it begins.
+// upload sends a file and returns the new reconciliation.
 func upload(b *apptest.Bundle, content string, fields ...string) api.Reconciliation {
 	b.T.Helper()
 	fields = append([]string{"sender_no", "app"}, fields...)
@@ -140,7 +140,7 @@ func get(b *apptest.Bundle, id int64) api.Reconciliation {
 	return apptest.Decode[api.Reconciliation](b.T, b.Expect(200, "", "GET", fmt.Sprintf("%s/%d", path, id), nil))
 }
 
-// compared sends a file, and returns the reconciliation when it has ended.
+// compared sends a file and returns the finished reconciliation.
 func compared(b *apptest.Bundle, content string, fields ...string) api.Reconciliation {
 	b.T.Helper()
 	r := upload(b, content, fields...)
@@ -148,7 +148,7 @@ func compared(b *apptest.Bundle, content string, fields ...string) api.Reconcili
 	return get(b, r.ReconciliationID)
 }
 
-// differences lists the differences of a reconciliation as lines.
+// differences returns the differences of a reconciliation as lines.
 func differences(b *apptest.Bundle, id int64, query string) string {
 	b.T.Helper()
 	var lines []string
@@ -168,11 +168,11 @@ func differences(b *apptest.Bundle, id int64, query string) string {
 	return strings.Join(lines, "\n")
 }
 
-// S3.13: what senders did is counted by day, company, sender, message type and country, with costs. Tests are left out.
-func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
+// S3.13: attempts of senders are counted by day, company, sender, message type and country, with their costs. Tests are excluded.
+func TestDailyTotalsCountAttemptsOfSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
-	b.Claim("app", 1) // it registers itself
+	b.Claim("app", 1) // the app registers itself
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": 450})
 	all := send(b, "m", 3, map[string]any{"message_type": "marketing"})
 	send(b, "v", 1, map[string]any{"message_type": "verification"})
@@ -198,8 +198,8 @@ func TestDailyTotalsCountWhatSendersDid(t *testing.T) {
 	}
 }
 
-// S3.13: a total is compared with what was accepted on the day, tests included, because the provider counts them.
-func TestATotalIsComparedAndKept(t *testing.T) {
+// S3.13: a total is compared with all messages accepted on the day, including tests, because the provider counts them.
+func TestTotalIsComparedAndStored(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 3, nil)
 	send(b, "t", 1, map[string]any{"test": true})
@@ -219,7 +219,7 @@ func TestATotalIsComparedAndKept(t *testing.T) {
 }
 
 // S3.13: a file is compared message by message.
-func TestAFileIsComparedMessageByMessage(t *testing.T) {
+func TestStatementIsComparedMessageByMessage(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
 	receive(b, "app", 1, all[0])

@@ -15,29 +15,29 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The phases of a reconciliation that runs.
+// These are the phases of a running reconciliation, in their order.
 const (
-	reading   = "read"   // the rows of the file are stored
-	matching  = "match"  // each is compared with the attempts that have its number
-	searching = "search" // attempts of the day without a row are looked for
-	clearing  = "clear"  // the rows are deleted
+	reading   = "read"   // store the rows of the file
+	matching  = "match"  // compare each row with the attempts that have its number
+	searching = "search" // find attempts of the day without a row
+	clearing  = "clear"  // delete the rows
 )
 
 const (
-	readPortion  = 5000   // rows of a file that one transaction stores
-	matchPortion = 2000   // numbers that one transaction compares
-	maxAttempts  = 10_000 // attempts that one transaction compares them with
-	slicePortion = 5000   // attempts without a row that one transaction takes
+	readPortion  = 5000   // maximum number of rows that one transaction stores
+	matchPortion = 2000   // maximum number of numbers that one transaction compares
+	maxAttempts  = 10_000 // maximum number of attempts that one transaction compares with the numbers
+	slicePortion = 5000   // maximum number of attempts without a row that one transaction reads
 	clearPortion = 20_000
 
-	slice = 15 * time.Minute // of the day, in which one transaction searches
+	slice = 15 * time.Minute // part of the day that one transaction searches
 )
 
-// errMoved says that another server has moved a reconciliation on, or that it has ended.
-var errMoved = errors.New("the reconciliation was moved on by another server")
+// errMoved means that another server has advanced the reconciliation, or that the reconciliation has ended.
+var errMoved = errors.New("another server has advanced the reconciliation, or it has ended")
 
-// Run compares files, a portion of each in turn, until nothing is left, and returns how many portions it worked up. It goes on where another server
-// stopped.
+// Run compares all running reconciliations, one portion of each in turn, until all have ended. It returns how many portions it processed. A reconciliation
+// continues where another server stopped.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.ReconciliationIDsRunning(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	open := map[int64]*list{}
 	defer func() {
 		for _, l := range open {
-			_ = l.rows.Close() // its rows are stored
+			_ = l.rows.Close() // closed only to free memory
 		}
 	}()
 	total := 0
@@ -71,7 +71,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	return total, errors.Join(failures...)
 }
 
-// portion works up the next portion of a reconciliation. After an error it can be repeated by another call of Run.
+// portion processes the next portion of a reconciliation. After an error, another call of Run can repeat the portion.
 func (s *Service) portion(ctx context.Context, id int64, open map[int64]*list) (isOver bool, err error) {
 	r, err := s.q.ReconciliationGet(ctx, id)
 	if postgres.IsNoRows(err) {
@@ -92,13 +92,13 @@ func (s *Service) portion(ctx context.Context, id int64, open map[int64]*list) (
 	}
 }
 
-// step is what a portion found, and where the reconciliation goes on.
+// step is the result of a portion: the differences, and where the reconciliation continues.
 type step struct {
 	move        reconcileq.ReconciliationMoveParams
 	differences map[string]*reconcileq.DifferencesAddParams // by kind
 }
 
-// stepOf begins a portion: nothing is found, and the position is the one before.
+// stepOf returns an empty result at the current position of a reconciliation.
 func stepOf(r Row) *step {
 	return &step{
 		move:        reconcileq.ReconciliationMoveParams{ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterAt: r.AfterAt, AfterID: r.AfterID},
@@ -106,7 +106,7 @@ func stepOf(r Row) *step {
 	}
 }
 
-// difference is one message about which both sides differ; empty texts and zeros are unknown.
+// difference is one message about which both sides differ. An empty or zero field is unknown.
 type difference struct {
 	number       string
 	row          int64
@@ -115,7 +115,7 @@ type difference struct {
 	ours, theirs string
 }
 
-// The kinds of differences.
+// These are the kinds of differences.
 const (
 	missingHere    = "missing_here"
 	missingThere   = "missing_there"
@@ -126,7 +126,7 @@ const (
 	nearMidnight   = "near_midnight"
 )
 
-// counter returns the number of a kind in a portion, and how many the reconciliation had before it.
+// counter returns the counter of a kind in a portion, and the number of the reconciliation before the portion.
 func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64, int64) {
 	switch kind {
 	case missingHere:
@@ -146,7 +146,7 @@ func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64
 	}
 }
 
-// add counts a difference, and keeps it.
+// add counts a difference and adds it to those that are stored.
 func (st *step) add(r Row, kind string, d difference) {
 	n, before := counter(kind, &st.move, r)
 	*n++
@@ -159,7 +159,7 @@ func (st *step) add(r Row, kind string, d difference) {
 	p.AcceptedAts, p.Ours, p.Theirs = append(p.AcceptedAts, d.acceptedAt), append(p.Ours, d.ours), append(p.Theirs, d.theirs)
 }
 
-// store stores a portion in one transaction, if no other server has moved the reconciliation on, together with what change does.
+// store stores a portion and calls change, in one transaction. It returns errMoved if another server has advanced the reconciliation.
 func (s *Service) store(ctx context.Context, r Row, st *step, change func(context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -181,7 +181,7 @@ func (s *Service) store(ctx context.Context, r Row, st *step, change func(contex
 	})
 }
 
-// hold locks a reconciliation that stands where it was read.
+// hold locks a reconciliation. It returns errMoved if the position has changed since r was read.
 func (s *Service) hold(ctx context.Context, r Row) error {
 	_, err := s.q.ReconciliationHold(ctx, reconcileq.ReconciliationHoldParams{
 		ID: r.ID, Phase: *r.Phase, RowNo: r.RowNo, AfterNo: r.AfterNo, AfterID: r.AfterID, AfterAt: r.AfterAt,
@@ -192,7 +192,7 @@ func (s *Service) hold(ctx context.Context, r Row) error {
 	return postgres.Wrap("lock reconciliation", err, nil)
 }
 
-// read stores the next rows of the file. The last of them deletes the upload.
+// read stores the next rows of the file. After the last row it deletes the upload.
 func (s *Service) read(ctx context.Context, r Row, open map[int64]*list) error {
 	l := open[r.ID]
 	if l == nil {
@@ -233,7 +233,7 @@ func (s *Service) read(ctx context.Context, r Row, open map[int64]*list) error {
 	})
 }
 
-// reopen opens the file of a reconciliation behind the rows that are stored.
+// reopen opens the file of a reconciliation and skips the rows that are stored already.
 func (s *Service) reopen(ctx context.Context, r Row) (list, error) {
 	l, err := s.open(ctx, *r.UploadID, FileOptions{
 		Sheet: r.Sheet, NumberColumn: r.NumberColumn, StatusColumn: r.StatusColumn, SegmentsColumn: r.SegmentsColumn,
@@ -247,7 +247,7 @@ func (s *Service) reopen(ctx context.Context, r Row) (list, error) {
 	return l, err
 }
 
-// fail ends the reading of a file that cannot be read, and deletes the upload. What is known of it is no result.
+// fail ends the reading of an unreadable file and deletes the upload. The rows that were read so far are not compared.
 func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -260,31 +260,31 @@ func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	})
 }
 
-// record records why a reconciliation that is held fails.
+// record stores why a locked reconciliation failed.
 func (s *Service) record(ctx context.Context, r Row, wrong *fault.Error) error {
 	failure, err := fault.Encode(wrong.Fields[0])
 	if err != nil {
-		return err //nolint:wrapcheck // says what it is
+		return err //nolint:wrapcheck // the error names its cause
 	}
 	return postgres.Wrap("fail reconciliation", s.q.ReconciliationFail(ctx, reconcileq.ReconciliationFailParams{ID: r.ID, Failure: failure}), nil)
 }
 
-// maxNumber is the longest number of a provider, as in deliveries.
+// maxNumber is the maximum length of a provider's number, as in the table deliveries.
 const maxNumber = 200
 
-// next reads the next rows, each number once. wrong says why the file cannot be read on.
+// next reads the next rows and merges those with the same number. A non-nil wrong says why the rest of the file cannot be read.
 func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
 	p.ID = r.ID
 	places := map[string]int{}
 	for st.move.Rows < readPortion {
 		row, err := l.rows.Next()
 		switch {
-		case err == io.EOF: //nolint:errorlint // Next returns it bare
+		case err == io.EOF: //nolint:errorlint // Next returns io.EOF unwrapped
 			return p, true, nil, nil
 		case errors.As(err, &wrong):
 			return p, false, wrong, nil
 		case err != nil:
-			return p, false, nil, err //nolint:wrapcheck // of upload
+			return p, false, nil, err //nolint:wrapcheck // an error of package upload
 		}
 		st.move.Rows++
 		st.move.RowNo = row.No
@@ -294,7 +294,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 			if number == "" {
 				continue
 			}
-			segments = nil // the message is there, and only its segments are unknown
+			segments = nil // the message is compared; only its number of segments is unknown
 		}
 		at, isKnown := places[number]
 		if !isKnown {
@@ -305,7 +305,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 		}
 		p.Copies[at]++
 		if p.Statuses[at] != status {
-			p.Statuses[at] = "" // whose state is which, the file does not say
+			p.Statuses[at] = "" // the file does not say which of the messages has which state
 		}
 		if p.Segments[at] != nil && segments != nil {
 			segments = new(*p.Segments[at] + *segments)
@@ -317,7 +317,7 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 	return p, false, nil, nil
 }
 
-// rowOf returns what a row says. rule says why it cannot be compared; number is empty if that is why.
+// rowOf returns the fields of a row. A non-empty rule says why the row cannot be fully compared; number is empty if the row cannot be compared at all.
 func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rule fault.Rule) {
 	cell := row.Cells[l.number]
 	number = withoutApostrophe(trimmed(cell.Text))
@@ -344,12 +344,12 @@ func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rul
 	return number, status, &n, ""
 }
 
-// trimmed returns a text that PostgreSQL can store, without white space and invisible marks around it.
+// trimmed returns a text without characters that PostgreSQL cannot store, and without surrounding white space and invisible characters.
 func trimmed(text string) string {
 	return strings.Trim(postgres.Text(text), "\u0020\t\r\n\v\f\u00A0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u200B\u200C\u200D\u200E\u200F\u202F\u2060\u3000\uFEFF")
 }
 
-// withoutApostrophe returns a number without the apostrophe before it, with which spreadsheet programs mark texts.
+// withoutApostrophe removes the apostrophe with which spreadsheet programs mark a number as text.
 func withoutApostrophe(text string) string { return strings.TrimPrefix(text, "'") }
 
 func cut(text string, most int) string {
@@ -359,7 +359,7 @@ func cut(text string, most int) string {
 	return text
 }
 
-// clear deletes rows of a file that is compared, and ends the reconciliation after the last.
+// clear deletes rows of a compared file. After the last row it ends the reconciliation.
 func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -369,7 +369,7 @@ func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
 		}
-		if r.Failure == nil { // attempts that were dropped while the file was compared were missing here
+		if r.Failure == nil { // attempts that were dropped during the comparison would be reported as missing_here
 			var wrong *fault.Error
 			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
 			if errors.As(err, &wrong) {

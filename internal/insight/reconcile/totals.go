@@ -10,12 +10,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// AddFacts adds what facts say to daily totals, in the transaction of ctx. It is a history.Consumer.
+// AddFacts adds facts to daily totals, in the transaction of ctx. It is a history.Consumer.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var p reconcileq.DailyTotalsAddParams
 	for _, f := range facts {
 		if f.SenderNo == nil {
-			continue // nobody attempted it
+			continue // no sender attempted the task
 		}
 		if attempted := f.ReportedSuccess + f.ReportedFailed; attempted > 0 {
 			addTotal(&p, f, f.Minute, attempted, f.ReportedSuccess, 0, f.Segments)
@@ -42,11 +42,11 @@ func addTotal(p *reconcileq.DailyTotalsAddParams, f fact.Sum, at time.Time, atte
 	p.Delivered, p.Segments = append(p.Delivered, delivered), append(p.Segments, segments)
 }
 
-// TotalsFilter selects daily totals; nil means any.
+// TotalsFilter selects daily totals. A nil field matches all.
 type TotalsFilter struct {
 	CompanyID                        *int64
-	DayFrom, DayTo                   *time.Time // both are included
-	SenderNo, MessageType, CountryNo *string    // MessageType as in the database
+	DayFrom, DayTo                   *time.Time // both days are included
+	SenderNo, MessageType, CountryNo *string    // MessageType is the number in the database, as text
 }
 
 // TotalsPosition is a position in the list of daily totals.
@@ -58,7 +58,7 @@ type TotalsPosition struct {
 // FirstTotals is the position before the newest total.
 var FirstTotals = TotalsPosition{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), math.MaxInt64}
 
-// Totals lists up to limit daily totals behind a position, newest first. Tests are left out.
+// Totals lists up to limit daily totals after a position, newest first, without tests.
 func (s *Service) Totals(ctx context.Context, f TotalsFilter, after TotalsPosition, limit int) ([]TotalsRow, error) {
 	rows, err := s.q.DailyTotalsList(ctx, reconcileq.DailyTotalsListParams{
 		BeforeDay: after.Day, BeforeID: after.ID, CompanyID: f.CompanyID, DayFrom: f.DayFrom, DayTo: f.DayTo, SenderNo: f.SenderNo,

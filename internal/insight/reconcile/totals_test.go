@@ -13,8 +13,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S3.13: readers of a company see its totals only; a statement about a sender that several companies share is compared with the sum.
-func TestTwoCompaniesShareASender(t *testing.T) {
+// S3.13: readers of a company see only its totals. A statement about a sender of several companies is compared with the sum.
+func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
@@ -44,8 +44,8 @@ func TestTwoCompaniesShareASender(t *testing.T) {
 	}
 }
 
-// A page begins behind the one before, also within a day. The file has all rows, and money with its decimals.
-func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
+// A page begins after the previous one, even within a day. The file contains all rows, and costs with decimals.
+func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)
 		SELECT '2026-01-01'::date + d, 1, 's' || n, '2', 'CN', n = 5, 1, 1, 1, 1, 123456 FROM generate_series(0, 2) d, generate_series(1, 5) n`)
@@ -78,11 +78,11 @@ func TestDailyTotalsHavePagesAndAFile(t *testing.T) {
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"currency": "euro"})
 }
 
-// S3.13: a message belongs to the day on which it was accepted. Its receipt counts on that day, whenever it comes.
-func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
+// S3.13: a message counts on the day of its acceptance. Its receipt counts on the same day, even if it arrives later.
+func TestMessageCountsOnDayOfAcceptance(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 2, nil)
-	// Both were accepted a minute before midnight. A report that was repeated, or a later lease, changes nothing about that.
+	// Both messages were accepted a minute before midnight. Neither a repeated report nor a later lease changes this.
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '1 minute' WHERE status = 2")
 	b.Exec("UPDATE facts SET at = " + midnight + " - interval '1 minute' WHERE reported_success > 0")
 	b.Exec("INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no) SELECT task_id, lease_id, sender_no, recipient, 'again' FROM deliveries")
@@ -93,7 +93,7 @@ func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 	if got, want := totals(b, ""), day(b, 1)+" default app notification -: 2 attempted, 2 accepted, 2 delivered, 2 segments, 0 cost"; got != want {
 		t.Errorf("totals are\n%s\nwant\n%s", got, want)
 	}
-	// Also where the provider gave no number. A receipt of another sender, whose report settled nothing, is in no total.
+	// Receipts are also counted if the provider gave no number. A receipt of another sender is not counted if its report did not settle the task.
 	b.SubmitMany("x", 2, nil)
 	for i, task := range b.Take("app", 2) {
 		b.Report(task.TaskID, "app", 2, nil)
@@ -105,11 +105,11 @@ func TestAMessageBelongsToTheDayOnWhichItWasAccepted(t *testing.T) {
 	}
 }
 
-// midnight is when today began, where days begin by default.
+// midnight is an SQL expression for the start of today in the default time zone.
 const midnight = "(date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') AT TIME ZONE 'Asia/Shanghai')"
 
-// Segments cost what their sender's price was when they were counted.
-func TestCostsArePricesOfTheirTime(t *testing.T) {
+// Segments cost the price of their sender at the time when they were counted.
+func TestCostsUsePriceAtCountingTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A", "segment_price": 450})
 	b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/app", map[string]any{"segment_price": -1})
@@ -127,8 +127,8 @@ func TestCostsArePricesOfTheirTime(t *testing.T) {
 	}
 }
 
-// The signature of a sender counts in segments and costs, whether or not the sender has limits.
-func TestSignaturesOfSendersCostTheSameWithoutLimits(t *testing.T) {
+// The signature of a sender counts in segments and costs, whether the sender has limits or not.
+func TestSignatureOfSenderCountsWithoutLimits(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{"free": {}, "limited": {"balance": 10}} {
 		body := map[string]any{"sender_no": no, "name": no, "segment_price": 450, "sign": "示例签名", "is_shared": false} // 6 characters with brackets
@@ -162,8 +162,8 @@ func TestSignaturesOfSendersCostTheSameWithoutLimits(t *testing.T) {
 	}
 }
 
-// Simulated tests are sent nowhere: nobody attempted them.
-func TestSimulatedTestsAreInNoTotal(t *testing.T) {
+// No sender attempts a simulated test.
+func TestSimulatedTestsAreNotCountedInTotals(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
 	b.SubmitMany("t", 2, map[string]any{"test": true})
@@ -173,7 +173,7 @@ func TestSimulatedTestsAreInNoTotal(t *testing.T) {
 	}
 }
 
-// S3.13: a fact is counted exactly once, whatever breaks a fold off, and however many servers fold.
+// S3.13: each fact is counted exactly once, even if folds are interrupted or several servers fold.
 func TestTotalsCountEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	servers := []*app.App{b.App, apptest.Another(b)}
@@ -204,11 +204,11 @@ func TestTotalsCountEachFactOnce(t *testing.T) {
 	}
 }
 
-// Days are those of the setting.
-func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
+// Days begin at midnight in the configured time zone.
+func TestDaysFollowConfiguredTimeZone(t *testing.T) {
 	b := apptest.New(t)
 	zone := "Etc/GMT+12"               // 12 hours behind UTC
-	if time.Now().UTC().Hour() >= 12 { // it has the day of UTC by then
+	if time.Now().UTC().Hour() >= 12 { // from then on, Etc/GMT+12 and UTC have the same date
 		zone = "Etc/GMT-14"
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": zone})
@@ -219,12 +219,12 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 	}
 }
 
-// A receipt of a message that the version before accepted counts, but does not make its day one that was counted.
+// A receipt of a message that a previous version accepted is counted. Its day does not become the first counted day.
 func TestDailyTotalsBeginWithTheFirstAttempt(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 1, nil)
 	b.Exec("UPDATE report_logs SET created_at = " + midnight + " - interval '3 days'")
-	b.Exec("TRUNCATE facts") // that version made no daily totals of them
+	b.Exec("TRUNCATE facts") // that version added no daily totals
 	receive(b, "app", 1, all[0])
 	fold(b)
 	if got, want := totals(b, ""), day(b, 3)+" default app notification -: 0 attempted, 0 accepted, 1 delivered, 0 segments, 0 cost"; got != want {

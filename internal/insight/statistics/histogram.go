@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// growth is how much longer the times of a bucket are than those of the bucket before. A percentile is at most a tenth too long.
+// growth is the ratio of the bounds of neighbouring buckets. A percentile is at most 10 % too high.
 const growth = 1.1
 
-// Bound returns the longest time in a bucket, in seconds. The buckets are those of the SQL function wait_bucket. The last one, 255, has longer
-// times too.
+// Bound returns the upper bound of a bucket in seconds. The buckets are those of the SQL function wait_bucket. The last bucket, 255, also contains all longer
+// times.
 func Bound(bucket byte) float64 { return math.Pow(growth, float64(bucket)) / 1000 }
 
-// bin is one bucket of a Histogram, with how many times are in it.
+// bin is one bucket of a Histogram with the number of its times.
 type bin struct {
 	bucket byte
 	n      uint64
 }
 
-// Histogram counts times by buckets. It has no empty buckets, and they ascend.
+// Histogram counts times by bucket. Its buckets ascend, and none is empty.
 type Histogram []bin
 
-// Add adds times, each given by its bucket, in any order.
+// Add adds times. Each byte is the bucket of one time, in any order.
 func (h *Histogram) Add(buckets []byte) {
 	if len(buckets) == 0 {
 		return
@@ -62,16 +62,17 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Percentiles are times in seconds that a half, 95 % and 99 % of some times do not exceed: the bounds of their buckets. nil: there are no times.
+// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of all times do not exceed. Each is rounded up to the bound of a bucket. All fields are
+// nil if there are no times.
 type Percentiles struct{ P50, P95, P99 *float64 }
 
-// Percentiles returns those of the times.
+// Percentiles returns the percentiles of all times in the histogram.
 func (h Histogram) Percentiles() Percentiles {
 	count := h.Count()
 	return Percentiles{P50: h.percentile(0.5, count), P95: h.percentile(0.95, count), P99: h.percentile(0.99, count)}
 }
 
-// percentile returns the time that a share of the count times does not exceed.
+// percentile returns the time that a share of the count times does not exceed; nil if count is 0.
 func (h Histogram) percentile(share float64, count uint64) *float64 {
 	if count == 0 {
 		return nil
@@ -83,10 +84,10 @@ func (h Histogram) percentile(share float64, count uint64) *float64 {
 		}
 		rank -= b.n
 	}
-	return nil // never: rank is at most the count
+	return nil // unreachable: rank is at most count
 }
 
-// bounds has the bound of each bucket, rounded to a millisecond. Nobody changes it: percentiles point into it.
+// bounds contains the bound of each bucket, rounded to a millisecond. It must not change, because percentiles point into it.
 var bounds = func() (all [256]float64) {
 	for b := range all {
 		all[b] = math.Round(1000*Bound(byte(b))) / 1000
@@ -94,7 +95,7 @@ var bounds = func() (all [256]float64) {
 	return all
 }()
 
-// tally counts times by buckets. Many histograms are added up faster in it than in one of them.
+// tally counts times by bucket. Adding many histograms to a tally is faster than merging them.
 type tally [256]uint64
 
 func (t *tally) add(h Histogram) {
@@ -112,7 +113,7 @@ func (t *tally) histogram() (h Histogram) {
 	return h
 }
 
-// pack returns the histogram as it is stored: for each bucket its number, and a varint.
+// pack returns the stored form of the histogram: for each bucket its number as one byte, and its count as a varint.
 func (h Histogram) pack() []byte {
 	text := make([]byte, 0, 3*len(h))
 	for _, b := range h {
@@ -124,7 +125,7 @@ func (h Histogram) pack() []byte {
 
 var errHistogram = errors.New("a stored histogram cannot be read")
 
-// addPacked adds the times of a stored histogram.
+// addPacked adds the times of a histogram in its stored form.
 func (h *Histogram) addPacked(packed []byte) error {
 	if len(*h) > 0 {
 		var other Histogram
@@ -143,7 +144,7 @@ func (h *Histogram) addPacked(packed []byte) error {
 	return nil
 }
 
-// Buckets returns the bucket of each time, ascending.
+// Buckets returns the bucket of each time, in ascending order.
 func (h Histogram) Buckets() (all []byte) {
 	for _, b := range h {
 		for range b.n {

@@ -9,17 +9,16 @@ import (
 	"lksms/internal/dispatch/fact"
 )
 
-// Metrics are the metrics of tasks. A server counts what it folded itself, so that the sum over all servers is what happened.
+// Metrics contains the Prometheus metrics of tasks. Each server counts only the facts that it folded. The sum over all servers is the total.
 type Metrics struct {
 	waits, durations *prometheus.HistogramVec
 	finished         *prometheus.CounterVec
 }
 
-// buckets are the bounds of both histograms in seconds: from verification codes that go out at once to the levels at which waiting is an alert,
-// and to a week.
+// buckets contains the bounds of both histograms in seconds: from 10 ms for verification codes, over the alert thresholds of waits, to a week.
 var buckets = []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 21_600, 86_400, 604_800}
 
-// NewMetrics returns metrics that are registered with reg. The series of channel exist from the start, so that a rate sees their first task.
+// NewMetrics returns metrics that are registered with reg. The series of channel exist from the start, so that rate() includes their first task.
 func NewMetrics(reg prometheus.Registerer, channel string) *Metrics {
 	metrics := promauto.With(reg)
 	m := &Metrics{
@@ -45,10 +44,10 @@ func NewMetrics(reg prometheus.Registerer, channel string) *Metrics {
 	return m
 }
 
-// messageTypes are the names of the message types in the contract.
+// messageTypes contains the names of the message types in the contract.
 var messageTypes = [...]string{"verification", "notification", "marketing"}
 
-// Observe is the history.Observer of the metrics. It leaves out tests, and facts whose channel or message type is not known.
+// Observe is the history.Observer that updates the metrics. It skips tests, and facts whose channel or message type is unknown.
 func (m *Metrics) Observe(facts []fact.Sum) {
 	for _, f := range facts {
 		code, err := strconv.Atoi(f.MessageType)
@@ -57,7 +56,7 @@ func (m *Metrics) Observe(facts []fact.Sum) {
 		}
 		name := messageTypes[code]
 		for outcome, n := range map[string]int64{"success": f.Success, "failed": f.Failed, "cancelled": f.Cancelled} {
-			if n > 0 { // less than 0: tasks that had ended were requeued
+			if n > 0 { // a requeue of ended tasks makes n negative
 				m.finished.WithLabelValues(f.Channel, name, outcome).Add(float64(n))
 			}
 		}
@@ -66,14 +65,14 @@ func (m *Metrics) Observe(facts []fact.Sum) {
 	}
 }
 
-// observe adds times, each given by its bucket of statistics.
+// observe adds times to histogram. Each byte is the bucket of one time.
 func observe(histogram prometheus.Observer, times []byte) {
 	for _, bucket := range times {
 		histogram.Observe(seconds[bucket])
 	}
 }
 
-// seconds has the time that stands for all times of a bucket of statistics: the middle between its bounds.
+// seconds contains the time that is recorded for all times of a bucket: the middle of the bucket.
 var seconds = func() (times [256]float64) {
 	times[0] = Bound(0)
 	for n := 1; n < len(times); n++ {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/insight/statistics"
 )
 
-// gather returns the metrics of a registry by name and labels, as name{value,value}.
+// gather returns the metrics of a registry by name and labels, written as name{value,value}.
 func gather(t *testing.T, reg *prometheus.Registry) map[string]*dto.Metric {
 	t.Helper()
 	families, err := reg.Gather()
@@ -37,13 +37,13 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 	if got := gather(t, reg)["lksms_tasks_finished_total,sms,marketing,failed"]; got == nil || got.GetCounter().GetValue() != 0 {
 		t.Errorf("before the first task: %v", got)
 	}
-	// Bucket 133 holds times above 291.1 s and up to 320.2 s, bucket 72 those up to 0.956 s, bucket 0 those up to 1 ms.
+	// Bucket 133 contains times up to 320.2 s, bucket 72 times up to 0.956 s, and bucket 0 times up to 1 ms.
 	tasks.Observe([]fact.Sum{
 		{Channel: "email", MessageType: "1", Waits: bytes.Repeat([]byte{72}, 5)},
 		{Channel: "email", MessageType: "1", Success: 4, Durations: []byte{133, 0}},
 		{Channel: "email", MessageType: "1", Failed: 2, Waits: []byte{255}},
 		{Channel: "email", MessageType: "1", Cancelled: 1},
-		{Channel: "email", MessageType: "1", Failed: -1}, // requeued
+		{Channel: "email", MessageType: "1", Failed: -1}, // a requeue
 		{Channel: "email", MessageType: "", Success: 1},
 		{Channel: "email", MessageType: "1", IsTest: true, Success: 1, Waits: []byte{1}},
 		{Channel: "email", MessageType: "3", Success: 1},
@@ -65,7 +65,7 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 	}
 }
 
-// upTo returns how many times of a histogram are at most bound.
+// upTo returns how many times in a histogram are at most bound.
 func upTo(h *dto.Histogram, bound float64) uint64 {
 	for _, b := range h.GetBucket() {
 		if b.GetUpperBound() == bound {

@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	// NowEvery is the age at which figures are read again.
+	// NowEvery is the age after which figures are read again.
 	NowEvery = 2 * time.Second
-	// sendersEvery is the age at which senders are read again: that takes longer, and they change more slowly.
+	// sendersEvery is the age after which senders are read again. It is longer than NowEvery because the query is slower and senders change less often.
 	sendersEvery = 5 * time.Second
-	// rateOver is the time over which rates are taken.
+	// rateOver is the period over which rates are computed.
 	rateOver = 10 * time.Second
-	// longestOf is how many of the tasks that have waited longest are searched for one of a company.
+	// longestOf is how many of the longest-waiting tasks are searched for a task of one company.
 	longestOf = 2000
-	// maxHoldTime is how many held tasks of a pool are counted, and heldNamed how many switches are named.
+	// maxHoldTime is the maximum number of held tasks of a pool that are counted; heldNamed is the maximum number of switches that are named.
 	maxHoldTime, heldNamed = 10_000, 20
-	// maxCompanies bounds the companies whose latest figures are kept.
+	// maxCompanies is the maximum number of companies whose figures are cached.
 	maxCompanies = 1000
 )
 
-// Now are the figures of one company, or of all.
+// Now contains the current figures of one company or of all companies.
 type Now struct {
-	Tasks        history.TaskStatistics // with the time of the figures
-	LongestWait  *float64               // seconds; nil: no task is due, or none of the company is among the longestOf
-	Rates        *Rates                 // nil: not known yet
-	FiringAlerts *int64                 // nil: of a company
+	Tasks        history.TaskStatistics // includes the time of the figures
+	LongestWait  *float64               // seconds; nil: no task is due, or the longestOf first ones contain no task of the company
+	Rates        *Rates                 // nil: unknown yet
+	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
-	Held         []backlog.Held // what holds tasks, and how many: up to maxHoldTime of each pool
+	Held         []backlog.Held // switches that hold tasks back, with the numbers of tasks, up to maxHoldTime of each pool
 }
 
-// Rates are tasks per second.
+// Rates contains tasks per second.
 type Rates struct{ In, Out, Failed float64 }
 
-// Overview reads the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them once for all
-// who ask, and only while somebody asks.
+// Overview reads the current figures: the waiting tasks, the rates of submitted, sent and failed tasks, and the senders that can claim tasks. Each server
+// reads them once for all requests, and only while requests arrive.
 type Overview struct {
 	backlog    backlog.Reader
 	history    *history.Service
@@ -53,21 +53,21 @@ type Overview struct {
 	alerts     func(context.Context) (int64, error)
 
 	mu      sync.Mutex
-	readers *lru.Cache[int64, *reader] // by company; 0: all
+	readers *lru.Cache[int64, *reader] // by id of the company; 0: all companies
 }
 
-// NewOverview returns an Overview on db. firingAlerts counts the alerts that fire.
+// NewOverview returns an Overview on db. firingAlerts returns how many alerts fire.
 func NewOverview(
 	db *postgres.DB, history *history.Service, statistics *Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
 ) *Overview {
 	readers, err := lru.New[int64, *reader](maxCompanies)
 	if err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // lru.New only rejects a size below 1
 	}
 	return &Overview{backlog: backlog.NewReader(db), history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
 }
 
-// Get returns the figures of a company, or of all companies if company is nil. They are at most twice NowEvery old.
+// Get returns the figures of one company, or of all if company is nil. They are at most 2 × NowEvery old.
 func (s *Overview) Get(ctx context.Context, company *int64) (Now, error) {
 	return s.reader(company).figures.Get(ctx)
 }
@@ -94,7 +94,7 @@ func (s *Overview) reader(company *int64) *reader {
 	return r
 }
 
-// reader reads the figures of one company, or of all.
+// reader reads and caches the figures of one company, or of all.
 type reader struct {
 	service *Overview
 	company *int64
@@ -103,14 +103,14 @@ type reader struct {
 	held    snapshot.Cache[[]backlog.Held]
 
 	mu    sync.Mutex
-	since time.Time // of the first reading
-	past  []reading // those of the last rateOver, oldest first
+	since time.Time // time of the first reading
+	past  []reading // readings of the last rateOver, oldest first
 }
 
-// reading has what rates are made of.
+// reading contains the numbers of one moment from which rates are computed.
 type reading struct {
 	at     time.Time
-	events statisticsq.StatisticsEventsRow // counts of tasks do not do: a task that is cancelled, requeued or dropped makes them smaller
+	events statisticsq.StatisticsEventsRow // not counts of tasks: a cancelled, requeued or dropped task would reduce them
 }
 
 func (r *reader) read(ctx context.Context) (f Now, err error) {
@@ -137,7 +137,7 @@ func (r *reader) read(ctx context.Context) (f Now, err error) {
 	return f, err
 }
 
-// longestWait returns for how many seconds the longest due task has waited.
+// longestWait returns for how many seconds the longest-waiting due task has waited; nil as for Now.LongestWait.
 func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
 	if company != nil {
 		return s.backlog.CompanyLongestWait(ctx, *company, longestOf)
@@ -149,7 +149,7 @@ func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *fl
 	return &longest, nil
 }
 
-// rates compares a reading with the oldest one of the last rateOver. Nil: no reading to compare with.
+// rates compares the current numbers with the oldest reading of the last rateOver. It returns nil if no earlier reading exists.
 func (r *reader) rates(ctx context.Context, at time.Time) (*Rates, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Query asks for series of points.
+// Query selects series of points.
 type Query struct {
 	CompanyID *int64 // nil: all companies
 	From      time.Time
 	To        *time.Time // nil: now
 	Step      string
 	By        string
-	Key       *string // only this series, by its key in the database
-	Limit     int     // of series
+	Key       *string // non-nil: only the series with this key of the database
+	Limit     int     // maximum number of series
 }
 
-// Answer has the series that a Query asks for, the largest first, between From and To, which are full steps.
+// Answer contains the selected series, the largest first. From and To are extended to full steps.
 type Answer struct {
 	From, To   time.Time
 	TimeZone   string
@@ -32,15 +32,15 @@ type Answer struct {
 	MoreSeries int
 }
 
-// Series has the points of one key.
+// Series contains the points of one key.
 type Series struct {
-	Key       string // as in the database; empty: none
-	CompanyNo string // of a series of a company; empty: it was deleted
+	Key       string // as in the database; empty: the tasks without a key
+	CompanyNo string // only of series by company; empty: the company was deleted
 	Totals    Figures
-	Points    []Point // ascending, without those in which nothing happened
+	Points    []Point // ascending, without steps in which nothing happened
 }
 
-// Point has what happened in one step from At on.
+// Point contains what happened in one step that begins at At.
 type Point struct {
 	At time.Time
 	Counts
@@ -49,17 +49,17 @@ type Point struct {
 	Durations Percentiles
 }
 
-// longest is the longest range of a step in days: as long as its points are kept, and ten years.
+// longest is the maximum range of a query in days, by step: the time for which points are kept, and ten years for days.
 var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 
-// lengths has the shortest length of each step.
+// lengths contains the minimum length of each step.
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
-// maxPoints bounds the points of an answer: of a long range, it has fewer series.
+// maxPoints is the maximum number of points of an answer. A longer range has fewer series.
 const maxPoints = 10_000
 
-// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step; naming from or to, if a full step
-// is outside the years that answers can show.
+// Read returns series. Fault: request.invalid. It names from if the range is empty or too long for its step. It names from or to if a full step is outside
+// the years 1 to 9999.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -79,14 +79,14 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 		return Answer{}, fault.InvalidField("from", fault.WrongFormat, nil)
 	case span.ToAt.UTC().Year() > 9999:
 		return Answer{}, fault.InvalidField("to", fault.WrongFormat, nil)
-	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step may be partly outside
+	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step can extend beyond the range
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
 	company, by := int64(AllCompanies), query.By
 	if query.CompanyID != nil {
 		company = *query.CompanyID
 		if by == ByCompany {
-			by = ByNothing // it has the only series
+			by = ByNothing // a company has only this series
 		}
 	}
 	most := max(1, min(query.Limit, maxPoints/int(length/lengths[query.Step]+1)))
@@ -130,8 +130,8 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// countSubmissions counts the submissions of series by sender under the sender that took them first: a task has one wait, which its first claim ends. The
-// series without a sender keeps those that nobody took.
+// countSubmissions assigns the submissions of series by sender to the sender that claimed each task first. Each task has one wait, which ends with its first
+// claim, so a sender has as many submissions as waits. The series without a sender keeps the tasks that no sender claimed.
 func (s *Service) countSubmissions(
 	ctx context.Context, company int64, step string, span statisticsq.StatisticsRangeRow, zone string, all []Series,
 ) error {
@@ -169,19 +169,19 @@ func (s *Service) countSubmissions(
 	return nil
 }
 
-// Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
-// The numbers are exact at any moment, never become smaller, and are of use as differences: only those with the same time can be compared.
+// Events returns how many tasks were submitted, succeeded and failed, counted from about two days before since. It counts the tasks of a company, or of all
+// if company is nil. The numbers are exact and never decrease. Only differences between results with the same since are meaningful.
 func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (statisticsq.StatisticsEventsRow, error) {
 	row, err := s.q.StatisticsEvents(ctx, statisticsq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return row, postgres.Wrap("count events", err, nil)
 }
 
-// size is what series are ordered by.
+// size returns the number by which series are sorted.
 func (c Counts) size() int64 {
 	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.ReportedFailed + c.Cancelled + c.Delivered + c.Undelivered
 }
 
-// seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
+// seriesOf builds series from rows that are sorted by key and time. One point can have two rows.
 func seriesOf(rows []statisticsq.StatisticsPointsRow) (all []Series, err error) {
 	for len(rows) > 0 {
 		n := 1
@@ -198,7 +198,7 @@ func seriesOf(rows []statisticsq.StatisticsPointsRow) (all []Series, err error) 
 	return all, nil
 }
 
-// oneSeries makes a series of the rows of one key. The histograms of a point end with it, so that all points use the memory of one.
+// oneSeries builds a series from the rows of one key. It reuses the histograms of each point for the next one to save memory.
 func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	s := Series{Key: rows[0].Key, Points: make([]Point, 0, len(rows))}
 	var point Figures
@@ -232,14 +232,14 @@ func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	return s, nil
 }
 
-// nameCompanies sets CompanyNo of series of companies. The series of one company has no key yet.
+// nameCompanies sets Key and CompanyNo of series by company. A non-nil only is the id of the only company.
 func (s *Service) nameCompanies(ctx context.Context, only *int64, all []Series) error {
 	ids := make([]int64, len(all))
 	for i := range all {
 		if only != nil {
 			all[i].Key = strconv.FormatInt(*only, 10)
 		}
-		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // written by RollUp or the statement
+		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // the key was written as a number
 	}
 	rows, err := s.q.StatisticsCompanies(ctx, ids)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package statistics owns figures over time: what happened to tasks in each minute, hour and day, by company, channel, sender, message type and
-// outcome. They are made of facts alone, and exact at any time. It also owns what is derived from them: the metrics of tasks, and the figures of this moment.
+// Package statistics owns figures over time: what happened to tasks in each minute, hour and day, by company, channel, sender, message type and outcome. The
+// figures are computed from facts only, and are always exact. The package also owns two results of the figures: the metrics of tasks, and the current
+// overview.
 package statistics
 
 import (
@@ -19,7 +20,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service keeps and reads statistics.
+// Service stores and reads statistics.
 type Service struct {
 	db       *postgres.DB
 	q        *statisticsq.Queries
@@ -31,7 +32,7 @@ func New(db *postgres.DB, settings *setting.Service) *Service {
 	return &Service{db: db, q: statisticsq.New(db), settings: settings}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: s.RollUp},
@@ -39,7 +40,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// The names of steps and dimensions in the database.
+// These are the names of steps and dimensions in the database.
 const (
 	Minute = "minute"
 	Hour   = "hour"
@@ -53,24 +54,24 @@ const (
 	ByOutcome     = "outcome"
 )
 
-// Tests is the key of all tests in ByMessageType. No other dimension counts them.
+// Tests is the key of all tests in the dimension ByMessageType. No other dimension counts tests.
 const Tests = "test"
 
-// kept is how long the points of a step are kept; days are kept for ever.
+// kept contains how long the points of a step are kept. Days are kept forever.
 var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * time.Hour}
 
-// Counts says how often something happened.
+// Counts contains the number of events of each kind.
 type Counts struct {
 	Submitted      int64
 	Requeued       int64
 	Claimed        int64 // leases
 	Succeeded      int64
 	Failed         int64
-	ReportedFailed int64 // leases that their sender ended by reporting FAILED, also those that are retried
+	ReportedFailed int64 // leases that their sender reported as FAILED, including retried tasks
 	Cancelled      int64
-	Delivered      int64 // receipts that said so
+	Delivered      int64 // receipts with this state
 	Undelivered    int64
-	Segments       int64 // of leases that were reported SUCCESS
+	Segments       int64 // segments of leases that were reported as SUCCESS
 }
 
 func (c *Counts) add(o Counts) {
@@ -86,18 +87,18 @@ func (c *Counts) add(o Counts) {
 	c.Segments += o.Segments
 }
 
-// Figures are counts, and how long tasks took since they first could be claimed.
+// Figures contains counts, and durations since tasks could first be claimed.
 type Figures struct {
 	Counts
-	Waits     Histogram // to their first claim
-	Durations Histogram // to SUCCESS or FAILED
+	Waits     Histogram // until the first claim
+	Durations Histogram // until SUCCESS or FAILED
 }
 
-// AddFacts stages the events that facts count, in the transaction of ctx. It is a history.Consumer.
+// AddFacts stages the events of facts in the transaction of ctx. It is a history.Consumer.
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var rows statisticsq.StatisticsStageParams
 	for _, f := range facts {
-		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeued task is FAILED no more: that is no event of a minute
+		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, which is not an event of the minute
 		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
 			continue
 		}
@@ -134,10 +135,10 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	return postgres.Wrap("stage statistics", s.q.StatisticsStage(ctx, rows), nil)
 }
 
-// portion is how many staged rows one transaction of RollUp moves.
+// portion is the number of staged rows that one transaction of RollUp moves.
 const portion = 20_000
 
-// RollUp moves the staged minutes that are over to the minutes, hours and days of statistics, and returns how many staged rows there were.
+// RollUp adds the staged rows of past minutes to the minutes, hours and days in the table statistics. It returns how many staged rows it moved.
 func (s *Service) RollUp(ctx context.Context) (int, error) {
 	return postgres.InBatches(portion, func() (n int64, err error) {
 		values, err := s.settings.Get(ctx)
@@ -152,7 +153,7 @@ func (s *Service) RollUp(ctx context.Context) (int, error) {
 	})
 }
 
-// place is the key of a row of statistics.
+// place is the primary key of a row of statistics.
 type place struct {
 	step      string
 	company   int64
@@ -161,7 +162,7 @@ type place struct {
 	key       string
 }
 
-// compare returns the order of statistics_pkey.
+// compare compares two keys in the order of statistics_pkey.
 func (p place) compare(o place) int {
 	return cmp.Or(
 		cmp.Compare(p.step, o.step), cmp.Compare(p.company, o.company), cmp.Compare(p.dimension, o.dimension), cmp.Compare(p.at, o.at),
@@ -185,10 +186,10 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 	return taken, s.store(ctx, sums)
 }
 
-// AllCompanies is the id of no company: rows with it count the tasks of all.
+// AllCompanies is the company id of rows that count the tasks of all companies. No company has this id.
 const AllCompanies = 0
 
-// addTo adds a staged row to all rows of statistics that count it.
+// addTo adds a staged row to the sums of all rows of statistics that include it.
 func addTo(sums map[place]*Figures, row statisticsq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
@@ -226,16 +227,16 @@ func (f *Figures) add(o Figures) {
 	f.Durations.Merge(o.Durations)
 }
 
-// addStored adds two stored histograms.
+// addStored adds two histograms in their stored form.
 func (f *Figures) addStored(waits, durations []byte) error {
 	return errors.Join(f.Waits.addPacked(waits), f.Durations.addPacked(durations))
 }
 
-// store adds sums to the rows of statistics. The caller holds StatisticsLock.
+// store adds sums to the rows of statistics. The caller's transaction holds the lock of StatisticsLock.
 func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 	var rows statisticsq.StatisticsAddParams
 	added := make([]*Figures, 0, len(sums))
-	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // rows that are read together are stored side by side
+	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // in the order of the key: rows that are read together are stored side by side
 		f := sums[p]
 		added = append(added, f)
 		rows.Steps = append(rows.Steps, p.step)
@@ -275,7 +276,7 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes the minutes and hours that are older than they are kept, and returns how many rows.
+// DeleteExpired deletes minutes and hours that are older than kept allows, and returns how many rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {

@@ -42,7 +42,7 @@ func rollUp(b *apptest.Bundle) int {
 	return n
 }
 
-// ripen lets the staged minutes be over, which moves their figures a minute back.
+// ripen moves the staged rows of the current minute to the previous minute, so that they can be rolled up.
 func ripen(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec("UPDATE statistics_staged SET at = at - interval '1 minute' WHERE at >= date_trunc('minute', now(), 'UTC')")
@@ -70,8 +70,8 @@ func read(b *apptest.Bundle, q statistics.Query) statistics.Answer {
 	return answer
 }
 
-// events has a row for each event that the logs know: who, what (as in Counts), and how long it took. kind is the message type, or test. requeued has
-// the requeued tasks.
+// events is a query with one row for each event in the logs: the company, the event (named as in Counts), and its duration. kind is the message type or
+// "test". The table requeued contains the requeued tasks.
 const events = `
 	WITH ended AS (
 		SELECT r.*, CASE WHEN is_test THEN 'test' ELSE message_type::text END AS kind, CASE WHEN effect = 'success' THEN 'SUCCESS' WHEN effect = 'cancelled' THEN 'CANCELLED' ELSE 'FAILED' END AS ended_as
@@ -114,7 +114,7 @@ const events = `
 			FROM firsts f CROSS JOIN LATERAL (VALUES (f.app_id, 1), ('', -1)) AS x (sender, n) WHERE f.retry_count = 0 AND $2 = 'sender'
 	)`
 
-// recount counts the events of a dimension, of one company or of all, as lines of text.
+// recount counts the events of one company or of all by a dimension, as lines of text.
 func recount(b *apptest.Bundle, by string, company *int64) string {
 	b.T.Helper()
 	key := map[string]string{
@@ -131,7 +131,7 @@ func recount(b *apptest.Bundle, by string, company *int64) string {
 		HAVING sum(k.n) <> 0) x`, company, by)
 }
 
-// lines returns the totals of an answer as recount does.
+// lines returns the totals of an answer in the format of recount.
 func lines(answer statistics.Answer) string {
 	var all []string
 	for _, s := range answer.Series {
@@ -165,7 +165,7 @@ var dimensions = []string{
 	statistics.ByNothing, statistics.ByCompany, statistics.ByChannel, statistics.BySender, statistics.ByMessageType, statistics.ByOutcome,
 }
 
-// compare compares what readers see with the logs.
+// compare compares the numbers that readers see with the logs.
 func compare(b *apptest.Bundle, when string, companies []*int64) {
 	b.T.Helper()
 	for _, company := range companies {
@@ -178,7 +178,7 @@ func compare(b *apptest.Bundle, when string, companies []*int64) {
 	}
 }
 
-// requeue does to a settled task what an operator may do: it becomes PENDING again, and is settled no more.
+// requeue is a statement that requeues a settled task like an operator does: the task becomes PENDING again.
 const requeue = `
 	WITH one AS (
 		SELECT r.task_id FROM report_logs r WHERE r.outcome IN (3, 4) AND r.event <> 'unreachable' ORDER BY hashtext(r.task_id || $1) LIMIT 1
@@ -196,20 +196,20 @@ const requeue = `
 	SELECT m.task_id, m.pool_id, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content, true, now(), now(), m.is_test
 	FROM messages m JOIN one ON one.task_id = m.task_id`
 
-// lease is a lease that a sender app got.
+// lease is a lease of a sender app.
 type lease struct {
 	api.ClaimedTask
 	app string
 }
 
-// randomWork is a server on which random things happen to the tasks of two companies.
+// randomWork is a server on which random actions change the tasks of two companies.
 type randomWork struct {
 	*apptest.Bundle
 	random      *rand.Rand
-	headers     [][]string // of each company
-	companies   []*int64   // nil: all
+	headers     [][]string // one element for each company
+	companies   []*int64   // a nil element means all companies
 	apps, types []string
-	leases      []lease // also those that have ended
+	leases      []lease // includes ended leases
 }
 
 func newRandomWork(t *testing.T) *randomWork {
@@ -229,14 +229,14 @@ func newRandomWork(t *testing.T) *randomWork {
 	}
 }
 
-// withLease calls do with a random lease, if a sender app got one.
+// withLease calls do with a random lease. It does nothing if no lease exists.
 func (w *randomWork) withLease(do func(l lease)) {
 	if len(w.leases) > 0 {
 		do(w.leases[w.random.IntN(len(w.leases))])
 	}
 }
 
-// expectDoneOrRefused fails the test if a request failed for another reason than that the task is in another state.
+// expectDoneOrRefused fails the test if a request failed for another reason than the state of the task.
 func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
 	w.T.Helper()
 	if a.Status != 200 && a.Status != 409 {
@@ -244,7 +244,7 @@ func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
 	}
 }
 
-// ids returns the ids of some tasks.
+// ids returns the ids of up to four random tasks.
 func (w *randomWork) ids() []string {
 	w.T.Helper()
 	return apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(x.task_id), '{}') FROM (SELECT task_id FROM messages ORDER BY hashtext(task_id || $1) LIMIT 4) x", strconv.Itoa(w.random.Int()))
@@ -283,7 +283,7 @@ func (w *randomWork) submissions() []step {
 	}
 }
 
-// dispatch returns the steps that claim tasks and end them.
+// dispatch returns the steps that claim and end tasks.
 func (w *randomWork) dispatch() []step {
 	return []step{
 		{"claim", func() {
@@ -321,7 +321,7 @@ func (w *randomWork) dispatch() []step {
 	}
 }
 
-// followUps returns the steps that change ended tasks, or move their figures.
+// followUps returns the steps that change ended tasks or move their figures.
 func (w *randomWork) followUps() []step {
 	return []step{
 		{"receipts", func() {
@@ -339,9 +339,9 @@ func (w *randomWork) followUps() []step {
 	}
 }
 
-// Whatever happens to tasks of two companies, and whenever facts are folded and rolled up, figures equal a recount of the logs: by each
-// dimension, of each company and of all.
-func TestFiguresEqualTheLogs(t *testing.T) {
+// Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs: by each dimension, for each
+// company and for all.
+func TestFiguresEqualLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
 	for range 250 {
@@ -366,7 +366,7 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 	t.Log(did)
 }
 
-// Tests are in the series of their own message type, and in no other figure.
+// Tests are counted only in the series of their own message type.
 func TestTestsAreCountedSeparately(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"})
@@ -401,8 +401,8 @@ func TestTestsAreCountedSeparately(t *testing.T) {
 	check("rolled up")
 }
 
-// While facts are folded and minutes rolled up, by several at once, every reader sees every event once.
-func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
+// While several goroutines fold facts and roll up minutes, every reader counts every event once.
+func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("CREATE TABLE requeued (task_id text, company_id bigint, pool_id bigint, message_type smallint, at timestamptz)")
 	work := func() {
@@ -421,7 +421,7 @@ func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
 	for range 2 {
 		movers.Go(func() {
 			for range 10 {
-				// One fact at a time: what moves is staged, and rolled up with what others staged.
+				// Few facts at a time: the rows are staged and rolled up together with those of other goroutines.
 				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
@@ -452,8 +452,8 @@ func TestReadersSeeEachEventOnceWhileItMoves(t *testing.T) {
 	}
 }
 
-// The buckets of the database have the bounds of this package.
-func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
+// The buckets of the database have the same bounds as this package.
+func TestDatabaseBucketsHaveSameBounds(t *testing.T) {
 	b := apptest.New(t)
 	bucket := func(seconds float64) int {
 		return b.Count("SELECT get_byte(wait_bucket(make_interval(secs => $1)), 0)", seconds)
@@ -469,7 +469,7 @@ func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
 	if got := bucket(-5); got != 0 { // the clock was set back
 		t.Errorf("a negative time is in bucket %d", got)
 	}
-	for n := 10; n < 255; n += 7 { // an interval has microseconds
+	for n := 10; n < 255; n += 7 { // the precision of an interval is a microsecond
 		bound := statistics.Bound(byte(n))
 		if under, over := bucket(bound*0.9995), bucket(bound*1.0005); under != n || over != n+1 {
 			t.Errorf("around %v s, the bound of %d, are the buckets %d and %d", bound, n, under, over)
@@ -477,7 +477,7 @@ func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
 	}
 }
 
-func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
+func TestPercentilesAreAtMostTenPercentTooHigh(t *testing.T) {
 	t.Parallel()
 	var h statistics.Histogram
 	if none := (statistics.Percentiles{}); h.Percentiles() != none {
@@ -505,14 +505,14 @@ func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
 	}
 }
 
-// stage adds events of a minute of one company by hand, as a fold does. A task waited for a time of bucket 10.
+// stage inserts a staged row of one company for a minute, as a fold does. The wait of each task is in bucket 10.
 func stage(b *apptest.Bundle, at time.Time, submitted int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
 		at.Truncate(time.Minute), submitted)
 }
 
-// Of two sweeps that add to the same rows, the second waits: it adds to the histograms that the first wrote.
+// Two sweeps add to the same rows. The second one waits, and adds to the histograms that the first one wrote.
 func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
 	b := apptest.New(t)
 	at := time.Now().Add(-time.Hour)
@@ -541,7 +541,7 @@ func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
 	}
 }
 
-// points lists the points of the first series: when, and how many tasks were submitted.
+// points returns the points of the first series as lines: the time, and the number of submitted tasks.
 func points(answer statistics.Answer) (text string) {
 	for _, s := range answer.Series[:min(1, len(answer.Series))] {
 		for _, p := range s.Points {
@@ -551,9 +551,9 @@ func points(answer statistics.Answer) (text string) {
 	return text
 }
 
-// A fact that comes late belongs to its own minute, hour and day, before and after it is rolled up. Days are those of the time zone; after a change
-// of the zone, new days are those of the new one, and nothing is lost.
-func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
+// A late fact counts in its own minute, hour and day, before and after the roll-up. Days follow the time zone. After a change of the time zone, new days
+// follow the new zone, and no count is lost.
+func TestLateFactsCountInTheirOwnMinuteHourAndDay(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	from, to := today.AddDate(0, 0, -6), today.AddDate(0, 0, -2)
@@ -621,7 +621,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Minutes and hours expire, days never do.
+// Minutes and hours expire. Days never expire.
 func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 	b := apptest.New(t)
 	for _, ago := range []int{1, 3, 92, 94, 4000} {
@@ -642,8 +642,8 @@ func TestOnlyMinutesAndHoursExpire(t *testing.T) {
 	}
 }
 
-// Figures keep the names of a channel, and the number of a company, that are deleted before the figures are read, or even before they are folded.
-func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
+// Figures keep the name of a deleted channel and the number of a deleted company, even if these were deleted before the fold.
+func TestFiguresOutliveDeletedChannelsAndCompanies(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})
 	b.Exec(`INSERT INTO facts (company_id, pool_id, message_type, at, submitted) SELECT 77, p.id, 1, now(), 3 FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'fax'`)
@@ -666,7 +666,7 @@ func path(step string, from time.Time) string {
 	return "/api/v1/admin/statistics?step=" + step + "&from=" + from.UTC().Format(time.RFC3339)
 }
 
-func TestSeriesOfTheOperation(t *testing.T) {
+func TestStatisticsOperationReturnsSeries(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
@@ -741,7 +741,7 @@ func TestSeriesOfTheOperation(t *testing.T) {
 	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
 }
 
-// addYear adds a year of days of 100 senders, each with all its figures, day by day as roll-ups do, and some tasks of now.
+// addYear adds a year of days of 100 senders with complete figures, day by day as roll-ups do, and some current tasks.
 func addYear(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO statistics SELECT 'day', c, d, date_trunc('day', now(), 'Asia/Shanghai') - x * interval '1 day', CASE d WHEN 'sender' THEN 'sender-' || k ELSE '' END,
@@ -753,8 +753,8 @@ func addYear(b *apptest.Bundle) {
 	b.SubmitMany("x", 100, nil)
 }
 
-// BenchmarkAYearOfDays answers requests of the server without net/http. best-ms is the fastest one: what other programs do counts least in it.
-func BenchmarkAYearOfDays(b *testing.B) {
+// BenchmarkYearOfDays measures requests to the server without net/http. best-ms is the time of the fastest request, which other programs influence least.
+func BenchmarkYearOfDays(b *testing.B) {
 	server := apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })
 	addYear(server)
 	for name, query := range map[string]string{
@@ -779,7 +779,7 @@ func BenchmarkAYearOfDays(b *testing.B) {
 	}
 }
 
-// counted is an answer of which only the size is kept.
+// counted is an http.ResponseWriter that only counts the bytes of the response.
 type counted struct {
 	header http.Header
 	status int
@@ -795,8 +795,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A year of days is read within the time that the service promises.
-func TestAYearOfDaysIsReadInTime(t *testing.T) {
+// A year of days is read within the promised time.
+func TestYearOfDaysIsReadInTime(t *testing.T) {
 	b := apptest.New(t)
 	addYear(b)
 	from := time.Now().AddDate(0, 0, -364)

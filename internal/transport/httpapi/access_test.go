@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
+func TestEveryOperationAdmitsOnlyItsRoles(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage
@@ -37,7 +37,7 @@ func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/r-disabled", `{"is_disabled":true}`)
 	for id, o := range apptest.Operations {
 		for role, headers := range callers {
-			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after more, the others would have to wait
+			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after several, the server delays all further ones
 				continue
 			}
 			body, headers := o.Content(headers...)
@@ -49,9 +49,9 @@ func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 			}
 			want := "in"
 			switch {
-			case o.Roles == "callback": // only a provider's own credentials open this operation
+			case o.Roles == "callback": // only a provider's own credentials are accepted
 				want = "403"
-			case o.Roles == "password": // the one in the body is wrong
+			case o.Roles == "password": // the password in the body is wrong
 				want = "401"
 			case o.Roles == "public" || strings.HasSuffix(role, "admin") || slices.Contains(strings.Fields(o.Roles), role):
 			case role == "" || role == "wrong" || role == "disabled":
@@ -59,7 +59,7 @@ func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 			default:
 				want = "403"
 			}
-			if role == "disabled" && a.Status == 429 { // its requests count as wrong passwords
+			if role == "disabled" && a.Status == 429 { // requests of a disabled user count as wrong passwords
 				got = "401"
 			}
 			if got != want {
@@ -69,11 +69,11 @@ func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 	}
 }
 
-// On every operation, a query parameter is used or refused.
-func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
+// Every operation either uses a query parameter or rejects it.
+func TestUndeclaredQueryParametersAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for id, o := range apptest.Operations {
-		if o.Roles == "callback" { // a provider may add parameters
+		if o.Roles == "callback" { // providers can add parameters
 			continue
 		}
 		sep := "?"
@@ -82,7 +82,7 @@ func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
 		}
 		body, headers := o.Content()
 		a := b.Call(o.Method, o.Path+sep+"page=2&Limit=1&%00=", body, headers...)
-		named := strings.Split(a.Fields(), ",") // among those of a body that is wrong too
+		named := strings.Split(a.Fields(), ",") // the response can also name fields of the invalid body
 		for _, field := range []string{"", "Limit", "page"} {
 			if a.Status != 422 || !slices.Contains(named, field) {
 				t.Errorf("%s: %d, fields %q: %s", id, a.Status, a.Fields(), a.Raw)

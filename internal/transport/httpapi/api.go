@@ -1,7 +1,7 @@
-// Package httpapi serves HTTP: the operations of the contract, whose handlers are in a package for each domain beneath it, and the pages of the
-// contract. Package gate does what comes before and after a handler.
+// Package httpapi serves HTTP: the operations and the pages of the contract. Each domain has a package of handlers in a folder of this package. Package gate
+// runs before and after each handler.
 //
-// A handler may return an answer together with an error: the caller gets the error, and the answer is dropped.
+// If a handler returns both a response and an error, the caller receives only the error.
 package httpapi
 
 import (
@@ -53,16 +53,16 @@ import (
 	"lksms/internal/transport/smsgate/thirdparty"
 )
 
-// Options are what httpapi needs beside the services.
+// Options configures the handler that New returns.
 type Options struct {
 	EnableDocs bool
-	Kannel     bool                        // answer Kannel's sendsms too
-	Ready      func(context.Context) error // nil when requests can be served
+	Kannel     bool                        // also serve Kannel's sendsms
+	Ready      func(context.Context) error // returns nil if the server can serve requests
 	Streams    *stream.Streams
 	Gate       gate.Options
 }
 
-// Server answers the operations of the contract.
+// Server implements all operations of the contract.
 type Server struct {
 	*taskHandlers
 	*audienceHandlers
@@ -70,7 +70,7 @@ type Server struct {
 	*insightHandlers
 }
 
-// The handlers have names of their own, so that one struct can embed all.
+// These aliases give the embedded Handlers of a Server different field names.
 type (
 	taskHandlers     = tasks.Handlers
 	audienceHandlers = audience.Handlers
@@ -80,7 +80,7 @@ type (
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
-// Services are the services that handlers call.
+// Services contains the services that handlers call.
 type Services struct {
 	Submissions   *submit.Service
 	Tasks         *task.Service
@@ -115,7 +115,7 @@ type Services struct {
 	Servers       *servers.Service
 }
 
-// New returns the handler of everything that the server serves.
+// New returns the handler of all paths that the server serves.
 func New(services Services, options Options) (http.Handler, error) {
 	if options.EnableDocs {
 		options.Gate.Manual = options.Gate.BasePath + manual.Prefix
@@ -174,7 +174,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	return guard.Everything(mux)
 }
 
-// mountConsole serves the console, and leads browsers that ask for / there. root answers / for other callers.
+// mountConsole serves the console and redirects browsers from / to the console. root serves / for other clients.
 func mountConsole(mux *http.ServeMux, basePath string, root http.Handler) error {
 	pages, err := console.Handler(basePath)
 	if err != nil {

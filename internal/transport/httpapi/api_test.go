@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestRefusalsAndFailuresAreCounted(t *testing.T) {
+func TestRejectionsAndFailuresAreCounted(t *testing.T) {
 	b := apptest.New(t)
 	const route = `lksms_http_requests_total{route="POST /api/v1/sms/send",status="%d"} 1`
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -43,7 +43,7 @@ func TestRefusalsAndFailuresAreCounted(t *testing.T) {
 	}
 }
 
-func TestReadinessFollowsTheDatabase(t *testing.T) {
+func TestReadinessFollowsDatabase(t *testing.T) {
 	options := pgserver.Options{
 		Dir: pgtest.Dir(t), Ephemeral: true, Log: slog.New(slog.DiscardHandler),
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
@@ -76,7 +76,7 @@ func TestReadinessFollowsTheDatabase(t *testing.T) {
 	}
 }
 
-func TestAUserAgentOfAnyLengthIsAccepted(t *testing.T) {
+func TestUserAgentOfAnyLengthIsAccepted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, "User-Agent", strings.Repeat("浏", 5000))
 	if n := b.Count("SELECT char_length(user_agent) FROM receive_logs"); n != 500 {
@@ -84,7 +84,7 @@ func TestAUserAgentOfAnyLengthIsAccepted(t *testing.T) {
 	}
 }
 
-func TestPasswordsInAnyScript(t *testing.T) {
+func TestPasswordCanUseAnyScript(t *testing.T) {
 	b := apptest.New(t)
 	const secret = "秘密的密码 пароль:🔑"
 	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "reader", "password": secret, "role": "read"})
@@ -100,7 +100,7 @@ func TestPasswordsInAnyScript(t *testing.T) {
 	}
 }
 
-func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
+func TestS0_7_EveryAPIRequiresBasicAuth(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage
@@ -114,7 +114,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 		path = strings.NewReplacer("{task_id}", "t", "{id}", "1").Replace(path)
 		for method := range operations {
 			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") || path+method == "/api/v1/sessionpost" {
-				continue // providers have other credentials, and a sign-in has them in the body
+				continue // these operations use other credentials or credentials in the body
 			}
 			calls++
 			want := 401
@@ -123,7 +123,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 			}
 			for _, credentials := range []string{"", "Basic !", "Bearer x", wrong} {
 				if credentials == wrong && path != "/api/v1/sms/tasks" {
-					continue // more wrong passwords would have to wait
+					continue // the server would delay further wrong passwords
 				}
 				a := b.Call(strings.ToUpper(method), path, nil, "Authorization", credentials)
 				if a.Status != want {
@@ -145,7 +145,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 	}
 }
 
-func TestS0_16_DocumentAndSwaggerUI(t *testing.T) {
+func TestS0_16_ServerServesContractAndSwaggerUI(t *testing.T) {
 	b := apptest.New(t)
 	if a := b.Call("GET", "/", nil, "Authorization", ""); a.Status != 302 || a.Header.Get("Location") != "/docs/" {
 		t.Errorf("/ leads to %d %s", a.Status, a.Header.Get("Location"))
@@ -173,7 +173,7 @@ func TestS0_16_DocumentAndSwaggerUI(t *testing.T) {
 	}
 }
 
-func TestS0_16_DocsCanBeTurnedOff(t *testing.T) {
+func TestS0_16_DocsCanBeDisabled(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.EnableDocs = false })
 	for _, path := range []string{"/", "/docs", "/docs/", "/openapi.json", "/openapi.yaml"} {
 		b.Expect(404, "route.not_found", "GET", path, nil)
@@ -183,8 +183,8 @@ func TestS0_16_DocsCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// The installed app calls three operations, and understands only the answer 200 with code 200.
-func TestS0_18_TheInstalledSenderApp(t *testing.T) {
+// The installed app calls three operations. It accepts only status 200 with code 200.
+func TestS0_18_InstalledSenderAppIsSupported(t *testing.T) {
 	b := apptest.New(t)
 	ids := []string{b.Submit("一"), b.Submit("二")}
 	a := b.Expect(200, "", "GET", "/app/api/v1/sms/tasks/pending?app_id=phone_1&limit=10", nil)
@@ -203,7 +203,7 @@ func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
 	}
 	for _, id := range ids {
-		// Unknown fields of the app are ignored, and a repeated report is accepted.
+		// Unknown fields from the app are ignored, and a repeated report is accepted.
 		for range 2 {
 			b.Expect(200, "", "POST", "/app/api/v1/sms/report", apptest.ReportBody(id, "phone_1", 2, apptest.Report{"error_message": nil, "should_retry": nil, "battery": 80}))
 		}
@@ -217,7 +217,7 @@ func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 	}
 }
 
-func TestTheRequestIDIsInTheAnswerAndTheLog(t *testing.T) {
+func TestRequestIDIsInResponseAndLog(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":5}`, "X-Request-Id", "abc-1")
 	if a.Body.RequestID != "abc-1" || a.Header.Get("X-Request-Id") != "abc-1" {
@@ -241,7 +241,7 @@ func TestTheRequestIDIsInTheAnswerAndTheLog(t *testing.T) {
 	}
 }
 
-func TestErrorsSpeakTheCallersLanguage(t *testing.T) {
+func TestErrorsUseLanguageOfCaller(t *testing.T) {
 	b := apptest.New(t)
 	for language, want := range map[string]string{
 		"":                        "There is no such task.",
@@ -257,8 +257,8 @@ func TestErrorsSpeakTheCallersLanguage(t *testing.T) {
 	}
 }
 
-// A time without its zone is refused, in bodies and in queries, with what is missing.
-func TestATimeNeedsItsZone(t *testing.T) {
+// A time without a zone is rejected in bodies and queries, and the error says what is missing.
+func TestTimeWithoutZoneIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	const says = "must be a time with its zone"
 	for _, a := range []apptest.Answer{
@@ -272,15 +272,15 @@ func TestATimeNeedsItsZone(t *testing.T) {
 	}
 }
 
-func TestUnknownRoutesAndMethods(t *testing.T) {
+func TestUnknownRoutesAndMethodsAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(404, "route.not_found", "GET", "/api/v2/sms", nil)
 	b.Expect(405, "route.method_not_allowed", "DELETE", "/api/v1/sms/send", nil)
 	b.Expect(405, "route.method_not_allowed", "POST", "/api/v1/sms/tasks", `{}`)
 }
 
-// A client learns from each 405 which methods there are.
-func TestEach405NamesTheMethodsOfItsPath(t *testing.T) {
+// Every 405 response contains the allowed methods.
+func TestStatus405NamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	spec, err := contract.GetSpec()
 	if err != nil {
@@ -303,8 +303,8 @@ func TestEach405NamesTheMethodsOfItsPath(t *testing.T) {
 	}
 }
 
-// So it is of paths that are not in the contract.
-func TestA405OfOtherPathsNamesTheirMethods(t *testing.T) {
+// A 405 response for a path outside the contract contains the allowed methods, too.
+func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{
 		"/metrics": "GET", "/docs/": "GET", "/openapi.yaml": "GET", "/console/": "GET", "/smsgate/3rdparty/v1/messages": "GET, POST", "/smsgate/mobile/v1/device": "GET, POST, PATCH",
@@ -322,7 +322,7 @@ func TestA405OfOtherPathsNamesTheirMethods(t *testing.T) {
 	}
 }
 
-func TestProbesMayUseHEAD(t *testing.T) {
+func TestProbesCanUseHEAD(t *testing.T) {
 	b := apptest.New(t)
 	for _, path := range []string{"/health", "/ready"} {
 		if w, _ := b.Serve("HEAD", path, "", "Authorization", ""); w.Code != 200 {
@@ -348,7 +348,7 @@ func gzipped(t *testing.T, text string) string {
 	return out.String()
 }
 
-func TestBodiesMayBeGzipped(t *testing.T) {
+func TestGzippedBodiesAreAccepted(t *testing.T) {
 	b := apptest.New(t)
 	body := `{"phone_number":"13800138000","content":"x","use_template":false}`
 	b.Expect(200, "", "POST", "/api/v1/sms/send", gzipped(t, body), "Content-Encoding", "gzip")
@@ -363,8 +363,8 @@ func TestBodiesMayBeGzipped(t *testing.T) {
 	b.Expect(415, "request.unsupported_coding", "POST", "/api/v1/lists/preview", apptest.Form("file", "a.csv", "phone\n1\n"), "Content-Type", apptest.FormType, "Content-Encoding", "gzip")
 }
 
-// A proxy may serve LKSMS below a path, and pass the path on or take it off.
-func TestEverythingIsServedBelowABasePath(t *testing.T) {
+// A proxy can serve LKSMS below a base path, and either keep or remove this path in its requests.
+func TestAllPathsAreServedBelowBasePath(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = "/a/lksms" })
 	for _, base := range []string{"/a/lksms", ""} {
 		b.Expect(200, "", "GET", base+"/health", nil)
@@ -400,7 +400,7 @@ func TestEverythingIsServedBelowABasePath(t *testing.T) {
 	b.Expect(404, "route.not_found", "GET", "/a/lksmsx/api/v1/sms/tasks", nil)
 }
 
-func TestHealthAndReadiness(t *testing.T) {
+func TestHealthAndReadinessAreReported(t *testing.T) {
 	b := apptest.New(t)
 	info := apptest.Decode[api.BuildInfo](t, b.Expect(200, "", "GET", "/health", nil, "Authorization", ""))
 	if info.Version != "devel" || (info.Commit == nil) != (info.CommittedAt == nil) {
@@ -415,7 +415,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	b.Expect(200, "", "GET", "/health", nil, "Authorization", "")
 }
 
-func TestWithoutItsDatabaseTheServerAnswers503(t *testing.T) {
+func TestServerAnswers503WithoutDatabase(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = "postgres://nobody@127.0.0.1:1/nothing" })
 	b.Expect(200, "", "GET", "/health", nil)
 	b.Expect(503, "unavailable", "GET", "/ready", nil)

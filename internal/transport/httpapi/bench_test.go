@@ -16,8 +16,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// BenchmarkSubmit submits messages through the whole server except net/http. Beside the usual figures it reports the processor time of
-// this process for a message, PostgreSQL excluded.
+// BenchmarkSubmit submits messages through the whole server except net/http. In addition to the usual numbers it reports the processor time of this process
+// per message, without PostgreSQL.
 func BenchmarkSubmit(b *testing.B) {
 	c := newCaller(b)
 	c.run(32, 1, func(int) {
@@ -25,7 +25,7 @@ func BenchmarkSubmit(b *testing.B) {
 	})
 }
 
-// BenchmarkLife submits, claims and reports batches of 100 messages in the same way, by eight senders.
+// BenchmarkLife submits, claims and reports batches of 100 messages through the whole server except net/http, with eight senders.
 func BenchmarkLife(b *testing.B) {
 	c := newCaller(b)
 	const size = 100
@@ -56,7 +56,7 @@ func BenchmarkLife(b *testing.B) {
 	})
 }
 
-// caller calls a server of its own, without net/http.
+// caller calls its own server without net/http.
 type caller struct {
 	b      *testing.B
 	server *apptest.Bundle
@@ -66,7 +66,8 @@ func newCaller(b *testing.B) caller {
 	return caller{b, apptest.Open(b, apptest.DefaultRules, func(o *app.Options) { o.Log = slog.New(slog.DiscardHandler) })}
 }
 
-// run calls do from so many goroutines for each processor, with the number of the goroutine. The figures are for one of the messages of do.
+// run calls do from several goroutines: parallelism per processor. do receives the number of its goroutine. The reported numbers are per message; messages is
+// the number of messages in one call of do.
 func (c caller) run(parallelism, messages int, do func(i int)) {
 	c.b.ReportAllocs()
 	c.b.SetParallelism(parallelism)
@@ -93,7 +94,7 @@ func (c caller) processorTime() float64 {
 	return float64(u.Utime.Sec+u.Stime.Sec)*1e6 + float64(u.Utime.Usec+u.Stime.Usec)
 }
 
-// post returns the body of the answer.
+// post sends a POST request and returns the body of the response.
 func (c caller) post(path, body string) string {
 	r := httptest.NewRequestWithContext(c.b.Context(), http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")

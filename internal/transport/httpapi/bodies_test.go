@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// answered decodes the answer in a recorder.
+// answered decodes the response in a recorder.
 func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	t.Helper()
 	a := apptest.Answer{Status: w.Code, Header: w.Header(), Raw: w.Body.String()}
@@ -21,7 +21,7 @@ func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	return a
 }
 
-func TestABodyIsReadOnlyOnceItsCallerAndOperationAreKnown(t *testing.T) {
+func TestBodyIsReadOnlyAfterCallerAndOperationAreChecked(t *testing.T) {
 	b := apptest.New(t)
 	large := strings.Repeat(" ", 8<<20)
 	admin := apptest.Basic(apptest.Username, apptest.Password)
@@ -47,8 +47,8 @@ func TestABodyIsReadOnlyOnceItsCallerAndOperationAreKnown(t *testing.T) {
 	}
 }
 
-// A body is refused as soon as its shape shows that it cannot be valid, however long it is.
-func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
+// A body is rejected as soon as its shape exceeds a limit, regardless of its length.
+func TestBodyWithTooManyValuesIsRejectedEarly(t *testing.T) {
 	b := apptest.New(t)
 	ones := strings.Repeat("1,", 4<<20-100) + "1"
 	var unknown strings.Builder
@@ -82,7 +82,7 @@ func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
 	}
 }
 
-func TestAnAnswerNamesAtMostAHundredWrongFields(t *testing.T) {
+func TestResponseNamesAtMostHundredInvalidFields(t *testing.T) {
 	b := apptest.New(t)
 	var fields strings.Builder
 	for i := range 400 {
@@ -103,8 +103,8 @@ func TestAnAnswerNamesAtMostAHundredWrongFields(t *testing.T) {
 	}
 }
 
-// Such answers are cheap, but not by the thousand: a caller gets 50 at once, and then 20 a second.
-func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
+// Such responses are cheap, but limited: a caller receives 50 immediately, and then 20 per second.
+func TestRejectionsAndResponsesToUnknownCallersAreDelayed(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
 	for what, ask := range map[string]func() apptest.Answer{
@@ -121,8 +121,8 @@ func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
 	}
 }
 
-// Programs of Windows write a byte order mark before JSON. No body is refused for it, and no stored text begins with it.
-func TestAByteOrderMarkBeforeABodyIsSkipped(t *testing.T) {
+// Windows programs write a byte order mark before JSON. Such a body is accepted, and no stored text begins with the mark.
+func TestByteOrderMarkBeforeBodyIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/inbounds", `{"inbound_no":"apprise","preset":"apprise"}`)
 	for path, body := range map[string]string{

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A provider may send any Content-Type or none. The configuration of the sender says how the body is read.
-func TestACallbackMayHaveAnyContentType(t *testing.T) {
+// A provider can send any Content-Type or none. The configuration of the sender defines the format of the body.
+func TestCallbackCanHaveAnyContentType(t *testing.T) {
 	t.Parallel()
 	handler := convertingHandler(t)
 	for _, contentType := range []string{
@@ -20,7 +20,7 @@ func TestACallbackMayHaveAnyContentType(t *testing.T) {
 			r.Header["Content-Type"] = []string{contentType}
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
-			if w.Code != http.StatusNotFound { // the answer of a request that reached its handler
+			if w.Code != http.StatusNotFound { // status of a request that reached its handler
 				t.Errorf("%q with %q: %d %s", contentType, body, w.Code, w.Body)
 			}
 		}

@@ -32,7 +32,7 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// pipeline reads requests. After serve, typed is what a handler would get, and wrong the fields that the answer names.
+// pipeline decodes requests. After serve, typed contains the request object of the handler.
 type pipeline struct {
 	t          *testing.T
 	guard      *gate.Gate
@@ -72,11 +72,11 @@ func newPipeline(t *testing.T) *pipeline {
 	return p
 }
 
-// serve sends a request to a handler. It returns what the handler of the operation would get, nil if the request is rejected, and the
-// answer.
+// serve sends a request to a handler. It returns the request object that the handler of the operation receives, nil if the request is rejected, and the
+// response.
 func (p *pipeline) serve(handler http.Handler, r *http.Request) (typed any, answer apiError) {
 	p.typed = nil
-	x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // then a refused submission is not logged
+	x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // prevents the logging of a rejected submission
 	_, x.Operation = p.operations.Handler(r)
 	w := httptest.NewRecorder()
 	ctx, cancel := x.In(r.Context())
@@ -93,15 +93,15 @@ type apiError struct {
 	Error api.ErrorDetail
 }
 
-// general reads a request with the library's own validation of bodies, and with encoding/json. It does not know the checks that come
-// before the contract's.
+// general returns a handler that validates bodies with the library and decodes them with encoding/json. It lacks the checks that the gate makes before those
+// of the contract.
 func (p *pipeline) general() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, params, err := p.router.FindRoute(r)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		for name, value := range params { // the router leaves them escaped
+		for name, value := range params { // the router does not unescape them
 			if params[name], err = url.PathUnescape(value); err != nil {
 				p.t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func (p *pipeline) general() http.Handler {
 	})
 }
 
-// generalFault returns the fault for an error of the library.
+// generalFault returns the fault of an error of the library.
 func generalFault(err error) error {
 	var all, parameters openapi3.MultiError
 	var body error
@@ -149,10 +149,9 @@ func generalFault(err error) error {
 	return violation.OfRequest(parameters, body)
 }
 
-// A body is parsed once: the gate checks it, and the generated types are filled from the same value. The library that reads the contract
-// can do it alone, and encoding/json can decode the body. Both ways agree on any body: they accept each example of the contract, reject it if it
-// is incomplete, and read it in the same way when it was changed.
-func TestABodyIsReadAsTheGeneralWayReadsIt(t *testing.T) {
+// The gate parses a body once, and fills the generated types from the parsed value. The library can validate the body alone, and encoding/json can decode it.
+// Both ways agree on any body: they accept each example of the contract, reject incomplete bodies, and decode changed bodies in the same way.
+func TestBodyIsDecodedAsLibraryDecodesIt(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t)
 	all, err := contracttest.Operations()
@@ -160,9 +159,10 @@ func TestABodyIsReadAsTheGeneralWayReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	all = slices.DeleteFunc(slices.Clone(all), func(o contracttest.Operation) bool {
-		return len(o.Bodies) == 0 || slices.Contains([]string{"sendSmsBatch", "reportTasks", "takeCallback"}, o.ID) // items have their own outcomes; any form
+		// Items have their own outcomes, and a callback can have any format.
+		return len(o.Bodies) == 0 || slices.Contains([]string{"sendSmsBatch", "reportTasks", "takeCallback"}, o.ID)
 	})
-	// isAccepted compares both ways of reading a body. The values of path parameters are as in Operation.Target.
+	// isAccepted compares both ways for one body. path contains the values of path parameters, as for Operation.Target.
 	isAccepted := func(t rapid.TB, o contracttest.Operation, path string, body []byte, mediaType string) bool {
 		t.Helper()
 		request := func() *http.Request {
@@ -218,7 +218,7 @@ func TestABodyIsReadAsTheGeneralWayReadsIt(t *testing.T) {
 			path = "1/1"
 		}
 		if _, err := jsonbody.Parse(body); err != nil && !errors.Is(err, jsonbody.ErrNotJSON) {
-			return // the general way does not know this check
+			return // the library does not make this check
 		}
 		isAccepted(t, o, path, body, mediaType)
 	})
@@ -226,7 +226,7 @@ func TestABodyIsReadAsTheGeneralWayReadsIt(t *testing.T) {
 
 const jsonType = "application/json"
 
-// validPath returns values of path parameters that the operation accepts.
+// validPath returns valid values of the path parameters of an operation.
 func validPath(o contracttest.Operation) string {
 	if o.ID == "putSettingsCategory" {
 		return "queue"
@@ -234,7 +234,7 @@ func validPath(o contracttest.Operation) string {
 	return strings.TrimSuffix(strings.Repeat("1/", strings.Count(o.Path, "{")), "/")
 }
 
-// mutated returns a value with one change somewhere.
+// mutated returns value with one random change.
 func mutated(t *rapid.T, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -272,7 +272,7 @@ func mutated(t *rapid.T, value any) any {
 	return some(t)
 }
 
-// some returns any JSON value, often one at a limit.
+// some returns a random JSON value, often at a limit.
 func some(t *rapid.T) any {
 	return rapid.OneOf(
 		rapid.SampledFrom([]any{

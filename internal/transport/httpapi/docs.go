@@ -16,16 +16,16 @@ import (
 	"lksms/internal/transport/httpapi/manual"
 )
 
-// forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
+// forgetCredentials removes credentials that earlier versions of the page stored in the browser, where other scripts could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16), which name the base path as the server, and the manual.
+// mountDocs serves the embedded Swagger UI, and the contract as YAML and JSON (S0.16). Both use basePath as the server URL. fail writes an error response.
 func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
 	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
 		Title: "LKSMS", BasePath: basePath + "/docs/", InternalBasePath: "/docs/",
-		SwaggerJSON: basePath + "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
+		SwaggerJSON: basePath + "/openapi.yaml", // YAML keeps the order of operations and examples; JSON does not
 		SettingsUI:  map[string]string{"persistAuthorization": "false", "displayRequestDuration": "true", "tryItOutEnabled": "true"},
 		AppendHead:  forgetCredentials,
 	})
@@ -36,7 +36,7 @@ func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body) // on error the caller has gone
+		_, _ = w.Write(body) // an error means that the client disconnected
 	})
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
@@ -53,11 +53,11 @@ func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
 }
 
-// docsPolicy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
+// docsPolicy allows Swagger UI to run its own scripts, including an inline one, and to call only this server.
 const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// inJSON returns the document as JSON. It does not use the generated copy, whose operations have the names of Go methods.
+// inJSON converts the contract to JSON. It does not use the generated copy, which has Go method names as operation ids.
 func inJSON(contract []byte) ([]byte, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(contract)
 	if err != nil {

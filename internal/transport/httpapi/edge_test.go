@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestForwardedForCountsFromTrustedProxiesOnly(t *testing.T) {
+func TestForwardedForIsTrustedOnlyFromProxies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, trusted, forwarded, want string
@@ -41,7 +41,7 @@ func TestForwardedForCountsFromTrustedProxiesOnly(t *testing.T) {
 	}
 }
 
-func TestOtherOriginsAreLetInOnlyWhenConfigured(t *testing.T) {
+func TestOtherOriginsAreRejectedUnlessConfigured(t *testing.T) {
 	const console = "https://console.example.com"
 	preflight := []string{"Authorization", "", "Origin", console, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type"}
 	closed := apptest.New(t)
@@ -50,7 +50,7 @@ func TestOtherOriginsAreLetInOnlyWhenConfigured(t *testing.T) {
 	}
 }
 
-func TestConfiguredOriginsAreLetIn(t *testing.T) {
+func TestConfiguredOriginsAreAccepted(t *testing.T) {
 	const console = "https://console.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.CORSOrigins = []string{console} })
 	preflight := func(origin string) apptest.Answer {
@@ -68,7 +68,7 @@ func TestConfiguredOriginsAreLetIn(t *testing.T) {
 	}
 }
 
-func TestHeadersForBrowsers(t *testing.T) {
+func TestResponsesContainSecurityHeaders(t *testing.T) {
 	b := apptest.New(t)
 	for path, policy := range map[string]string{
 		"/docs/": "default-src 'self'", "/console/": "default-src 'none'; script-src 'self';", "/console/senders/a.b": "default-src 'none'; script-src 'self';",
@@ -82,7 +82,7 @@ func TestHeadersForBrowsers(t *testing.T) {
 	}
 }
 
-func TestABodyThatNestsTooDeepIsRefused(t *testing.T) {
+func TestTooDeeplyNestedBodyIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, body := range []string{
 		strings.Repeat("[", 100_000),

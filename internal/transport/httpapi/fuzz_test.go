@@ -23,8 +23,8 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// convertingHandler handles requests of a caller who may do everything, but only checks and converts them. The answer to a valid request
-// is 404.
+// convertingHandler returns a handler for a caller with all permissions. It checks and converts requests but calls no services. It answers a valid request
+// with 404.
 func convertingHandler(t testing.TB) http.Handler {
 	t.Helper()
 	guard, err := gate.New(gate.Services{}, gate.Options{Roles: servers.All(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Metrics: prometheus.NewRegistry()})
@@ -49,7 +49,7 @@ func convertingHandler(t testing.TB) http.Handler {
 	)
 	checked := guard.Checked(operations)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // then a refused submission is not logged
+		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // prevents the logging of a rejected submission
 		_, x.Operation = operations.Handler(r)
 		ctx, cancel := x.In(r.Context())
 		defer cancel()
@@ -89,8 +89,8 @@ func convertRequest(ctx context.Context, guard *gate.Gate, request any) error {
 	return err
 }
 
-// FuzzOperation sends any path, query and body to every operation, as far as the domain packages. The answer is an envelope of a bounded
-// size, and never a 5xx.
+// FuzzOperation sends any path, query and body to every operation, without calling domain packages. The response is an envelope of limited size, and its
+// status is never 5xx.
 func FuzzOperation(f *testing.F) {
 	handler := convertingHandler(f)
 	all, err := contracttest.Operations()

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/testkit/contracttest"
 )
 
-// For any body, the answer is a 4xx that names the field, and never a 5xx.
-func TestHostileBodiesAreRefused(t *testing.T) {
+// The response to every invalid body is a 4xx that names the field, and never a 5xx.
+func TestHostileBodiesAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const sendPath, reportPath = "/api/v1/sms/send", "/api/v1/sms/report"
 	for name, c := range map[string]struct {
@@ -55,11 +55,11 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 0 {
 		t.Errorf("%d tasks were stored", n)
 	}
-	// A pair of surrogates is one character.
+	// A surrogate pair is one character.
 	b.Expect(200, "", "POST", sendPath, `{"phone_number":"13800138000","content":"\ud83d\ude00"}`)
 }
 
-// No address or header causes a 5xx. For an address, the error names the parameter that is not valid text.
+// No address or header causes a 5xx response. If an address contains invalid text, the error names the parameter.
 func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 	b := apptest.New(t)
 	bads, n := []string{"%ff", "%00", "%ed%a0%80", "a%2F%ff", "%2e%2e", "%"}, 0
@@ -67,7 +67,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 		path, query, _ := strings.Cut(o.Path, "?")
 		segments := strings.Split(path, "/")
 		for i := range segments[1:] {
-			// Each segment of a path gets one of them, in turn: the order of the operations is another one each time.
+			// Each segment is replaced by the next of the bad texts. The order of operations is random, so the combinations vary.
 			bad := bads[n%len(bads)]
 			n++
 			worse := strings.Join(segments[:i+1], "/") + "/" + bad
@@ -93,7 +93,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 			t.Errorf("%s: %d with the fields %q", path, a.Status, a.Fields())
 		}
 	}
-	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // the answer for every unknown sender
+	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // same response as for any unknown sender
 		t.Errorf("a callback: %s", a.Raw)
 	}
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -109,7 +109,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 	}
 }
 
-// Anybody can write a cursor. A list either answers a cursor or says that it is invalid.
+// A client can send any cursor. Every list either accepts a cursor or reports it as invalid.
 func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"nobody","name":"n"}`)
@@ -128,11 +128,11 @@ func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	for id, o := range apptest.Operations {
 		path, _, _ := strings.Cut(o.Path, "?")
 		if o.Method != "GET" || !strings.Contains(b.Call("GET", path+"?cursor=!", nil, "Accept-Language", "en").Raw, "not a cursor") {
-			continue // this operation takes no cursor
+			continue // the operation accepts no cursor
 		}
 		lists++
 		queries := []string{""}
-		if id == "listOnce" { // the list of failures is in another order
+		if id == "listOnce" { // the list of failures has another order
 			queries = append(queries, "&send_status=2")
 		}
 		for _, query := range queries {
@@ -149,8 +149,8 @@ func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	}
 }
 
-// Every stored time can be shown again. JSON has no year before 0, into which a time zone moves the first hours of the year 0.
-func TestTimesThatCannotBeShownAreRefused(t *testing.T) {
+// Every stored time can be returned. JSON has no year before 0, but a time zone can move the first hours of the year 0 there.
+func TestTimesOutsideJSONRangeAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	const before, after = "0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"
 	for _, c := range []struct{ path, body, field string }{
@@ -174,8 +174,8 @@ func TestTimesThatCannotBeShownAreRefused(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/notifications", nil)
 }
 
-// For any number of wrong fields, an answer names at most a hundred.
-func TestAnswersToManyWrongFieldsAreBounded(t *testing.T) {
+// A response names at most a hundred of any number of invalid fields.
+func TestResponseToManyInvalidFieldsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	many := func(one, between string) string {
 		all := make([]string, 3000)
@@ -197,8 +197,8 @@ func TestAnswersToManyWrongFieldsAreBounded(t *testing.T) {
 	}
 }
 
-// A number that is short to write and long to store is refused everywhere. It costs no memory where the caller is not known yet.
-func TestHostileNumbersAreRefused(t *testing.T) {
+// A number that is short to write but long to store is rejected everywhere. It allocates little memory before the caller is authenticated.
+func TestHostileNumbersAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"1e999999", "-1e999999", "1E+99999999999999999999", "1e-999999", "1." + strings.Repeat("0", 200)} {
 		for name, c := range map[string]struct{ method, path, body string }{
@@ -225,8 +225,8 @@ func TestHostileNumbersAreRefused(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 2*5 {
 		t.Errorf("%d of 10 refused submissions were logged", n)
 	}
-	// The server reads invalid JSON to its end too, and a callback before it knows the caller. Written out, each of these numbers takes a
-	// megabyte.
+	// The server reads invalid JSON to its end, and reads a callback before it authenticates the caller. Written without an exponent, each of these numbers
+	// would need a megabyte.
 	body := "[1e999999" + strings.Repeat(",1e999999", 500)
 	for path, text := range map[string]string{"/api/v1/callbacks/none": body + "]", "/api/v1/sms/send": body} {
 		allocated := allocatedBy(func() { b.Call("POST", path, text) })
@@ -236,7 +236,7 @@ func TestHostileNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// allocatedBy returns how many bytes the process allocates while f runs, including those of parallel tests.
+// allocatedBy returns the number of bytes that the process allocates while f runs, including parallel tests.
 func allocatedBy(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -245,8 +245,8 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A secret in a request is sealed as it is, whatever it looks like. Only stored secrets are opened.
-func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
+// A secret in a request is sealed unchanged, even if it looks like a sealed one. Only stored secrets are opened.
+func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	box := b.Options.Secrets
@@ -274,7 +274,7 @@ func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
 			t.Errorf("%q is changed to %s", text, got)
 		}
 	}
-	// A sealed text that somebody copied from the database is a secret like any other.
+	// A sealed text that was copied from the database is treated like any other secret.
 	b.AddSender(body("other", "hunter2"))
 	copied := stored("other")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", map[string]any{"config": map[string]any{"url": p.URL, "secret": copied}})
@@ -285,7 +285,7 @@ func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
 	if got := opened("other"); got != `"`+copied+`"` {
 		t.Errorf("a patch without a configuration made it %s", got)
 	}
-	// The placeholder for a hidden secret is refused if no secret is stored.
+	// The placeholder of a hidden secret is rejected if no secret is stored.
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", body("new", "***")); a.Fields() != "config.secret" {
 		t.Errorf("wrong fields %s", a.Fields())
 	}
@@ -298,20 +298,20 @@ func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
 	}
 }
 
-// sendable reports whether a client accepts path as a URL.
+// sendable reports whether an HTTP client accepts path as a URL.
 func sendable(path string) bool {
 	_, err := url.Parse(path)
 	return err == nil
 }
 
-// What is wrong with the address does not hide what is wrong with the body.
-func TestABadAddressAndABadBodyAreBothNamed(t *testing.T) {
+// The response names invalid parts of the address and of the body.
+func TestInvalidFieldsOfAddressAndBodyAreNamedTogether(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{
 		"/api/v1/admin/senders/a%00":                 "sender_no,weight",
 		"/api/v1/admin/senders/a?page=2":             "page,weight",
 		"/api/v1/admin/senders/a%00?page=2":          "page,sender_no,weight",
-		"/api/v1/admin/senders/a%00?page=2&weight=1": "page,sender_no,weight", // named once
+		"/api/v1/admin/senders/a%00?page=2&weight=1": "page,sender_no,weight", // each field is named once
 	} {
 		a := b.Expect(422, "request.invalid", "PATCH", path, `{"weight":"much"}`)
 		if a.Fields() != want {

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// bounds has the largest number of rows of each table and, if each value of a column has a bound of its own, that column. The contract
-// has the same numbers.
+// bounds contains the maximum number of rows of each table. If each value of a column has a limit of its own, the column follows the number. The contract
+// contains the same numbers.
 var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
@@ -23,7 +23,7 @@ var bounds = map[string]string{
 	"batches": "10000 company_id", "alert_rules": "1000", "alert_receivers": "100", "inbounds": "1000", "webhooks": "20 owner",
 }
 
-// unbounded has the tables that no trigger bounds, and why.
+// unbounded contains the tables without a limit in a trigger, and the reason.
 var unbounded = map[string]string{
 	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "smsgate_messages": "messages", "subscribe_messages": "messages", "receipts": "messages",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
@@ -55,8 +55,8 @@ var unbounded = map[string]string{
 	"alert_receiver_states": "one for a receiver", "disk_spaces": "one for a folder of a server",
 }
 
-// A new table needs a bound, or a reason in unbounded.
-func TestEveryTableHasABoundOrAReasonForNone(t *testing.T) {
+// A new table needs a limit, or a reason in unbounded.
+func TestEveryTableHasLimitOrReasonWithoutLimit(t *testing.T) {
 	b := apptest.New(t)
 	rows, err := b.DB.Query(t.Context(), `
 		SELECT c.relname::text, coalesce((
@@ -90,7 +90,7 @@ func TestEveryTableHasABoundOrAReasonForNone(t *testing.T) {
 	}
 }
 
-// bound replaces the bound of a table.
+// bound replaces the limit of a table.
 func bound(b *apptest.Bundle, table string, most int) {
 	b.T.Helper()
 	if table == "contacts" {
@@ -107,7 +107,7 @@ func bound(b *apptest.Bundle, table string, most int) {
 		FOR EACH STATEMENT EXECUTE FUNCTION rows_bound(%[2]d%[3]s)`, table, most, column))
 }
 
-// expectFull expects that one row more is refused, and that the answer has the limit.
+// expectFull fails the test unless another row is rejected and the response contains the limit.
 func expectFull(b *apptest.Bundle, most int, method, path string, body any, headers ...string) {
 	b.T.Helper()
 	a := b.Expect(http.StatusConflict, "limit.reached", method, path, body, headers...)
@@ -116,22 +116,22 @@ func expectFull(b *apptest.Bundle, most int, method, path string, body any, head
 	}
 }
 
-// creation creates rows of a table, each by another request.
+// creation describes how requests create rows of a table.
 type creation struct {
-	table, counted string // rows that count; empty: all
+	table, counted string // counted is the SQL condition of rows that count; empty: all rows
 	create         func(i int) (method, path, body string)
 	change         string // body of a PUT that changes an existing row
 	elsewhere      func() // creates a row that does not count
 }
 
-// posts returns requests that post a body to a path of administrators; %d is the number of the request.
+// posts returns a function that returns POST requests to an administrative path. %d in body becomes the number of the request.
 func posts(path, body string) func(i int) (string, string, string) {
 	return func(i int) (string, string, string) {
 		return "POST", "/api/v1/admin/" + path, strings.ReplaceAll(body, "%d", fmt.Sprint(i))
 	}
 }
 
-// setupCreations are the creations of what administrators set up.
+// setupCreations returns the creations of rows that administrators configure.
 func setupCreations(b *apptest.Bundle) []creation {
 	pools := []string{`"message_type":"marketing"`, `"message_type":"verification"`, `"message_type":"verification","country_no":"NZ"`}
 	return []creation{
@@ -158,7 +158,7 @@ func setupCreations(b *apptest.Bundle) []creation {
 	}
 }
 
-// contentCreations are the creations of inbounds, of templates of notifications, and of contacts. acme is the user of another company.
+// contentCreations returns the creations of inbounds, notification templates and contacts. acme contains the credentials of a user of another company.
 func contentCreations(b *apptest.Bundle, acme []string) []creation {
 	return []creation{
 		{table: "inbounds", create: posts("inbounds", `{"inbound_no":"i%d","preset":"logto"}`)},
@@ -181,7 +181,7 @@ func contentCreations(b *apptest.Bundle, acme []string) []creation {
 	}
 }
 
-// expectBounded expects that requests create rows up to the bound of the table, and no more.
+// expectBounded fails the test unless requests can create exactly as many rows as the limit allows.
 func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
 	t.Helper()
 	if c.counted == "" {
@@ -211,7 +211,7 @@ func (c creation) expectBounded(t *testing.T, b *apptest.Bundle) {
 	bound(b, c.table, 1000)
 }
 
-func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
+func TestNoRowIsCreatedBeyondLimit(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddUser("holder", "submit", nil)
@@ -224,15 +224,15 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		t.Run(c.table, func(t *testing.T) { c.expectBounded(t, b) })
 	}
 	bound(b, "contacts", b.Count("SELECT count(*) FROM contacts WHERE company_id = 1")+1)
-	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // either all are stored or none
+	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // none is stored
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/new1", nil)
 	if a := b.Call("PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`, "Accept-Language", "zh"); !strings.Contains(a.Body.Message, "已达上限") {
 		t.Errorf("in Chinese: %s", a.Raw)
 	}
 }
 
-// Polling with one app_id after the other registers a bounded number of senders, and known apps are not affected.
-func TestTheNumberOfSelfRegisteredAppsIsBounded(t *testing.T) {
+// Polls with many different app_ids register a limited number of senders. Known apps are not affected.
+func TestNumberOfSelfRegisteredAppsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	bound(b, "senders", 2)
 	phones := b.AddUser("phones", "send", nil)
@@ -253,14 +253,14 @@ func TestTheNumberOfSelfRegisteredAppsIsBounded(t *testing.T) {
 	if got := b.Claim("a", 1); len(got) != 1 {
 		t.Errorf("a known app claimed %v", got)
 	}
-	b.AddSender(map[string]any{"sender_no": "c"}) // an admin may add a sender
+	b.AddSender(map[string]any{"sender_no": "c"}) // an admin is allowed to add a sender
 	b.Expect(200, "", "GET", poll("c"), nil, bound...)
 	b.Expect(403, "auth.other_app", "GET", poll("d"), nil, bound...)
 	b.Expect(200, "", "DELETE", "/api/v1/admin/senders/b", nil)
 	b.Expect(200, "", "GET", poll("d"), nil, phones...)
 }
 
-func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
+func TestWaitingNotificationsOfCompanyAreLimited(t *testing.T) {
 	const most = 100_000
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -288,7 +288,7 @@ func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM notifications"); n != most {
 		t.Errorf("%d notifications, want %d", n, most)
 	}
-	// A repeat, a notification that does not wait, an end, and a notification of another company are accepted.
+	// Repeats, notifications that do not wait, ends, and notifications of other companies are accepted.
 	if made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", path, last)); !made.Items[0].Deduplicated {
 		t.Errorf("%+v", made)
 	}
@@ -299,7 +299,7 @@ func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
 	b.Expect(200, "", "POST", path, notify(map[string]any{"next_run_time": tomorrow}))
 }
 
-func TestTheAddressesOfAUserAreBounded(t *testing.T) {
+func TestAddressesOfUserAreLimited(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO user_addresses (network, username, seen_at) SELECT 'n' || g, 'roams', now() - g * interval '1 minute' FROM generate_series(1, 1000) g")
 	if err := accessq.New(b.DB).UserAddressRecord(t.Context(), accessq.UserAddressRecordParams{Username: "roams", Network: "new"}); err != nil {

@@ -9,8 +9,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A browser adds the credentials that it remembers also to requests that come from a page of another site.
-func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
+// A browser adds stored credentials to requests from pages of other sites, too.
+func TestPagesOfOtherSitesCannotChangeState(t *testing.T) {
 	b := apptest.New(t)
 	host := strings.TrimPrefix(b.URL, "http://")
 	id := b.Submit("x")
@@ -56,13 +56,13 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	if a := b.Call("POST", cancel, nil, "Sec-Fetch-Site", "cross-site", "Accept-Language", "zh"); !strings.Contains(a.Body.Message, "CORS_ORIGINS") || !strings.Contains(a.Body.Message, "网站") {
 		t.Errorf("in Chinese: %s", a.Body.Message)
 	}
-	// A callback comes from a provider and not from a page, and has other credentials.
+	// Callbacks come from providers, not from pages, and use other credentials.
 	if a := b.Call("POST", "/api/v1/callbacks/none", "{}", "Authorization", "", "Origin", "https://provider.example.com"); a.Body.Error.Reason == "request.cross_site" {
 		t.Errorf("a callback: %s", a.Raw)
 	}
 }
 
-// head returns the status of a HEAD request, whose answer has no body.
+// head returns the status of a HEAD request.
 func head(b *apptest.Bundle, path string, headers ...string) int {
 	b.T.Helper()
 	req, err := http.NewRequestWithContext(b.T.Context(), http.MethodHead, b.URL+path, nil)
@@ -110,7 +110,7 @@ func TestOwnPagesConfiguredPagesAndProgramsAreServed(t *testing.T) {
 	}
 }
 
-// Everybody who uses the browser can read its localStorage.
+// Every user of the browser can read its localStorage.
 func TestSwaggerUIStoresNoCredentials(t *testing.T) {
 	b := apptest.New(t)
 	page := b.Call("GET", "/docs/", nil, "Authorization", "").Raw

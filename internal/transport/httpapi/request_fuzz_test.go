@@ -15,8 +15,8 @@ import (
 	"lksms/internal/testkit/contracttest"
 )
 
-// FuzzRequest sends any path, query, key and body to every operation of a whole server. The answer agrees with the contract, has a
-// bounded size, and is never a 5xx.
+// FuzzRequest sends any path, query, key and body to every operation of a whole server. The response matches the contract, has a limited size, and its status
+// is never 5xx.
 func FuzzRequest(f *testing.F) {
 	b := apptest.Open(f, apptest.DefaultRules, func(o *app.Options) {
 		apptest.WithSecrets(o)
@@ -62,10 +62,10 @@ func FuzzRequest(f *testing.F) {
 			return // hashing a password takes a hundred milliseconds
 		}
 		if o.ID == "streamOverview" {
-			return // it needs a connection
+			return // needs a real connection
 		}
 		if strings.Contains(query, "wait") || bytes.Contains(body, []byte("wait")) {
-			return // the request might wait
+			return // the request could wait
 		}
 		r, err := http.NewRequestWithContext(t.Context(), o.Method, "http://localhost"+o.Target(path, query), bytes.NewReader(body))
 		if err != nil {
@@ -82,7 +82,7 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
 		}
-		isRedirect := w.Code >= 300 && w.Code < 400 // from an address with dots to the address without
+		isRedirect := w.Code >= 300 && w.Code < 400 // from an address with dots to the address without dots
 		if err := contracttest.Check(r, w.Code, w.Header(), w.Body.Bytes()); err != nil && !isRedirect {
 			t.Error(err)
 		}
@@ -96,15 +96,15 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// mostAnswer returns the largest size that an answer may have.
+// mostAnswer returns the maximum size of a response in bytes.
 func mostAnswer(o contracttest.Operation, status, headers int, body []byte) int {
 	most := contracttest.MostAnswer(headers + len(body))
 	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
-		return 8 << 20 // a page with rows of other requests
+		return 8 << 20 // a page can contain rows of other requests
 	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks"}, o.ID):
-		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has an outcome
+		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has its own outcome
 	default:
 		return most
 	}

@@ -15,10 +15,10 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// page has the headers of a browser on a page of this server, which has no credentials yet.
+// page contains the headers of a browser on a page of this server before the sign-in.
 var page = []string{"Authorization", "", "Sec-Fetch-Site", "same-origin", "X-Requested-With", "console"}
 
-// signIn signs in from a page and returns the headers of its further requests.
+// signIn signs in from a page and returns the headers for further requests.
 func signIn(b *apptest.Bundle, username, password string, headers ...string) (cookie *http.Cookie, further []string) {
 	b.T.Helper()
 	a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": username, "password": password}, append(slices.Clone(page), headers...)...)
@@ -29,7 +29,7 @@ func signIn(b *apptest.Bundle, username, password string, headers ...string) (co
 	return cookie, append(slices.Clone(page), append(headers, "Cookie", cookie.Name+"="+cookie.Value)...)
 }
 
-func TestASessionActsAsItsUser(t *testing.T) {
+func TestSessionActsAsUser(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"Acme"}`)
 	for name, role := range map[string]string{"r": `"read","company_no":"acme"`, "all": `"read"`, "s": `"submit"`, "p": `"send","app_id":"phone"`, "a": `"admin"`} {
@@ -45,7 +45,7 @@ func TestASessionActsAsItsUser(t *testing.T) {
 		if byBasic.ExpiresAt != nil || !slices.Equal(byBasic.Operations, got.Operations) {
 			t.Errorf("%s by Basic: %+v", name, byBasic)
 		}
-		// It may call the operations that the answer lists.
+		// The session can call exactly the operations that the response lists.
 		for id, o := range apptest.Operations {
 			if o.Roles == "callback" || o.Roles == "password" || id == "deleteSession" {
 				continue
@@ -68,7 +68,7 @@ func pointed(s *string) string {
 	return *s
 }
 
-func TestTheCookieOfASession(t *testing.T) {
+func TestSessionCookieIsSecure(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
 	cookie, as := signIn(b, apptest.Username, apptest.Password)
 	if cookie.Name != "lksms_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Domain != "" || cookie.Secure ||
@@ -81,7 +81,7 @@ func TestTheCookieOfASession(t *testing.T) {
 	}
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, asSecure...)
-	// Over TLS, a cookie that a neighbour could have put there is no session.
+	// Over TLS, a cookie that another host of the site could have set is not accepted.
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(as), "X-Forwarded-Proto", "https")...)
 	if c := b.Expect(200, "", "DELETE", "/api/v1/session", nil, asSecure...).Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-lksms_session=; ") || !strings.Contains(c, "Max-Age=0") || !strings.Contains(c, "Secure") {
 		t.Errorf("signed out: %s", c)
@@ -89,7 +89,7 @@ func TestTheCookieOfASession(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM sessions"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
-	// Each proxy of a chain adds the scheme in which it was asked.
+	// Each proxy of a chain appends the scheme of its request.
 	for schemes, isSecure := range map[string]bool{"https,http": true, "HTTPS , http": true, "http, https": false, "": false} {
 		if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", schemes); cookie.Secure != isSecure {
 			t.Errorf("behind proxies of %q: the cookie %s", schemes, cookie)
@@ -97,15 +97,15 @@ func TestTheCookieOfASession(t *testing.T) {
 	}
 }
 
-func TestStrangersDoNotSayThatTheySpeakTLS(t *testing.T) {
+func TestForwardedProtoIsTrustedOnlyFromProxies(t *testing.T) {
 	b := apptest.New(t)
 	if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", "https"); cookie.Secure {
 		t.Errorf("the cookie %s", cookie)
 	}
 }
 
-// The token is the server's, whatever the request had, and the session that the browser had is over.
-func TestSigningInBeginsAnotherSession(t *testing.T) {
+// The server always creates the token itself, and the previous session of the browser ends.
+func TestSignInCreatesNewSession(t *testing.T) {
 	b := apptest.New(t)
 	first, as := signIn(b, apptest.Username, apptest.Password)
 	for _, chosen := range []string{"chosen", first.Value, strings.Repeat("A", 43)} {
@@ -116,14 +116,14 @@ func TestSigningInBeginsAnotherSession(t *testing.T) {
 	}
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, as...)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(page), "Cookie", "lksms_session="+strings.Repeat("A", 43))...)
-	// A wrong password ends nothing.
+	// A wrong password ends no session.
 	_, as = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(401, "auth.required", "POST", "/api/v1/session", `{"username":"admin","password":"wrong"}`, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 }
 
-// A browser sends the cookie also with requests that a page of another site causes, if the page can get around SameSite.
-func TestOnlyOwnPagesUseASession(t *testing.T) {
+// If a page of another site circumvents SameSite, the browser adds the cookie to its requests, too.
+func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 	const friend = "https://friend.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.CORSOrigins = []string{friend}
@@ -160,7 +160,7 @@ func TestOnlyOwnPagesUseASession(t *testing.T) {
 		if a.Status != 200 || a.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: a read, which the page cannot read: %d %v", name, a.Status, a.Header)
 		}
-		if len(headers) > 4 && name != "the address bar" { // a program that signs in has no such header
+		if len(headers) > 4 && name != "the address bar" { // a program that signs in sends no such header
 			b.Expect(403, "request.cross_site", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		}
 	}
@@ -175,20 +175,20 @@ func TestOnlyOwnPagesUseASession(t *testing.T) {
 		headers = append([]string{"Authorization", ""}, headers...)
 		a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
-		for _, c := range changes { // signing out comes last
+		for _, c := range changes { // signing out is last
 			if a := b.Call(c[0], c[1], nil, append(headers, "Cookie", cookie)...); a.Status == 401 || a.Status == 403 {
 				t.Errorf("%s: %s %s: %d %s", name, c[0], c[1], a.Status, a.Raw)
 			}
 		}
 	}
-	// The preflight of a page that may call the API with other credentials allows no cookie.
+	// The preflight response for a page of a configured origin does not allow cookies.
 	a := b.Call("OPTIONS", "/api/v1/session", nil, "Authorization", "", "Origin", friend, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
 	if a.Header.Get("Access-Control-Allow-Origin") != friend || a.Header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("the preflight: %v", a.Header)
 	}
 }
 
-func TestAuthorizationGoesBeforeTheCookie(t *testing.T) {
+func TestAuthorizationHeaderOverridesCookie(t *testing.T) {
 	b := apptest.New(t)
 	cookie, _ := signIn(b, apptest.Username, apptest.Password)
 	reader := b.AddUser("reader", "read", nil)
@@ -204,8 +204,8 @@ func TestAuthorizationGoesBeforeTheCookie(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/session", nil, with("")...)
 }
 
-// A browser shows its own window for a password where an answer asks for Basic credentials.
-func TestPagesAreNotAskedForBasicCredentials(t *testing.T) {
+// A browser opens its own password dialog if a response requests Basic credentials.
+func TestPagesGetNoBasicChallenge(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct{ method, path, header, value, want string }{
 		{"GET", "/api/v1/sms/tasks", "X-Requested-With", "console", "Session "},
@@ -221,7 +221,7 @@ func TestPagesAreNotAskedForBasicCredentials(t *testing.T) {
 	}
 }
 
-func TestSigningOutEverywhere(t *testing.T) {
+func TestSignOutEverywhereEndsAllSessions(t *testing.T) {
 	b := apptest.New(t)
 	second := *b
 	server := httptest.NewServer(apptest.CheckAnswers(t, apptest.Another(b).Handler))
@@ -248,14 +248,14 @@ func TestSigningOutEverywhere(t *testing.T) {
 	if got := elsewhere(other); got != 200 {
 		t.Errorf("another user at the second server: %d", got)
 	}
-	// Also with other credentials.
+	// A request with other credentials can also sign the user out everywhere.
 	_, one = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, one...)
 }
 
-// The log and the database must not allow anybody to take over a session.
-func TestNothingKeepsTheTokenOfASession(t *testing.T) {
+// Neither the log nor the database contains the token: a reader could use it to take over the session.
+func TestSessionTokenIsNeitherLoggedNorStored(t *testing.T) {
 	b := apptest.New(t)
 	cookie, as := signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// Some request must get each status that the contract has for an operation. `make test` names the statuses that no test saw. The tests of
-// this file get the statuses that all operations have in common.
+// For each operation, some test must receive each status in the contract. `make test` lists the statuses that no test received. The tests of this file
+// receive the statuses that all operations share.
 
 // callOperation calls an operation of apptest.Operations.
 func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answer {
@@ -23,7 +23,7 @@ func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answ
 	return b.Call(o.Method, o.Path, body, headers...)
 }
 
-// expectOfAll calls every operation for which the contract has a status, and expects this status.
+// expectOfAll calls every operation for which the contract contains status, and fails the test unless the response has this status.
 func expectOfAll(b *apptest.Bundle, status int, call func(id string) apptest.Answer) {
 	b.T.Helper()
 	var contract struct {
@@ -48,14 +48,14 @@ func expectOfAll(b *apptest.Bundle, status int, call func(id string) apptest.Ans
 	}
 }
 
-func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
+func TestBadRequestsGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
 	raw := func(id, body string, headers ...string) apptest.Answer {
 		o := apptest.Operations[id]
 		_, headers = o.Content(headers...)
 		return b.Call(o.Method, o.Path, body, headers...)
 	}
-	for id := range apptest.Operations { // also operations without a body: each answer is checked against the contract
+	for id := range apptest.Operations { // includes operations without a body: each response is checked against the contract
 		raw(id, strings.Repeat("[", 100))
 		raw(id, `{"a":"`+strings.Repeat("x", 2<<20)+`"}`)
 	}
@@ -78,7 +78,7 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	})
 }
 
-func TestEveryOperationRefusesCallersAsTheContractSays(t *testing.T) {
+func TestRejectedCallersGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
 	expectOfAll(b, http.StatusUnauthorized, func(id string) apptest.Answer { return callOperation(b, id, "Authorization", "") })
 	users := map[string][]string{}
@@ -91,33 +91,33 @@ func TestEveryOperationRefusesCallersAsTheContractSays(t *testing.T) {
 				return callOperation(b, id, headers...)
 			}
 		}
-		return callOperation(b, id, "Sec-Fetch-Site", "cross-site") // all roles may call it
+		return callOperation(b, id, "Sec-Fetch-Site", "cross-site") // these credentials are allowed to call all operations
 	})
 	guesses := 0
 	guess := func() []string {
 		guesses++
 		return apptest.Basic("role-read", fmt.Sprint("wrong", guesses))
 	}
-	for range 6 { // one more than are compared without a wait
+	for range 6 { // one more than the server checks without a delay
 		callOperation(b, "listTasks", guess()...)
 	}
 	expectOfAll(b, http.StatusTooManyRequests, func(id string) apptest.Answer {
-		if id == "createSession" { // its credentials are in the body
+		if id == "createSession" { // the credentials are in the body
 			guesses++
 			return b.Call("POST", "/api/v1/session", map[string]string{"username": "role-read", "password": fmt.Sprint("wrong", guesses)}, "Authorization", "")
 		}
 		a := callOperation(b, id, guess()...)
-		if a.Status == http.StatusUnauthorized { // the wait had just ended, and is now twice as long
+		if a.Status == http.StatusUnauthorized { // the delay had just ended and is now twice as long
 			a = callOperation(b, id, guess()...)
 		}
 		return a
 	})
 }
 
-// The database first lacks its schema, and then is unreachable.
-func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
+// First the schema of the database is missing, and then the database is unreachable.
+func TestDatabaseErrorsGetStatusesOfContract(t *testing.T) {
 	b := apptest.New(t)
-	stranger := apptest.Basic("stranger", "password") // a user that has to be looked up
+	stranger := apptest.Basic("stranger", "password") // an unknown user, which requires a query
 	each := func() {
 		for id := range apptest.Operations {
 			callOperation(b, id, stranger...)
@@ -131,10 +131,10 @@ func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
 	expectOfAll(b, http.StatusServiceUnavailable, func(id string) apptest.Answer { return callOperation(b, id, stranger...) })
 }
 
-// An operation that takes an Idempotency-Key answers 409 while another request with the key is in progress.
-func TestEveryOperationWithAKeyRefusesAConcurrentRequestWithTheKey(t *testing.T) {
+// An operation with an Idempotency-Key returns 409 while another request with the same key is in progress.
+func TestConcurrentRequestWithSameKeyIsRejected(t *testing.T) {
 	b := apptest.New(t)
-	bodies := map[string]string{ // valid by the contract
+	bodies := map[string]string{ // valid according to the contract
 		"createCompany": `{"company_no":"c","name":"c"}`, "createChannel": `{"channel":"c","name":"c"}`,
 		"createCountry": `{"country_no":"c","name":"c","dial_prefix":"1"}`, "createSender": `{"sender_no":"s","name":"s"}`,
 		"createRoute":   `{"company_no":"default","message_type":"notification","sender_no":"s"}`,

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestAWrongValueRefusesOnlyItsItem(t *testing.T) {
+func TestInvalidItemDoesNotRejectOtherItems(t *testing.T) {
 	b := apptest.New(t)
 	wrong := map[string]string{
 		`{"phone_number":"13800138000","content":"x","expect_send_time":"tomorrow"}`:            "expect_send_time",
@@ -60,7 +60,7 @@ func TestAWrongValueRefusesOnlyItsItem(t *testing.T) {
 	}
 }
 
-func TestADateThatDoesNotExistNamesItsField(t *testing.T) {
+func TestErrorOfNonexistentDateNamesField(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","use_template":false,"expect_send_time":"2026-02-30T10:00:00Z"}`)
 	if a.Fields() != "expect_send_time" {
@@ -68,7 +68,7 @@ func TestADateThatDoesNotExistNamesItsField(t *testing.T) {
 	}
 }
 
-func TestAWholeNumberMayHaveAPoint(t *testing.T) {
+func TestIntegerCanHaveDecimalPoint(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1.0}`)
 	b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1e2}`)
@@ -83,7 +83,7 @@ func TestAWholeNumberMayHaveAPoint(t *testing.T) {
 	}
 }
 
-func TestNamesThatCannotBeInAURLAreRefused(t *testing.T) {
+func TestNamesThatDoNotFitIntoURLAreRejected(t *testing.T) {
 	b := apptest.New(t)
 	for _, name := range []string{".", ".."} {
 		b.Expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})

@@ -13,19 +13,19 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Description says how a body becomes messages; it mirrors the configuration of http-sms. Fields of the body are named by paths through the JSON:
-// names and indexes, separated by points. * stands for each item of a list, [name=value] for a list of those items whose member has the value, # at the
-// end for their number, if there are any.
+// Description defines how a body is converted to messages; it is modelled on the configuration of http-sms. Paths name the fields of a body. A path consists
+// of names and indexes, separated by points. The part * means each item of a list. The part [name=value] means the items of a list whose member name has this
+// value. A last part # means the number of items of a list, if it has any.
 type Description struct {
-	Expect        map[string][]string `json:"expect,omitzero"`        // values that the body must have at a path
-	Number        *string             `json:"number,omitzero"`        // path of the numbers; empty: the body has none
-	International *bool               `json:"international,omitzero"` // numbers without + have their country code
-	Text          []string            `json:"text,omitzero"`          // the first text whose placeholders all have a value is sent
+	Expect        map[string][]string `json:"expect,omitzero"`        // allowed values of the body at each path
+	Number        *string             `json:"number,omitzero"`        // path of the phone numbers; empty: the body contains none
+	International *bool               `json:"international,omitzero"` // numbers without + begin with their country code
+	Text          []string            `json:"text,omitzero"`          // the first text is sent whose placeholders all have a value
 	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
-	Dedup         []string            `json:"dedup,omitzero"`         // paths of the values that a repeated post has in common; empty: none. The first must have one
+	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first must have a value
 }
 
-// over returns d with the members of above in place of its own.
+// over returns d with its members replaced by the non-nil members of above.
 func (d Description) over(above Description) Description {
 	if above.Expect != nil {
 		d.Expect = above.Expect
@@ -48,7 +48,7 @@ func (d Description) over(above Description) Description {
 	return d
 }
 
-// Effective returns the description by which an inbound reads bodies: that of its preset, with the members of its own, which may be nil.
+// Effective returns the description of an inbound: the description of its preset, in which the members of own replace those of the preset. own can be nil.
 func Effective(ofPreset string, own []byte) (Description, error) {
 	var above Description
 	if own != nil {
@@ -59,7 +59,7 @@ func Effective(ofPreset string, own []byte) (Description, error) {
 	return presets[ofPreset].description.over(above), nil
 }
 
-// hasNumber reports whether the body names the recipients.
+// hasNumber reports whether the body contains the recipients.
 func (d Description) hasNumber() bool { return d.Number != nil && *d.Number != "" }
 
 var (
@@ -68,7 +68,7 @@ var (
 	filterForm      = regexp.MustCompile(`^\[([^.*#|+\[\]=]+)=([^.*#|+\[\]=]+)\]$`)
 )
 
-// isPath reports whether a path can lead to a value.
+// isPath reports whether path has a valid format.
 func isPath(path string) bool {
 	steps := strings.Split(path, ".")
 	for i, step := range steps {
@@ -80,7 +80,7 @@ func isPath(path string) bool {
 	return true
 }
 
-// check returns request.invalid for a description that can never be used.
+// check returns request.invalid for a description with an invalid path.
 func (d Description) check() error {
 	paths := map[string][]string{"expect": slices.Collect(maps.Keys(d.Expect)), "params": slices.Collect(maps.Values(d.Params)), "dedup": d.Dedup}
 	if d.hasNumber() {
@@ -105,8 +105,7 @@ func (d Description) check() error {
 	return nil
 }
 
-// at returns the values at a path of a body: texts, numbers and booleans, also those of a list. A value that is missing, null or an object leads
-// to none.
+// at returns the values at a path of a body: texts, numbers and booleans, and those of a list. It returns nil for a value that is missing, null or an object.
 func at(value any, path string) []string {
 	step, rest, isLonger := strings.Cut(path, ".")
 	if path == "" {
@@ -155,7 +154,7 @@ func at(value any, path string) []string {
 	return nil
 }
 
-// itemsWith returns the items of a list whose member has a value; nil if no item has.
+// itemsWith returns the items of a list whose member has a value; nil if no item has it.
 func itemsWith(list []any, member, value string) any {
 	var all []any
 	for _, one := range list {
@@ -169,7 +168,7 @@ func itemsWith(list []any, member, value string) any {
 	return all
 }
 
-// checkExpected returns request.invalid for a body that lacks an expected value: another program posted it, or in another form.
+// checkExpected returns request.invalid for a body without an expected value: another program posted it, or its format has changed.
 func (d Description) checkExpected(body any) error {
 	for _, path := range slices.Sorted(maps.Keys(d.Expect)) {
 		values := at(body, path)
@@ -185,15 +184,15 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns what stands for a placeholder; empty: nothing. Alternatives are separated by |: the first that has a value counts. Whole numbers
-// that are joined by + are added up; of these, a missing one counts as nothing.
+// value returns the text for a placeholder; empty if the body contains no value for it. | separates alternatives, of which the first with a value is used. +
+// adds integers; a missing one counts as 0.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")
 		if len(paths) == 1 {
 			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
 			if len(text) > 0 {
-				return string(text[:min(len(text), maxValue+1)]) // one more than fits, so that the text is cut visibly
+				return string(text[:min(len(text), maxValue+1)]) // one more than maxValue, so that the shortening is visible
 			}
 			continue
 		}
@@ -211,7 +210,7 @@ func (d Description) value(body any, placeholder string) string {
 	return ""
 }
 
-// textOf returns the first text whose placeholders all have a value. Fault: request.invalid, naming a path that the last text lacks.
+// textOf returns the first text whose placeholders all have a value. Fault: request.invalid, which names a missing path of the last text.
 func (d Description) textOf(body any) (string, error) {
 	missing := "text"
 	for _, candidate := range d.Text {
@@ -234,7 +233,7 @@ func (d Description) textOf(body any) (string, error) {
 	return "", fault.InvalidField(missing, fault.Required, nil)
 }
 
-// paramsOf returns the parameters of a template. Fault: request.invalid, naming a path that the body lacks.
+// paramsOf returns the parameters of a template. Fault: request.invalid, which names a path that is missing in the body.
 func (d Description) paramsOf(body any) (map[string]string, error) {
 	params := make(map[string]string, len(d.Params))
 	for _, name := range slices.Sorted(maps.Keys(d.Params)) {
@@ -247,7 +246,7 @@ func (d Description) paramsOf(body any) (map[string]string, error) {
 	return params, nil
 }
 
-// dedupOf returns the values that a repeated post has in common; nil: nothing distinguishes a repeated post from another one.
+// dedupOf returns the values that are equal in repeated posts; nil if repeats of this body cannot be detected.
 func (d Description) dedupOf(body any) [][]string {
 	var parts [][]string
 	for i, path := range d.Dedup {
@@ -263,15 +262,15 @@ func (d Description) dedupOf(body any) [][]string {
 // maxNumbers is the maximum number of recipients of a post.
 const maxNumbers = 100
 
-// recipient is a number that a body names.
+// recipient is a phone number in a body.
 type recipient struct {
-	number string // as it is submitted
-	e164   string // empty: err says why
+	number string // number that is submitted
+	e164   string // empty: see err
 	err    error
 }
 
-// numbersOf returns the recipients that a body names, each once. A text may have several numbers, separated by commas. Fault: request.invalid if
-// the list is empty, or too long. A number without a country code is one of region.
+// numbersOf returns the recipients in a body without duplicates. A text can contain several numbers, separated by commas or semicolons. region is the region
+// of numbers without a country code. Fault: request.invalid if there are no or too many recipients.
 func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	path := *d.Number
 	var all []recipient
@@ -302,7 +301,7 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	return all, nil
 }
 
-// dialled returns a number with the + that an international number may lack.
+// dialled returns a number, with + added to an international number without it.
 func (d Description) dialled(number string) string {
 	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
 		return number

@@ -1,4 +1,4 @@
-// Package inbound makes messages of what other programs post in a form of their own: a description says where a body has the numbers and the text.
+// Package inbound converts posts of other programs to messages. A description defines where a body contains the phone numbers and the text.
 package inbound
 
 import (
@@ -22,7 +22,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Service owns the inbounds.
+// Service stores inbounds and submits the messages that are posted to them.
 type Service struct {
 	db          *postgres.DB
 	q           *inboundq.Queries
@@ -36,14 +36,14 @@ func New(db *postgres.DB, submissions *submit.Service, directory *directory.Serv
 	return &Service{db: db, q: inboundq.New(db), submissions: submissions, directory: directory, templates: templates}
 }
 
-// Settings are what can be changed of an inbound.
+// Settings contains the fields of an inbound that callers can change.
 type Settings struct {
 	Preset        string
-	Description   *Description // replaces members of the preset's; nil: none
-	PhoneNumbers  []string     // nil: the body names them
+	Description   *Description // replaces members of the preset's description; nil: none
+	PhoneNumbers  []string     // nil: the body contains them
 	MessageType   int16
 	Priority      *int16
-	TemplateNo    *string // nil: the description has the text
+	TemplateNo    *string // nil: the description contains the text
 	Sign          *string
 	RepeatSeconds *int64
 	IsTest        bool
@@ -52,11 +52,11 @@ type Settings struct {
 
 var errNone = fault.New(fault.NotFound, fault.InboundNotFound)
 
-// MessageType returns the message type of an inbound that is created without one.
+// MessageType returns the default message type of an inbound with a preset.
 func MessageType(ofPreset string) int16 { return presets[ofPreset].messageType }
 
-// checked checks the settings of an inbound of a company, and returns its own description as it is stored. It normalises the numbers. was are the
-// settings before; nil: the inbound is new. Faults: request.invalid; template.not_active.
+// checked checks the settings of an inbound, normalises its numbers, and returns the stored form of its own description. was contains the previous settings;
+// nil: the inbound is new. Faults: request.invalid, template.not_active.
 func (s *Service) checked(ctx context.Context, company int64, was, to *Settings) ([]byte, error) {
 	known, isKnown := presets[to.Preset]
 	if !isKnown {
@@ -93,12 +93,12 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 		return nil, fault.InvalidField("description.text", fault.Required, nil)
 	case to.TemplateNo == nil, was != nil && was.Preset == to.Preset && optional.Value(was.TemplateNo) == *to.TemplateNo &&
 		reflect.DeepEqual(was.Description, to.Description):
-		return own, nil // an inbound whose template was disabled can be switched off
+		return own, nil // unchanged: it must be possible to switch off an inbound whose template was disabled
 	}
 	return own, s.checkTemplate(ctx, company, *to.TemplateNo, effective)
 }
 
-// checkTemplate returns a fault if a company may not use a template, or a description lacks a parameter for it or has others.
+// checkTemplate returns a fault if a company cannot use a template, or if the parameters of the description and of the template differ.
 func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d Description) error {
 	t, err := s.templates.Find(ctx, company, no)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d
 	return nil
 }
 
-// Create adds an inbound of a company; nil: the default company. Faults: exists, limit.reached, request.invalid, template.not_active.
+// Create adds an inbound to a company; nil: to the default company. Faults: exists, limit.reached, request.invalid, template.not_active.
 func (s *Service) Create(ctx context.Context, no string, companyNo *string, to Settings) (row Row, err error) {
 	company := access.DefaultCompany
 	if companyNo != nil {
@@ -140,7 +140,7 @@ func (s *Service) Create(ctx context.Context, no string, companyNo *string, to S
 		switch {
 		case postgres.Violates(err, "inbounds_inbound_no_key"):
 			return fault.New(fault.Conflict, fault.Exists)
-		case postgres.Violates(err, "inbounds_company_id_fkey"): // it was deleted meanwhile
+		case postgres.Violates(err, "inbounds_company_id_fkey"): // the company was deleted meanwhile
 			return fault.InvalidField("company_no", fault.NotThere, nil)
 		case err != nil:
 			return postgres.Wrap("create inbound", err, nil)
@@ -157,13 +157,13 @@ func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, erro
 	return postgres.One(rows, err, "get inbound", error(errNone))
 }
 
-// List returns up to limit inbounds with smaller ids than before, newest first. A non-nil company restricts it to those of that company.
+// List returns up to limit inbounds with ids smaller than before, newest first. A non-nil company restricts the list to its inbounds.
 func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list inbounds", err, nil)
 }
 
-// Update changes an inbound by change. A non-nil version is the one that it must have. Faults: inbound.not_found, version.stale, request.invalid,
+// Update applies change to an inbound. A non-nil version must be the current one. Faults: inbound.not_found, version.stale, request.invalid,
 // template.not_active.
 func (s *Service) Update(ctx context.Context, no string, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -209,7 +209,7 @@ func (s *Service) Delete(ctx context.Context, no string) error {
 	return postgres.DeletedOne(n, err, "delete inbound", errNone)
 }
 
-// isExpected reports whether an error is the caller's, and not one of the server.
+// isExpected reports whether err was caused by the caller and not by the server.
 func isExpected(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected) && expected.Kind != fault.Internal && expected.Kind != fault.Unavailable

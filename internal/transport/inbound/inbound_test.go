@@ -19,7 +19,7 @@ const (
 	posts = "/api/v1/inbound/"
 )
 
-// add adds an inbound that is named as its preset.
+// add adds an inbound whose number equals its preset.
 func add(b *apptest.Bundle, preset string, more map[string]any) api.Inbound {
 	b.T.Helper()
 	body := map[string]any{"inbound_no": preset, "preset": preset}
@@ -29,7 +29,7 @@ func add(b *apptest.Bundle, preset string, more map[string]any) api.Inbound {
 	return apptest.Decode[api.Inbound](b.T, b.Expect(200, "", "POST", admin, body))
 }
 
-// post posts a body, which must be accepted at least in part.
+// post posts a body and fails the test unless at least one message is accepted.
 func post(b *apptest.Bundle, no, body string, headers ...string) api.InboundPosted {
 	b.T.Helper()
 	return apptest.Decode[api.InboundPosted](b.T, b.Expect(200, "", "POST", posts+no, body, headers...))
@@ -53,8 +53,8 @@ const (
 	novu    = `{"to":"+8613800138000","from":"shop","content":"Your order has been shipped","id":"65f1c0ffee65f1c0ffee","customData":{},"sender":"shop"}`
 )
 
-// B16: the bodies are as each program makes them.
-func TestEachPresetMakesAMessageOfWhatItsProgramPosts(t *testing.T) {
+// B16: the bodies are real posts of each program.
+func TestEachPresetConvertsPostOfItsProgram(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"138 0013 8000"}}
 	for _, c := range []struct {
@@ -85,8 +85,8 @@ func TestEachPresetMakesAMessageOfWhatItsProgramPosts(t *testing.T) {
 	}
 }
 
-// The bodies that the programs make in other cases.
-func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
+// These are the bodies that the programs post in other cases.
+func TestPresetsConvertOtherBodiesOfTheirPrograms(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"13800138000"}}
 	for _, preset := range []string{"alertmanager", "grafana", "uptime-kuma"} {
@@ -135,14 +135,14 @@ func TestPresetsKnowOtherBodiesOfTheirPrograms(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", posts+"logto", `[]`)
 	b.Expect(415, "request.unsupported_media_type", "POST", posts+"logto", "to=1", "Content-Type", "application/x-www-form-urlencoded")
 	b.Expect(413, "request.too_large", "POST", posts+"logto", `{"to":"`+strings.Repeat("1", 2<<20)+`"}`)
-	// S4.10: an erasure finds a rejected message by its number. A whole body may have any number in any field.
+	// S4.10: an erasure finds a rejected message by its phone number. A complete body could contain numbers in any field, so it is not stored.
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE status_code = 422 AND phone_number = '12' AND NOT request_data::text LIKE '%anon@example.com%'"); n != 1 || b.Count("SELECT count(*) FROM fruitless_submissions") != 1 {
 		t.Errorf("%d refused messages are stored", n)
 	}
 }
 
-// A program that does not hear the answer posts again, and several Alertmanagers post the same.
-func TestARepeatedPostSendsNothingTwice(t *testing.T) {
+// A program that receives no response posts again, and several Alertmanagers post the same.
+func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000", "13900139000"}})
 	add(b, "listmonk", nil)
@@ -165,7 +165,7 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 	count(2)
 	post(b, "alertmanager", strings.Replace(alerts, `{"status":"firing"`, `{"status":"resolved"`, 1)) // one of both alerts has ended
 	count(4)
-	post(b, "alertmanager", strings.Replace(alerts, "10:00:05Z", "11:00:05Z", 1)) // one began anew
+	post(b, "alertmanager", strings.Replace(alerts, "10:00:05Z", "11:00:05Z", 1)) // one alert began again
 	count(6)
 	post(b, "listmonk", listmonk)
 	post(b, "listmonk", listmonk)
@@ -174,10 +174,10 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 	post(b, "novu", novu)
 	post(b, "novu", novu)
 	count(9)
-	post(b, "alertmanager", alerts, b.AddUser("another", "submit", nil)...) // names belong to their users
+	post(b, "alertmanager", alerts, b.AddUser("another", "submit", nil)...) // dedup keys belong to their users
 	count(11)
 	b.Exec("DELETE FROM queue")
-	b.Exec("DELETE FROM messages") // as if the tasks had been dropped: an alert may fire for longer than the history goes back
+	b.Exec("DELETE FROM messages") // as if the tasks had been dropped: an alert can fire for longer than the history is kept
 	for range 2 {
 		if posted := post(b, "alertmanager", alerts); posted.Accepted != 2 || posted.Items[0].TaskID != nil || !*posted.Items[0].Deduplicated {
 			t.Errorf("%+v", posted)
@@ -195,12 +195,12 @@ func TestARepeatedPostSendsNothingTwice(t *testing.T) {
 	post(b, "alertmanager", alerts)
 	count(2)
 	b.Exec("UPDATE inbounds SET repeat_seconds = 3600")
-	post(b, "alertmanager", alerts) // the turn of the clock has another number
+	post(b, "alertmanager", alerts) // the next period of RepeatSeconds has begun
 	count(4)
 }
 
-// A program leaves alerts out of a long group, and tells only how many: one more is news.
-func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
+// A program omits alerts of a large group and posts only their number. A larger number is a new message.
+func TestOmittedAlertChangesMessage(t *testing.T) {
 	b := apptest.New(t)
 	alert := func(i int) string {
 		return fmt.Sprintf(`{"status":"firing","labels":{},"annotations":{},"startsAt":"2026-11-24T10:00:%02dZ","fingerprint":"f%d"}`, i, i)
@@ -226,7 +226,7 @@ func TestAnAlertThatIsLeftOutIsNotifiedToo(t *testing.T) {
 	}
 }
 
-func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
+func TestTextIsShortenedToLimitOfMessageType(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "novu", map[string]any{"sign": "示例公司"})
 	add(b, "apprise", nil)
@@ -249,8 +249,8 @@ func TestATextIsCutToWhatItsTypeAllows(t *testing.T) {
 	}
 }
 
-// With a template, the body gives its parameters, of which the longest are cut.
-func TestAnInboundRendersATemplate(t *testing.T) {
+// With a template, the body contains the parameters. The longest ones are shortened.
+func TestInboundRendersTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	template := func(no, content, status string, companies ...string) {
@@ -301,10 +301,10 @@ func TestAnInboundRendersATemplate(t *testing.T) {
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/template/1", `{"status":"disabled"}`)
 	b.Expect(409, "template.not_active", "POST", posts+"logto", logto)
-	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // although its template is disabled
+	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // possible although its template is disabled
 }
 
-func TestAPostHasAnOutcomeForEachRecipient(t *testing.T) {
+func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", map[string]any{"test": true, "priority": 0})
 	body := func(numbers string) string {
@@ -339,15 +339,15 @@ func TestAPostHasAnOutcomeForEachRecipient(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", posts+"apprise", body("["+strings.Join(many, ",")+"]")); a.Fields() != "phone_number" {
 		t.Error(a.Raw)
 	}
-	// The priority that the administrator chose is above that of the user.
+	// The priority that the administrator set can exceed the limit of the user.
 	low := b.AddUser("low", "submit", map[string]any{"top_priority": 9})
 	if posted := post(b, "apprise", body(`"13700137000"`), low...); posted.Accepted != 1 {
 		t.Errorf("%+v", posted)
 	}
 }
 
-// A message that cannot be stored takes the others with it: the program posts again, also without a dedup key.
-func TestAPostIsStoredAsAWhole(t *testing.T) {
+// If one message cannot be stored, none is stored. The program then posts again, even without a dedup key.
+func TestPostIsStoredCompletelyOrNotAtAll(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", nil)
 	b.Exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -364,7 +364,7 @@ func TestAPostIsStoredAsAWhole(t *testing.T) {
 	}
 }
 
-func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
+func TestDryRunShowsMessages(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	add(b, "apprise", nil)
@@ -385,13 +385,13 @@ func TestADryRunShowsWhatWouldBeSent(t *testing.T) {
 	}
 }
 
-// B16: nobody learns of the inbounds of another company, or posts to them.
-func TestAnInboundBelongsToItsCompany(t *testing.T) {
+// B16: users of another company can neither find an inbound nor post to it.
+func TestInboundIsHiddenFromOtherCompanies(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	add(b, "logto", map[string]any{"company_no": "acme"})
 	b.Expect(404, "inbound.not_found", "POST", posts+"logto", logto, beta...)
-	b.Expect(404, "inbound.not_found", "POST", posts+"logto", logto) // an administrator acts for the default company
+	b.Expect(404, "inbound.not_found", "POST", posts+"logto", logto) // the admin belongs to the default company
 	b.Expect(404, "inbound.not_found", "POST", posts+"none", logto, acme...)
 	posted := post(b, "logto", logto, acme...)
 	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+*posted.Items[0].TaskID, nil, beta...)
@@ -409,7 +409,7 @@ func TestAnInboundBelongsToItsCompany(t *testing.T) {
 	b.Expect(404, "inbound.not_found", "GET", admin+"/logto", nil)
 }
 
-func TestInboundsAreSetByAdministrators(t *testing.T) {
+func TestAdministratorsManageInbounds(t *testing.T) {
 	b := apptest.New(t)
 	path := admin + "/shop"
 	description := map[string]any{"number": "order.phones.*", "text": []string{"Order ${order.id} of ${shop | order.shop}: ${order.sum + order.fee}"}, "dedup": []string{"order.id"}}
@@ -421,7 +421,7 @@ func TestInboundsAreSetByAdministrators(t *testing.T) {
 	if posted := post(b, "shop", order); *posted.Items[0].FinalContent != "Order 42 of A: 12" {
 		t.Errorf("%s", *posted.Items[0].FinalContent)
 	}
-	if a := b.Expect(422, "request.invalid", "POST", posts+"shop", strings.Replace(order, `"fee":2`, `"fee":2.5`, 1)); a.Fields() != "order.sum + order.fee" { // no wrong sum
+	if a := b.Expect(422, "request.invalid", "POST", posts+"shop", strings.Replace(order, `"fee":2`, `"fee":2.5`, 1)); a.Fields() != "order.sum + order.fee" {
 		t.Error(a.Raw)
 	}
 	b.Expect(409, "exists", "POST", admin, map[string]any{"inbound_no": "shop", "preset": "logto"})
@@ -477,8 +477,8 @@ func TestInboundsAreSetByAdministrators(t *testing.T) {
 	}
 }
 
-// S4.10: an inbound must not go on to send to a person who was erased.
-func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
+// S4.10: after an erasure, an inbound must not send to the erased person.
+func TestErasureRemovesNumberFromInbounds(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for no, company := range map[string]string{"one": "default", "of-acme": "acme"} {
@@ -495,7 +495,7 @@ func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
 	if got := fmt.Sprint(numbers("one"), numbers("of-acme"), numbers("apprise")); got != "[+8613900139000] [+8613800138000 +8613900139000] []" {
 		t.Error(got)
 	}
-	// The body must not take the place of the list.
+	// Numbers in the body must not replace the emptied list.
 	if a := b.Expect(422, "request.invalid", "POST", posts+"apprise", apprise); a.Fields() != "phone_numbers" {
 		t.Error(a.Raw)
 	}
@@ -504,8 +504,8 @@ func TestAnErasureTakesANumberOutOfInbounds(t *testing.T) {
 	}
 }
 
-// An Alertmanager of before knows neither truncatedAlerts nor fingerprints.
-func TestARepeatLacksAValueOfItsKey(t *testing.T) {
+// Older Alertmanagers send neither truncatedAlerts nor fingerprints.
+func TestRepeatOfOlderAlertmanagerIsDetected(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000"}})
 	body := regexp.MustCompile(`,"fingerprint":"[0-9a-f]+"`).ReplaceAllString(strings.Replace(alerts, `,"truncatedAlerts":3`, "", 1), "")

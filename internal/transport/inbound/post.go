@@ -20,27 +20,27 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Message is one message of a post, and its outcome.
+// Message is one message of a post with its outcome.
 type Message struct {
 	PhoneNumber string
-	Raw         []byte           // what is submitted, as JSON
-	Made        submit.Submitted // without TaskID: an earlier post made the task, and it was dropped from the history
+	Raw         []byte           // the stored submission, as JSON
+	Made        submit.Submitted // an empty TaskID means that an earlier post made the task, which was dropped from the history
 	Preview     *submit.Preview  // of a dry run
-	Err         error            // a fault: the message is refused
+	Err         error            // a fault: the message is rejected
 }
 
-// post is what a body says, before it is submitted.
+// post is a parsed body before submission.
 type post struct {
 	messages []Message
-	subs     []submit.Submission // those of messages without Err
-	places   []int               // indexes of messages
+	subs     []submit.Submission // submissions of the messages without Err
+	places   []int               // index in messages of each submission
 	origin   submit.Origin
 }
 
-// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If nothing was
-// accepted, the fault of the first message is returned too. All are submitted in one transaction: after another error none is, and the post can
-// be repeated. Faults: inbound.not_found, also for one that is off or of another company; request.invalid, naming a path of the body; those of
-// submit.Submit.
+// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If all are rejected, Post also
+// returns the fault of the first message. All messages are submitted in one transaction: after any other error none is submitted, and the post can be
+// repeated. Faults: inbound.not_found, also for an inbound that is off or belongs to another company; request.invalid, which names a path of the body; those
+// of queue.Submit.
 func (s *Service) Post(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin submit.O
 	return p.messages, p.refused()
 }
 
-// Preview is Post, but stores nothing.
+// Preview is like Post, but stores nothing.
 func (s *Service) Preview(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin submi
 	return p.messages, p.refused()
 }
 
-// unlessDropped returns err, or nil if it says that the task of an earlier post was dropped from the history: that post was accepted, and the program
-// would repeat this one.
+// unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted. After an error, the
+// program would post again. unlessDropped returns any other err unchanged.
 func unlessDropped(err error) error {
 	var expected *fault.Error
 	if errors.As(err, &expected) && expected.Reason == fault.TaskDropped {
@@ -104,7 +104,7 @@ func unlessDropped(err error) error {
 	return err
 }
 
-// refused returns the fault of the first message if all were refused.
+// refused returns the fault of the first message if all messages were rejected.
 func (p *post) refused() error {
 	for _, m := range p.messages {
 		if m.Err == nil {
@@ -114,7 +114,7 @@ func (p *post) refused() error {
 	return p.messages[0].Err
 }
 
-// read reads a body.
+// read converts a body to submissions.
 func (s *Service) read(ctx context.Context, no string, body any, origin submit.Origin) (*post, error) {
 	row, err := s.q.InboundFind(ctx, inboundq.InboundFindParams{InboundNo: no, CompanyID: origin.CompanyID})
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 		return nil, err
 	}
 	p := &post{origin: origin}
-	if row.Priority != nil { // an administrator chose it
+	if row.Priority != nil { // the priority of an inbound is set by an administrator, who is allowed to exceed the user's limit
 		p.origin.TopPriority = min(p.origin.TopPriority, *row.Priority)
 	}
 	parts := d.dedupOf(body)
@@ -164,10 +164,10 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 	return p, nil
 }
 
-// recipientsOf returns the numbers of an inbound, or if it has none those of the body; at least one.
+// recipientsOf returns the numbers of an inbound, or those of the body if the inbound has none. The result is never empty.
 func recipientsOf(row inboundq.Inbound, d Description, body any, region string) ([]recipient, error) {
 	if row.PhoneNumbers == nil {
-		if !d.hasNumber() { // a newer version may have taken the path out of the preset
+		if !d.hasNumber() { // a newer version of the preset may contain no path of numbers
 			return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
 		}
 		return d.numbersOf(body, region)
@@ -182,7 +182,7 @@ func recipientsOf(row inboundq.Inbound, d Description, body any, region string) 
 	return all, nil
 }
 
-// textOf returns the text of the messages, cut to what their type allows.
+// textOf returns the text of the messages, shortened to the maximum of their message type.
 func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Description, body any) (template.Rendered, error) {
 	limits, err := s.submissions.Limits(ctx, row.MessageType)
 	if err != nil {
@@ -213,10 +213,10 @@ func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Descriptio
 	return text, err
 }
 
-// maxValue is the maximum length of a value in characters: that of a message.
+// maxValue is the maximum length of a value in characters, which is the maximum of a message.
 const maxValue = 1024
 
-// fitted renders a template. If the text is too long, all values are cut to the greatest length with which it is not.
+// fitted renders a template. If the text is too long, fitted shortens all values to the greatest common length with which the text fits.
 func fitted(t template.Template, values map[string]string, check func(template.Rendered) error) (template.Rendered, error) {
 	render := func(most int) (template.Rendered, error) {
 		cut := make(map[string]string, len(values))
@@ -247,7 +247,7 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 	return text, err
 }
 
-// dedupKey returns the dedup key of the message to one recipient. If an inbound repeats messages, the time of the post counts.
+// dedupKey returns the dedup key of the message to one recipient. If RepeatSeconds is set, the key changes after each such period.
 func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, now time.Time) string {
 	turn := int64(0)
 	if row.RepeatSeconds != nil {
@@ -255,7 +255,7 @@ func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, now time
 	}
 	whole, err := json.Marshal([]any{row.ID, parts, recipient, turn})
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // impossible: the values are texts and numbers
 	}
 	sum := sha256.Sum256(whole)
 	return "inbound:" + strconv.FormatInt(row.ID, 10) + ":" + base64.RawURLEncoding.EncodeToString(sum[:])

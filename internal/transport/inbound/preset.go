@@ -4,34 +4,34 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 )
 
-// Custom is the preset of an inbound that has only a description of its own.
+// Custom is the preset of an inbound with a complete description of its own.
 const Custom = "custom"
 
-// preset is what is known of a program.
+// preset contains the defaults for the posts of one program.
 type preset struct {
 	description Description
 	messageType int16
 }
 
-// alertKey names a state of a group of alerts: a post that is repeated has the same values, and each change of an alert has others. Of alerts that
-// max_alerts left out, only their number is known. The labels tell alerts apart: older Alertmanagers send no fingerprint of them.
+// alertKey contains paths that identify a state of a group of alerts: repeated posts have the same values, and each change of an alert changes them. For
+// alerts omitted because of max_alerts, a post contains only their number. Labels identify an alert, because older Alertmanagers send no fingerprint.
 var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.labels.*", "alerts.*.startsAt"}
 
-// alertCount is the number of alerts in a group, also of those that max_alerts left out. alertCounts are those of a group in which some fire and some
-// are resolved.
+// alertCount is the number of alerts in a group, including those omitted because of max_alerts. alertCounts contains both numbers of a group with firing and
+// resolved alerts.
 const (
 	alertCount  = "[${status}:${alerts.# + truncatedAlerts}]"
 	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"
 )
 
-// Of a group without a name or text in common, an alert that fires comes first.
+// alertName and alertText name a group. If its alerts have no common name or text, those of the first firing alert are used.
 const (
 	alertName = "commonLabels.alertname | alerts.[status=firing].0.labels.alertname | alerts.0.labels.alertname"
 	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.[status=firing].0.annotations.summary | " +
 		"alerts.[status=firing].0.annotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
 )
 
-// presets has the description of each program by its name. The fields are those that the program posts.
+// presets contains the preset of each program by name. The paths are those of the program's posts.
 var presets = map[string]preset{
 	"alertmanager": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},
@@ -40,13 +40,13 @@ var presets = map[string]preset{
 			alertCount + " ${" + alertName + "}: ${" + alertText + "}",
 			alertCounts + " ${" + alertName + "}",
 			alertCount + " ${" + alertName + "}",
-			alertCount + " ${groupKey}", // an alert may have no name
+			alertCount + " ${groupKey}", // the alerts can be without a name
 		},
 		Dedup: alertKey,
 	}},
 	"grafana": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"status": {"firing", "resolved"}},
-		// The title is a template of the contact point, and by default has the status, the count and the name.
+		// The title is a template of the contact point. Its default contains the status, the count and the name.
 		Text: []string{
 			"${title}: ${" + alertText + "}", "${title}",
 			alertCounts + " ${" + alertName + "}",
@@ -54,15 +54,15 @@ var presets = map[string]preset{
 		},
 		Dedup: alertKey,
 	}},
-	// It posts once for each subscriber. A campaign of another content type is HTML. The body belongs to the key, because a test of a campaign has the
-	// same ids.
+	// listmonk posts once for each subscriber. The text of a campaign with another content type is HTML. The dedup key includes the body, because a test of a
+	// campaign has the same ids as the campaign.
 	"listmonk": {messageType: submit.Marketing, description: Description{
 		Expect: map[string][]string{"content_type": {"plain"}},
 		Number: new("recipients.*.attribs.phone"),
 		Text:   []string{"${body}"},
 		Dedup:  []string{"campaign.uuid", "recipients.*.uuid", "body"},
 	}},
-	// The number is a member that the URL of Apprise adds: ?:phone_number=...
+	// The URL of Apprise adds the number as a member: ?:phone_number=...
 	"apprise": {messageType: submit.Notification, description: Description{
 		Number: new("phone_number"),
 		Text:   []string{"${title}: ${message}", "${message}"},
@@ -71,7 +71,7 @@ var presets = map[string]preset{
 		Text:  []string{"${msg}"},
 		Dedup: []string{"heartbeat.monitorID", "heartbeat.time", "heartbeat.status"},
 	}},
-	// It keeps numbers as digits, with the country code.
+	// Logto stores numbers as digits with the country code.
 	"logto": {messageType: submit.Verification, description: Description{
 		Number: new("to"), International: new(true),
 		Text:   []string{"Your verification code is ${payload.code}", "${payload.link}"},

@@ -1,5 +1,5 @@
-// Package kannel answers the sendsms of Kannel, so that a program that was written for it sends through LKSMS. docs/integrations.md#kannel says what it
-// has, and what is refused. Passwords stand in addresses: no query is logged.
+// Package kannel implements the sendsms interface of Kannel, so that programs written for Kannel can send through LKSMS. docs/integrations.md#kannel lists
+// what is supported and what is rejected. URLs contain passwords, so the package never logs a query.
 package kannel
 
 import (
@@ -30,10 +30,10 @@ const (
 	limit   = 10 * time.Second
 
 	maxRecipients = 100
-	maxText       = 1024 // characters; what the database stores, see submit.Limits
+	maxText       = 1024 // characters; the maximum in the database, see queue.Limits
 )
 
-// source is the source of the tasks.
+// source is the value of the field source of these tasks.
 const source = "kannel"
 
 type server struct {
@@ -56,14 +56,14 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, submissions *submit.Service) {
 	}
 }
 
-// request is what a program asks for, of the query and of a form.
+// request contains the parameters of a request, from the query and the form.
 type request struct {
 	values   url.Values
-	isForm   bool // the body is a form, or missing
-	isBroken bool // a value cannot be read, and is left out
+	isForm   bool // the body is a form or is missing
+	isBroken bool // a value could not be decoded and was skipped
 }
 
-// requestOf reads a request.
+// requestOf reads the parameters of a request.
 func requestOf(r *http.Request, body []byte) request {
 	asked := request{values: url.Values{}, isForm: len(body) == 0 || gate.IsForm(r)}
 	asked.add(r.URL.RawQuery)
@@ -73,7 +73,7 @@ func requestOf(r *http.Request, body []byte) request {
 	return asked
 }
 
-// add reads parameters as Kannel does: & and the first = separate, and a semicolon is a character of a text.
+// add parses parameters as Kannel does: & separates pairs, the first = separates name and value, and a semicolon is part of the text.
 func (q *request) add(text string) {
 	for pair := range strings.SplitSeq(text, "&") {
 		if pair == "" {
@@ -93,8 +93,9 @@ func (q *request) add(text string) {
 	}
 }
 
-// withPluses escapes each + of an escaped list of numbers that begins a number: many programs write +14155550123 as it is, and as a blank it would
-// make the number one of China. Any other + is a blank. So is one behind an escaped comma or blank: who escapes those escapes a plus too.
+// withPluses escapes each + that begins a number in an escaped list of numbers. Many programs send +14155550123 without escaping the plus. Decoded as a
+// blank, the plus would be lost, and the number would become a Chinese one. Any other + is a blank. A + after an escaped comma or blank is a blank, too,
+// because a program that escapes commas also escapes pluses.
 func withPluses(list string) string {
 	var b strings.Builder
 	isStart := true
@@ -110,7 +111,7 @@ func withPluses(list string) string {
 	return b.String()
 }
 
-// isToMany reports whether a request has more than one receiver.
+// isToMany reports whether a request has more than one recipient.
 func isToMany(r *http.Request, body []byte) bool {
 	return len(receivers(requestOf(r, body).values)) > 1
 }
@@ -119,7 +120,7 @@ func receivers(all url.Values) []string {
 	return strings.FieldsFunc(all.Get("to"), func(c rune) bool { return c == ' ' || c == ',' })
 }
 
-// first returns the first value of a parameter that has one of some names.
+// first returns the first non-empty value of the parameters with these names.
 func first(all url.Values, names ...string) string {
 	for _, name := range names {
 		if value := all.Get(name); value != "" {
@@ -134,25 +135,25 @@ func credentials(r *http.Request, body []byte) (username, password string) {
 	return first(all, "username", "user"), first(all, "password", "pass")
 }
 
-// refusal is a request that is refused, with the sentence that is answered.
+// refusal is the error of a rejected request. Its text is the response.
 type refusal string
 
 // Error implements error.
 func (r refusal) Error() string { return string(r) }
 
-// answer answers in the form of Kannel.
+// answer writes a response in the format of Kannel.
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text)) // fails only if the caller has gone
+	_, _ = w.Write([]byte(text)) // an error means that the client disconnected
 }
 
-// answerFault answers a fault with the statuses and, where it has them, the sentences of Kannel.
+// answerFault answers a fault with Kannel's status and, if Kannel has one, its sentence.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	x := gate.Of(r.Context())
 	switch {
 	case f.Kind == fault.Unauthorized:
-		w.Header().Del("WWW-Authenticate") // credentials are parameters
+		w.Header().Del("WWW-Authenticate") // credentials are parameters, not headers
 		answer(w, http.StatusForbidden, "Authorization failed for sendsms")
 	case f.Kind == fault.TooMany:
 		answer(w, status, "Temporal failure, try again later.")
@@ -170,17 +171,17 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 	}
 }
 
-// names are the parameters of Kannel that set the fields of a submission.
+// names maps fields of a submission to the Kannel parameters that set them.
 var names = map[string]string{
 	"phone_number": "to", "content": "text", "sender_no": "smsc", "priority": "priority", "expect_send_time": "deferred", "expires_at": "validity",
 }
 
-// unsupported are parameters that would change what a phone gets, by the values with which they change nothing.
+// unsupported contains parameters that would change the message on the phone, with the values that have no effect.
 var unsupported = map[string][]string{
 	"udh": nil, "mclass": nil, "mwi": nil, "alt-dcs": {"0"}, "compress": {"0"}, "pid": {"0"}, "rpi": {"0"},
 }
 
-// send submits a text to all receivers, or to none.
+// send submits a text to all recipients, or to none.
 func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	x := gate.Of(r.Context())
 	asked := requestOf(r, x.Body.Raw)
@@ -210,13 +211,13 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// read returns the submissions that a request asks for. With an error, it returns those of the receivers that it knows.
+// read returns the submissions of a request. With an error, it returns the submissions of the recipients that it could read.
 func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, error) {
 	x := gate.Of(r.Context())
 	to := receivers(all)
 	text, err := textOf(all)
-	text = strings.TrimPrefix(text, "\uFEFF")   // a byte order mark
-	if utf8.RuneCountInString(text) > maxText { // before each receiver has a copy
+	text = strings.TrimPrefix(text, "\uFEFF")   // removes a byte order mark
+	if utf8.RuneCountInString(text) > maxText { // checked before each recipient gets a copy
 		err, text = fault.InvalidField("content", fault.TooLong, maxText), logtext.Text(text)
 	}
 	shown := to[:min(len(to), maxRecipients)]
@@ -241,7 +242,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, err
 		return subs, refusal(fmt.Sprintf("Too many receivers: %d, at most %d, rejected", len(to), maxRecipients))
 	case err != nil:
 		return subs, err
-	case strings.TrimSpace(text) == "": // queue would send the default content of the number
+	case strings.TrimSpace(text) == "": // for an empty text, queue would send the default content of the number
 		return subs, refusal("Empty text not allowed, rejected")
 	}
 	if err := checkUnsupported(all); err != nil {
@@ -280,10 +281,10 @@ func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, err
 
 const (
 	maxUrgency = 3
-	maxMinutes = 2 * 366 * 24 * 60 // the farthest time at which a message may expire
+	maxMinutes = 2 * 366 * 24 * 60 // expires_at can be at most this far in the future
 )
 
-// number reads a parameter that is a whole number, and reports whether it is set.
+// number reads an integer parameter. isSet reports whether the request contains it.
 func number(all url.Values, name string, least, most int64) (n int64, isSet bool, err error) {
 	text := all.Get(name)
 	if text == "" {
@@ -295,13 +296,13 @@ func number(all url.Values, name string, least, most int64) (n int64, isSet bool
 	return n, true, nil
 }
 
-// checkUnsupported refuses what this server does not do, so that no message goes out otherwise than it was asked for.
+// checkUnsupported rejects requests for features that this server does not have, so that no message is sent differently from the request.
 func checkUnsupported(all url.Values) error {
 	mask, isSet, err := number(all, "dlr-mask", 0, 63)
 	if err != nil {
 		return refusal("DLR-Mask field misformed, rejected")
 	}
-	if isSet && mask > 0 || !isSet && all.Get("dlr-url") != "" { // with the mask 0, Kannel reports nothing
+	if isSet && mask > 0 || !isSet && all.Get("dlr-url") != "" { // with mask 0, Kannel sends no delivery reports
 		return refusal("DLR-URL is not supported: register a webhook for delivery reports, and leave out dlr-url and dlr-mask, rejected")
 	}
 	for name, harmless := range unsupported {
@@ -317,7 +318,7 @@ func checkUnsupported(all url.Values) error {
 	return nil
 }
 
-// textOf returns the text of a message in UTF-8.
+// textOf returns the text of a message, converted to UTF-8.
 func textOf(all url.Values) (string, error) {
 	charset := all.Get("charset")
 	switch coding := all.Get("coding"); {
@@ -326,7 +327,7 @@ func textOf(all url.Values) (string, error) {
 	case coding != "" && coding != "0" && coding != "2" && coding != "-1":
 		return "", refusal("Coding field misformed, rejected")
 	case charset == "" && coding == "2":
-		charset = "UTF-16BE" // as Kannel reads it
+		charset = "UTF-16BE" // Kannel assumes the same
 	case charset == "":
 		charset = "UTF-8"
 	}
@@ -345,13 +346,13 @@ func textOf(all url.Values) (string, error) {
 		return "", refusal("Charset or body misformed, rejected")
 	}
 	decoded, err := known.NewDecoder().String(text)
-	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // what is no text of the charset
+	if err != nil || !postgres.IsText(decoded) || strings.ContainsRune(decoded, '\uFFFD') { // text that is invalid in this charset
 		return "", refusal("Charset or body misformed, rejected")
 	}
 	return decoded, nil
 }
 
-// storeRefusal stores a refused message, as refused submissions of other ways in.
+// storeRefusal stores a rejected message, like the other ways of submission do.
 func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err error) {
 	status, reason := http.StatusBadRequest, err.Error()
 	var f *fault.Error

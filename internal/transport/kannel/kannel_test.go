@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 
 type bundle struct{ *apptest.Bundle }
 
-// setup returns a server that answers Kannel's programs, with two companies.
+// setup returns a server with Kannel enabled and two companies.
 func setup(t *testing.T) bundle {
 	t.Helper()
 	b := bundle{apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Kannel = true })}
@@ -25,7 +25,7 @@ func setup(t *testing.T) bundle {
 	return b
 }
 
-// with returns the parameters of user-of-acme, with more of them: names and values.
+// with returns the parameters of a request of user-of-acme. more contains names and values of further parameters; an empty value removes a parameter.
 func with(more ...string) url.Values {
 	all := url.Values{"username": {"user-of-acme"}, "password": {apptest.UserPassword}, "to": {"13800138000"}, "text": {"您好"}}
 	for i := 0; i < len(more); i += 2 {
@@ -58,7 +58,7 @@ func (b bundle) get(all url.Values) (int, string) {
 	return b.do(http.NewRequestWithContext(b.T.Context(), "GET", b.URL+"/cgi-bin/sendsms?"+all.Encode(), nil))
 }
 
-// expect sends a request by GET, and fails unless the answer is this.
+// expect sends a GET request, and fails the test unless the response has this status and contains text.
 func (b bundle) expect(status int, text string, all url.Values) {
 	b.T.Helper()
 	if got, raw := b.get(all); got != status || !strings.Contains(raw, text) {
@@ -68,8 +68,8 @@ func (b bundle) expect(status int, text string, all url.Values) {
 
 const accepted = "0: Accepted for delivery"
 
-// A request becomes a task for each receiver, of the user's company, by GET and by POST.
-func TestReceiversGetOneTaskEach(t *testing.T) {
+// A request by GET or POST becomes one task of the user's company for each recipient.
+func TestEachRecipientGetsOneTask(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("to", "13800138000 13900139000,+8613700137000", "from", "1000", "priority", "3", "validity", "60", "deferred", "30"))
 	if n := b.Count(`SELECT count(*) FROM messages WHERE content = '您好' AND source = 'kannel' AND submitted_by = 'user-of-acme' AND priority = 0
@@ -77,7 +77,7 @@ func TestReceiversGetOneTaskEach(t *testing.T) {
 		AND expect_send_time - created_at BETWEEN interval '29 minutes' AND interval '31 minutes'`); n != 3 {
 		t.Errorf("%d tasks are as asked for, want 3", n)
 	}
-	form := with("username", "user-of-beta", "dlr-mask", "0", "dlr-url", "http://shop.example/dlr") // no report is asked for
+	form := with("username", "user-of-beta", "dlr-mask", "0", "dlr-url", "http://shop.example/dlr") // with mask 0, no delivery report is requested
 	post := func(kind, body string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", b.URL+"/cgi-bin/sendsms", strings.NewReader(body))
@@ -92,7 +92,7 @@ func TestReceiversGetOneTaskEach(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no = 'beta' AND m.submitted_by = 'user-of-beta'"); n != 1 {
 		t.Errorf("%d tasks of beta", n)
 	}
-	if status, _ := post("text/plain", "hello"); status != 403 { // its credentials are nowhere
+	if status, _ := post("text/plain", "hello"); status != 403 { // the request contains no credentials
 		t.Errorf("a text: %d", status)
 	}
 	if status, _ := post("application/x-www-form-urlencoded", strings.Repeat("x", 65<<10)); status != 413 {
@@ -111,8 +111,8 @@ func TestReceiversGetOneTaskEach(t *testing.T) {
 	}
 }
 
-// What cannot be is refused in the words of Kannel, and stores nothing.
-func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
+// Invalid requests are rejected with sentences of Kannel, and nothing is stored.
+func TestRejectionsUseSentencesOfKannel(t *testing.T) {
 	b := setup(t)
 	many := make([]string, 101)
 	for i := range many {
@@ -164,10 +164,10 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 	}
 	b.AddUser("reader", "read", nil)
 	b.expect(403, "not allowed", with("username", "reader"))
-	// A user that is gone is nobody.
+	// A deleted user is rejected.
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
 	apptest.Eventually(t, "the user is refused", func() bool { status, _ := b.get(with("text", " ")); return status == 403 })
-	// Credentials of the header are not those of this protocol: a page of another site could make a browser send them.
+	// The header Authorization is not accepted, because a page of another site could make a browser send it.
 	req, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+"/cgi-bin/sendsms?to=13800138000&text=x", nil)
 	if err == nil {
 		req.SetBasicAuth(apptest.Username, apptest.Password)
@@ -177,8 +177,8 @@ func TestRefusalsHaveTheWordsOfKannel(t *testing.T) {
 	}
 }
 
-// A text arrives as it was written, in the charsets that Kannel's programs use.
-func TestTextsOfOtherCharsets(t *testing.T) {
+// A text arrives unchanged in the charsets that Kannel clients use.
+func TestTextsOfOtherCharsetsAreConverted(t *testing.T) {
 	b := setup(t)
 	for _, c := range [][3]string{
 		{"", "2", "\x60\xa8\x59\x7d"}, {"UTF-16BE", "2", "\x60\xa8\x59\x7d"}, {"UTF-8", "2", "您好"}, {"utf-8", "0", "您好"}, {"GBK", "", "\xc4\xfa\xba\xc3"},
@@ -195,8 +195,8 @@ func TestTextsOfOtherCharsets(t *testing.T) {
 	}
 }
 
-// Passwords and texts, which stand in the address, are not in the log, and guesses are slowed down.
-func TestTheLogHasNoQuery(t *testing.T) {
+// The log does not contain passwords and texts, which are part of the URL. Wrong passwords are delayed.
+func TestLogContainsNoQuery(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("text", "a text of its own"))
 	for i := range 60 {
@@ -217,8 +217,8 @@ func TestTheLogHasNoQuery(t *testing.T) {
 	}
 }
 
-// Without its switch, the server does not know the path.
-func TestItIsOffUnlessItIsSwitchedOn(t *testing.T) {
+// The path does not exist unless Kannel is enabled.
+func TestSendsmsIsDisabledByDefault(t *testing.T) {
 	b := bundle{apptest.New(t)}
 	b.AddCompany("acme", 1)
 	if status, _ := b.get(with()); status != 404 {
@@ -229,7 +229,7 @@ func TestItIsOffUnlessItIsSwitchedOn(t *testing.T) {
 	}
 }
 
-// raw sends parameters as they are written.
+// raw sends parameters without escaping them.
 func (b bundle) raw(text string) (int, string) {
 	b.T.Helper()
 	all := with()
@@ -238,8 +238,8 @@ func (b bundle) raw(text string) (int, string) {
 	return b.do(http.NewRequestWithContext(b.T.Context(), "GET", b.URL+"/cgi-bin/sendsms?"+all.Encode()+"&"+text, nil))
 }
 
-// A plus that a program does not escape begins a number, or separates two.
-func TestAPlusThatIsNotEscaped(t *testing.T) {
+// An unescaped plus begins a number or separates two numbers.
+func TestUnescapedPlusBeginsNumber(t *testing.T) {
 	b := setup(t)
 	for i, c := range []struct{ to, want string }{
 		{"+14155550123", "+14155550123"},
@@ -248,7 +248,7 @@ func TestAPlusThatIsNotEscaped(t *testing.T) {
 		{"%2B14155550123+%2B14155550124", "+14155550123 +14155550124"},
 		{"13800138000+13900139000", "+8613800138000 +8613900139000"},
 		{"13800138000%2C+13900139000", "+8613800138000 +8613900139000"},
-		{"+13800138000%20", ""}, // no number of North America
+		{"+13800138000%20", ""}, // not a North American number
 		{"8613800138000+", "+8613800138000"},
 	} {
 		status, raw := b.raw(fmt.Sprintf("to=%s&text=t%d", c.to, i))
@@ -266,8 +266,8 @@ func TestAPlusThatIsNotEscaped(t *testing.T) {
 	}
 }
 
-// A semicolon is a character of a text, and what cannot be read is no wrong password.
-func TestTextsThatAreNotEscaped(t *testing.T) {
+// A semicolon is part of a text. A value that cannot be decoded is not reported as a wrong password.
+func TestUnescapedTextsAreReadLikeKannel(t *testing.T) {
 	b := setup(t)
 	if status, raw := b.raw("to=13800138000&text=a;b=c"); status != 202 {
 		t.Errorf("a semicolon: %d %q", status, raw)

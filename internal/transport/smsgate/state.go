@@ -1,16 +1,16 @@
-// Package smsgate has what the two protocols of SMSGate share: that of its phones (mobile), and that of programs (thirdparty).
+// Package smsgate contains what the two protocols of SMSGate share: the protocol of phones (package mobile) and that of programs (package thirdparty).
 package smsgate
 
-// The states of a message, and of each of its recipients.
+// These are the states of a message, and of each recipient of a message.
 const (
-	Pending    = "Pending" // no phone, or no sender, has tried to send it
+	Pending    = "Pending" // no phone or sender has tried to send it
 	Cancelling = "Cancelling"
 	Cancelled  = "Cancelled"
-	Processed  = "Processed" // a phone handed it to its radio, or a sender has it
+	Processed  = "Processed" // a phone passed it to its radio, or a sender has leased it
 	Sent       = "Sent"
 	Delivered  = "Delivered"
 	Failed     = "Failed"
 )
 
-// States are all states.
+// States contains all states.
 var States = []string{Pending, Cancelling, Cancelled, Processed, Sent, Delivered, Failed}

@@ -11,17 +11,17 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// A role that may only submit takes every lock of servers that it can: it stops nothing.
-func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
+// A role that can only submit acquires every lock that it is allowed to. No server is blocked.
+func TestRoleThatOnlySubmitsCannotBlockServers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
-	b.Call("GET", "/api/v1/events", nil) // from now on there is a listener
+	b.Call("GET", "/api/v1/events", nil) // from now on, an event listener exists
 	shop, _ := roleOf(b, "user-of-acme")
 	tables := apptest.Scan[[]string](b, "SELECT array_agg(relname::text) FROM pg_class WHERE relkind = 'r' AND relname LIKE 'lock\\_%'")
 	jobs := make([]string, len(tables))
 	for i, table := range tables {
 		jobs[i] = strings.ReplaceAll(strings.TrimPrefix(table, "lock_"), "_", "-")
-		// The locks of servers of the version before.
+		// These are the locks that the previous version uses.
 		exec(t, shop, "SELECT pg_advisory_lock(1818981239, hashtext($1)), pg_advisory_lock(hashtextextended(replace($1, '-', '_'), 0))", jobs[i])
 		for _, sql := range []string{"DO $$ BEGIN LOCK TABLE " + table + " IN ACCESS SHARE MODE; END $$", "SELECT lock_table('" + table + "')", "SELECT lock_table_try('" + table + "')"} {
 			if _, err := shop.Exec(t.Context(), sql); refusal(err).Code != "42501" {
@@ -29,7 +29,7 @@ func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
 			}
 		}
 	}
-	exec(t, shop, "SELECT pg_advisory_lock(hashtext('lksms feed')), pg_advisory_lock(465659194739)") // 465659194739: migrations
+	exec(t, shop, "SELECT pg_advisory_lock(hashtext('lksms feed')), pg_advisory_lock(465659194739)") // 465659194739 is the lock of migrations
 	if _, err := shop.Exec(t.Context(), "SELECT FROM business_locks FOR UPDATE"); refusal(err).Code != "42501" {
 		t.Errorf("business_locks: %v", err)
 	}
@@ -56,8 +56,8 @@ func TestARoleThatMayOnlySubmitStopsNoServer(t *testing.T) {
 	}
 }
 
-// What a role can use up is bounded where it is let in, unless it has bounds already.
-func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
+// The grant limits the resources of a role, unless the role has limits already.
+func TestGrantLimitsResourcesOfRole(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	name, _ := newRole(b)
@@ -77,7 +77,7 @@ func TestAGrantBoundsWhatARoleCanUseUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer super.Close()
-	for range 2 { // the second time it finds bounds, and changes none
+	for range 2 { // the second call finds the limits and changes nothing
 		if missing, err = sqlinbox.NewRoles(super).Bound(t.Context(), name, sqlinbox.DefaultBounds); err != nil || len(missing) > 0 {
 			t.Fatal(missing, err)
 		}

@@ -19,11 +19,12 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// shop is a database with the tables of the examples of docs/integrations.md and docs/examples/sql. A commit fails if it adds a second order for a number.
+// shop is a database with the tables of the examples in docs/integrations.md and docs/examples/sql. A commit fails if it adds a second order with the same
+// number.
 type shop struct {
 	*apptest.Bundle
 	t   *testing.T
-	url string // as the role of the shop
+	url string // connects as the role of the shop
 	dir string
 }
 
@@ -44,7 +45,7 @@ func newShop(t *testing.T) *shop {
 	return s
 }
 
-// write writes a file with the program of an example.
+// write writes a file for an example.
 func (s *shop) write(name, content string) string {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -54,7 +55,7 @@ func (s *shop) write(name, content string) string {
 	return path
 }
 
-// call runs a program, and returns what it printed and whether it succeeded.
+// call runs a program, and returns its output and whether it succeeded.
 func (s *shop) call(program string, args ...string) (out string, isDone bool) {
 	s.t.Helper()
 	cmd := osexec.CommandContext(s.t.Context(), program, args...)
@@ -62,8 +63,8 @@ func (s *shop) call(program string, args ...string) (out string, isDone bool) {
 	return strings.TrimSpace(string(all)), err == nil
 }
 
-// submits runs an example, which gets the number of an order, a phone number and a text and prints the id of the task: once with a commit, once with a
-// commit that fails, and once with a phone number that is refused.
+// submits runs an example program, which receives an order number, a phone number and a text, and prints the task_id. It is run once with a commit, once with
+// a commit that fails, and once with an invalid phone number.
 func (s *shop) submits(program string, args ...string) {
 	s.t.Helper()
 	order := func(no, number, text string) (string, bool) {
@@ -88,8 +89,8 @@ func (s *shop) submits(program string, args ...string) {
 	}
 }
 
-// B12: the statements of the page submit, as psql runs them.
-func TestTheStatementsOfThePageSubmit(t *testing.T) {
+// B12: the SQL statements in the documentation submit messages when psql runs them.
+func TestSQLExamplesSubmit(t *testing.T) {
 	psql := need(t, "psql", "postgresql-client")
 	s := newShop(t)
 	for name, want := range map[string]int{"transaction": 1, "set": 4} {
@@ -98,15 +99,15 @@ func TestTheStatementsOfThePageSubmit(t *testing.T) {
 			t.Errorf("%s: took %d messages: %s", name, n, said)
 		}
 	}
-	// 42501 of the page: a user who is disabled.
+	// The documentation lists 42501 for a disabled user.
 	s.Exec("UPDATE users SET is_disabled = true WHERE username = 'user-of-acme'")
 	if said, isDone := s.call(psql, "-X", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=sqlstate", "-d", s.url, "-c", "SELECT lksms.enqueue('13800138000', 'x')"); isDone || !strings.Contains(said, "42501") {
 		t.Errorf("a user who is disabled: %s", said)
 	}
 }
 
-// B12: the example in Go.
-func TestTheGoExampleSubmits(t *testing.T) {
+// B12: this is the example in Go.
+func TestGoExampleSubmits(t *testing.T) {
 	compiler := need(t, "go", "golang")
 	s := newShop(t)
 	_, source := example(t, "submit.go")
@@ -117,10 +118,10 @@ func TestTheGoExampleSubmits(t *testing.T) {
 	s.submits(program, s.url)
 }
 
-// B12: the example in Python.
-func TestThePythonExampleSubmits(t *testing.T) {
+// B12: this is the example in Python.
+func TestPythonExampleSubmits(t *testing.T) {
 	s, python := newShop(t), ""
-	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first may be another one than Debian's
+	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first one may not be the Python of the distribution
 		if _, isDone := s.call(candidate, "-c", "import psycopg"); isDone && python == "" {
 			python = candidate
 		}
@@ -132,9 +133,9 @@ func TestThePythonExampleSubmits(t *testing.T) {
 	s.submits(python, program, s.url)
 }
 
-// B12: the example in Java.
-func TestTheJavaExampleSubmits(t *testing.T) {
-	need(t, "javac", "default-jdk-headless") // java compiles what it runs
+// B12: this is the example in Java.
+func TestJavaExampleSubmits(t *testing.T) {
+	need(t, "javac", "default-jdk-headless") // the command java compiles a source file with it
 	java := need(t, "java", "default-jdk-headless")
 	const driver = "/usr/share/java/postgresql.jar"
 	if _, err := os.Stat(driver); err != nil {
@@ -150,7 +151,7 @@ func TestTheJavaExampleSubmits(t *testing.T) {
 	s.submits(java, "-cp", driver, source, to.String(), as.User, as.Password)
 }
 
-// tcp returns an address of 127.0.0.1 that leads to a PostgreSQL: the driver of Java cannot use a Unix socket.
+// tcp returns a TCP address of 127.0.0.1 that forwards to PostgreSQL, because the Java driver cannot use a Unix socket.
 func tcp(t *testing.T, to *pgx.ConnConfig) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -168,7 +169,7 @@ func tcp(t *testing.T, to *pgx.ConnConfig) string {
 			}
 			server, err := to.DialFunc(ctx, network, address)
 			if err != nil {
-				_ = client.Close() // the driver says so
+				_ = client.Close() // the driver reports the error
 				continue
 			}
 			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// B12: a transaction in another database of the cluster submits through postgres_fdw, and takes the message with it when it is rolled back.
-func TestATransactionInAnotherDatabaseSubmitsThroughAForeignTable(t *testing.T) {
+// B12: a transaction in another database of the cluster submits through postgres_fdw. If it is rolled back, so is the message.
+func TestTransactionInAnotherDatabaseSubmitsThroughForeignTable(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	role, to := newRole(b)
@@ -26,7 +26,7 @@ func TestATransactionInAnotherDatabaseSubmitsThroughAForeignTable(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := pgtest.NewEmpty(t) // the caller's database
+	own := pgtest.NewEmpty(t) // the database of the caller
 	admin := connect(t, pgtest.Admin(t, own))
 	if scan[int](t, admin, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'") == 0 {
 		t.Skip("this PostgreSQL has no postgres_fdw")
@@ -72,7 +72,7 @@ func TestATransactionInAnotherDatabaseSubmitsThroughAForeignTable(t *testing.T) 
 		t.Errorf("the task is %s", got)
 	}
 	_, err = shop.Exec(t.Context(), "INSERT INTO public.outgoing_messages (phone_number, content) VALUES ('12', 'x')")
-	// postgres_fdw hands on the SQLSTATE and the message, and not the column.
+	// postgres_fdw passes on the SQLSTATE and the message, but not the column.
 	if r := refusal(err); r.Code != "LK005" || !strings.HasPrefix(r.Message, "phone_number: ") {
 		t.Errorf("a bad number: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 var waitDesc = prometheus.NewDesc("lksms_sql_inbox_oldest_seconds",
 	"How long ago the first message in the inbox was submitted by SQL. 0: the inbox is empty.", nil, nil)
 
-// waitCollector asks the database at each scrape.
+// waitCollector queries the database at each scrape.
 type waitCollector struct{ service *Service }
 
 func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
@@ -21,7 +21,7 @@ func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	seconds, err := c.service.q.SqlInboxWait(ctx)
-	if err != nil && !postgres.IsNoRows(err) { // left out of this scrape; the pool's gauges show why
+	if err != nil && !postgres.IsNoRows(err) { // missing from this scrape; the gauges of the connection pool show why
 		return
 	}
 	out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)

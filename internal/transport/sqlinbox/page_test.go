@@ -20,7 +20,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// block returns a block of docs/integrations.md: it follows a line <!-- test-sql: its name -->.
+// block returns a code block of docs/integrations.md. The block follows a line <!-- test-sql: name -->.
 func block(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "integrations.md"))
@@ -36,7 +36,7 @@ func block(t *testing.T, name string) string {
 	return text + "\n"
 }
 
-// example returns a program or statement of docs/examples/sql, and its path.
+// example returns the text and path of a file in docs/examples/sql.
 func example(t *testing.T, name string) (text, path string) {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", "..", "docs", "examples", "sql", name))
@@ -50,7 +50,7 @@ func example(t *testing.T, name string) (text, path string) {
 	return string(content), path
 }
 
-// need returns the path of a program of an example. t is skipped where it is not installed.
+// need returns the path of a program. It skips the test if the program is not installed. debian is the name of its package.
 func need(t *testing.T, program, debian string) string {
 	t.Helper()
 	path, err := osexec.LookPath(program)
@@ -60,15 +60,15 @@ func need(t *testing.T, program, debian string) string {
 	return path
 }
 
-// outbox is the outbox of docs/examples/sql in a database of its own, and the server to which its loop submits.
+// outbox is a database with the outbox of docs/examples/sql, and a server to which the loop of the example submits.
 type outbox struct {
 	*apptest.Bundle
 	t       *testing.T
 	conn    *pgx.Conn
 	dir     string
 	env     []string
-	asked   atomic.Int64                     // requests of the loop
-	instead atomic.Pointer[http.HandlerFunc] // answers in place of the server, if it is set
+	asked   atomic.Int64                     // number of requests of the loop
+	instead atomic.Pointer[http.HandlerFunc] // non-nil: answers in place of the server
 }
 
 func newOutbox(t *testing.T) *outbox {
@@ -96,7 +96,7 @@ func newOutbox(t *testing.T) *outbox {
 	program, _ := example(t, "outbox.sh")
 	for name, content := range map[string]string{
 		"outbox.sh": program,
-		"sleep":     "#!/bin/sh\nexec /bin/sleep 0.05\n", // a test does not wait for as long as the loop does
+		"sleep":     "#!/bin/sh\nexec /bin/sleep 0.05\n", // shortens the waits of the loop
 	} {
 		if err := os.WriteFile(filepath.Join(o.dir, name), []byte(content), 0o755); err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func newOutbox(t *testing.T) *outbox {
 	return o
 }
 
-// add puts n messages into the outbox.
+// add inserts n messages into the outbox.
 func (o *outbox) add(n int, number, text string) {
 	o.t.Helper()
 	exec(o.t, o.conn, "INSERT INTO outbox (phone_number, content) SELECT $1, $2 FROM generate_series(1, $3)", number, text, n)
@@ -119,7 +119,7 @@ func (o *outbox) waiting() int {
 
 func (o *outbox) tasks() int { o.t.Helper(); return o.Count("SELECT count(*) FROM tasks") }
 
-// loop is the loop of the page while it runs.
+// loop is a running process of the example's loop.
 type loop struct {
 	t      *testing.T
 	cmd    *osexec.Cmd
@@ -127,7 +127,7 @@ type loop struct {
 	exited chan struct{}
 }
 
-// run starts the loop in a group of processes of its own. It ends with the test.
+// run starts the loop in its own process group. The loop ends with the test.
 func (o *outbox) run() *loop {
 	o.t.Helper()
 	l := &loop{t: o.t, cmd: osexec.Command("sh", filepath.Join(o.dir, "outbox.sh")), exited: make(chan struct{})}
@@ -136,7 +136,7 @@ func (o *outbox) run() *loop {
 	if err := l.cmd.Start(); err != nil {
 		o.t.Fatal(err)
 	}
-	go func() { _ = l.cmd.Wait(); close(l.exited) }() // the tests look at what it did
+	go func() { _ = l.cmd.Wait(); close(l.exited) }() // the tests check the result of the loop
 	o.t.Cleanup(func() {
 		l.kill()
 		if o.t.Failed() {
@@ -148,11 +148,11 @@ func (o *outbox) run() *loop {
 
 // kill kills the loop and the programs that it runs.
 func (l *loop) kill() {
-	_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL) // they may have ended
+	_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL) // they may have ended already
 	<-l.exited
 }
 
-// awaitEmpty waits until the loop has deleted all messages. The loop must not end.
+// awaitEmpty waits until the loop has deleted all messages. It fails the test if the loop ends.
 func (l *loop) awaitEmpty(o *outbox) {
 	l.t.Helper()
 	apptest.Eventually(l.t, "the outbox is empty", func() bool {
@@ -165,8 +165,9 @@ func (l *loop) awaitEmpty(o *outbox) {
 	})
 }
 
-// B12: the loop of docs/examples/sql submits all messages of its outbox once: short ones and the longest ones, past one that the server refuses.
-func TestTheLoopOfThePageSubmitsItsOutbox(t *testing.T) {
+// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest ones. It continues after a message that the server
+// rejects.
+func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 	o := newOutbox(t)
 	l := o.run()
 	o.add(250, apptest.Phone, `short "'\ $(x) %s`)
@@ -199,13 +200,13 @@ func TestTheLoopOfThePageSubmitsItsOutbox(t *testing.T) {
 	}
 }
 
-// B12: a server that is away, or whose answer is lost, gets the same messages again.
-func TestTheLoopOfThePageRepeatsWhatHasNoAnswer(t *testing.T) {
+// B12: if the server is unavailable or its response is lost, the loop sends the same messages again.
+func TestOutboxLoopRepeatsUnansweredRequests(t *testing.T) {
 	o := newOutbox(t)
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"code":503,"message":"away","data":null}`)) // if it is not written, the loop tries again all the same
+		_, _ = w.Write([]byte(`{"code":503,"message":"away","data":null}`)) // even without this body, the loop retries
 	})
 	o.instead.Store(&away)
 	o.add(150, apptest.Phone, strings.Repeat("长", 1024))
@@ -231,8 +232,8 @@ func TestTheLoopOfThePageRepeatsWhatHasNoAnswer(t *testing.T) {
 	}
 }
 
-// B12: a loop that is killed between the answer and its DELETE loses and doubles nothing.
-func TestTheLoopOfThePageIsKilledBeforeItDeletes(t *testing.T) {
+// B12: a loop that is killed between the response and its DELETE neither loses nor duplicates messages.
+func TestOutboxLoopKilledBeforeDeleteSendsNoDuplicate(t *testing.T) {
 	o := newOutbox(t)
 	o.add(150, apptest.Phone, strings.Repeat("长", 1024))
 	holder := begin(t, connect(t, o.conn.Config().ConnString()))
@@ -241,7 +242,7 @@ func TestTheLoopOfThePageIsKilledBeforeItDeletes(t *testing.T) {
 	const deletes = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'DELETE FROM outbox%'"
 	apptest.Eventually(t, "the loop deletes what the server has", func() bool { return scan[int](t, o.conn, "SELECT count(*) "+deletes) == 1 })
 	l.kill()
-	// PostgreSQL would finish a statement whose program is gone.
+	// PostgreSQL would finish a statement even after its client has ended.
 	exec(t, o.conn, "SELECT pg_terminate_backend(pid) "+deletes)
 	apptest.Eventually(t, "the DELETE has ended", func() bool { return scan[int](t, o.conn, "SELECT count(*) "+deletes) == 0 })
 	if err := holder.Rollback(context.WithoutCancel(t.Context())); err != nil {

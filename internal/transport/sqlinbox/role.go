@@ -14,13 +14,13 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Roles owns which roles of PostgreSQL may submit, and for whom.
+// Roles manages the PostgreSQL roles that are allowed to submit, and their users.
 type Roles struct {
 	db *postgres.DB
 	q  *sqlinboxq.Queries
 }
 
-// NewRoles returns Roles on db, whose role must own the schema lksms to grant and revoke.
+// NewRoles returns Roles on db. To grant and revoke, the role of db must own the schema lksms.
 func NewRoles(db *postgres.DB) Roles { return Roles{db: db, q: sqlinboxq.New(db)} }
 
 var (
@@ -28,8 +28,8 @@ var (
 	errNoRole = fault.InvalidField("role", fault.NotThere, nil)
 )
 
-// Grant lets a role submit for a user, in place of the user for whom it did before. Faults: request.invalid for a role that does not exist, and for a
-// user that does not exist or may not submit.
+// Grant allows a role to submit for a user, and replaces the role's previous user. Fault: request.invalid if the role or user does not exist, or if the user
+// is not allowed to submit.
 func (r Roles) Grant(ctx context.Context, username, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
 		exists, err := r.q.SqlRoleExists(ctx, role)
@@ -46,7 +46,7 @@ func (r Roles) Grant(ctx context.Context, username, role string) error {
 	})
 }
 
-// Revoke takes from a role what Grant gave it; the role may be gone. Fault: request.invalid for a role that may not submit.
+// Revoke revokes what Grant granted to a role. The role itself can be missing. Fault: request.invalid for a role that is not allowed to submit.
 func (r Roles) Revoke(ctx context.Context, role string) error {
 	return r.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := r.q.SqlRoleDelete(ctx, role)
@@ -57,23 +57,23 @@ func (r Roles) Revoke(ctx context.Context, role string) error {
 	})
 }
 
-// List returns the roles that may submit.
+// List returns the roles that are allowed to submit.
 func (r Roles) List(ctx context.Context) ([]sqlinboxq.SqlRoleListRow, error) {
 	rows, err := r.q.SqlRoleList(ctx)
 	return rows, postgres.Wrap("list roles", err, nil)
 }
 
-// Bounds limit what a role can use up of PostgreSQL. A zero leaves the role as it is.
+// Bounds limits the resources of PostgreSQL that a role can use. A zero field sets no limit.
 type Bounds struct {
-	Connections       int           // connections at the same time
-	IdleInTransaction time.Duration // after it, PostgreSQL ends an idle transaction, which would hold back vacuum and migrations
-	TempFiles         string        // size of the temporary files of one session, as PostgreSQL writes it: 1GB
+	Connections       int           // maximum number of concurrent connections
+	IdleInTransaction time.Duration // PostgreSQL ends a longer idle transaction, which would hold back vacuum and migrations
+	TempFiles         string        // maximum size of the temporary files of one session, such as 1GB
 }
 
-// DefaultBounds are those of lksms sql grant.
+// DefaultBounds contains the limits that lksms sql grant sets.
 var DefaultBounds = Bounds{Connections: 20, IdleInTransaction: 30 * time.Second, TempFiles: "1GB"}
 
-// roleBounds returns which bounds a role has already, of its own or in this database. sqlc does not know pg_roles.
+// roleBounds returns which limits a role has already, for all databases or for this one. It is not in db/queries because sqlc does not know pg_roles.
 const roleBounds = `SELECT r.rolconnlimit <> -1, coalesce(bool_or(c.setting LIKE 'idle_in_transaction_session_timeout=%'), false),
 		coalesce(bool_or(c.setting LIKE 'temp_file_limit=%'), false)
 	FROM pg_roles r
@@ -82,7 +82,8 @@ const roleBounds = `SELECT r.rolconnlimit <> -1, coalesce(bool_or(c.setting LIKE
 	WHERE r.rolname = $1
 	GROUP BY r.rolconnlimit`
 
-// Bound sets bounds for a role where it has none. PostgreSQL lets only some roles do that: Bound returns the statements that this one may not run.
+// Bound sets the limits that a role does not have yet. PostgreSQL allows this only to some roles: missing contains the statements that the role of db is not
+// allowed to run.
 func (r Roles) Bound(ctx context.Context, role string, b Bounds) (missing []string, err error) {
 	var has struct{ connections, idle, tempFiles bool }
 	if err := r.db.QueryRow(ctx, roleBounds, role).Scan(&has.connections, &has.idle, &has.tempFiles); err != nil {
@@ -106,7 +107,7 @@ func (r Roles) Bound(ctx context.Context, role string, b Bounds) (missing []stri
 		case errors.As(err, &refused) && refused.Code == "42501":
 			missing = append(missing, statement)
 		case err != nil:
-			return missing, fmt.Errorf("bound role: %w", err)
+			return missing, fmt.Errorf("limit role: %w", err)
 		}
 	}
 	return missing, nil

@@ -1,5 +1,5 @@
-// Package sqlinbox owns submission by SQL: the roles of PostgreSQL that may submit messages with the functions of the schema lksms, and the inbox in
-// which these put them. Its sweep makes tasks of the inbox, through package queue.
+// Package sqlinbox owns submission by SQL: the PostgreSQL roles that can submit messages with the functions of the schema lksms, and the inbox in which these
+// functions store messages. Its sweep converts messages in the inbox to tasks, with package queue.
 package sqlinbox
 
 import (
@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// maxPortion is how many messages of a company one transaction makes tasks of. It locks the ranks of the company, for which its
-	// other submissions wait.
+	// maxPortion is the maximum number of messages of a company that one transaction converts. The transaction locks the ranks of the company, and other
+	// submissions of the company wait for it.
 	maxPortion = 100
 
-	// maxTries is how often the database may refuse a message alone before it becomes a FAILED task, in about half an hour.
+	// maxTries is how often a message can fail although others succeed before it becomes a FAILED task. This takes about half an hour.
 	maxTries = 9
 )
 
-// Service makes tasks of messages that were submitted by SQL.
+// Service converts messages that were submitted by SQL to tasks.
 type Service struct {
 	db          *postgres.DB
 	q           *sqlinboxq.Queries
@@ -44,14 +44,14 @@ type Service struct {
 	taken *prometheus.CounterVec
 }
 
-// The outcomes of a message, as labels of the metric.
+// These are the outcomes of a message, used as labels of the metric.
 const (
 	becameTask = "task"
 	wasRepeat  = "repeat"
 	hasFailed  = "failed"
 )
 
-// New returns a Service on db, whose metrics are registered with reg.
+// New returns a Service on db and registers its metrics with reg.
 func New(db *postgres.DB, submissions *submit.Service, log *slog.Logger, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: sqlinboxq.New(db), submissions: submissions, log: log, taken: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 		Name: "lksms_sql_messages_total", Help: "Messages that were submitted by SQL, by outcome.",
@@ -63,19 +63,19 @@ func New(db *postgres.DB, submissions *submit.Service, log *slog.Logger, reg pro
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "submit-sql-inbox", Interval: 250 * time.Millisecond, Routine: true, Run: s.Take},
 	}
 }
 
-// Take makes tasks of the messages in the inbox, a portion of each company in turn, and returns how many it took out. What the database cannot
-// store now stays for the next run. Several servers may run it.
+// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns how many messages it removed from the inbox. A message
+// that the database cannot store now remains for the next run. Several servers can run Take at the same time.
 func (s *Service) Take(ctx context.Context) (int, error) {
-	taken, failures := 0, map[int64]error{} // the first failure of each company, which is left to the next run
+	taken, failures := 0, map[int64]error{} // first failure of each company; the next run continues with these companies
 	for isOver := false; !isOver && ctx.Err() == nil; {
-		companies, err := s.q.SqlInboxCompanies(ctx) // again after each round, so that a company with few messages waits for one round at most
+		companies, err := s.q.SqlInboxCompanies(ctx) // queried in each round, so that a company with few messages waits for one round at most
 		if err != nil {
 			return taken, fmt.Errorf("find companies: %w", err)
 		}
@@ -94,8 +94,8 @@ func (s *Service) Take(ctx context.Context) (int, error) {
 	return taken, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// takePortion makes tasks of the next messages of a company and takes them out of the inbox, in one transaction: whatever is killed, each becomes
-// one task.
+// takePortion converts the next messages of a company to tasks and removes them from the inbox. It uses one transaction, so that each message becomes exactly
+// one task even after a crash.
 func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, err error) {
 	outcomes := map[string]int{}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -128,7 +128,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 		}
 		isAnyMade := slices.ContainsFunc(made, func(o submit.Outcome) bool { return o.Err == nil })
 		for i, o := range made {
-			// One that fails while others become tasks is refused in the end. While all fail, the fault is not theirs.
+			// Only a message that fails while others succeed is rejected in the end. If all fail, the cause is not in the messages.
 			if o.Err != nil && firsts[i].Tries >= maxTries && isAnyMade {
 				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
 				o.Submitted, o.Err = submit.Submitted{Status: queue.Failed}, s.submissions.RefuseAccepted(ctx, accepted[i], result.NotSendable)
@@ -160,7 +160,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 	return taken, nil
 }
 
-// outcomeOf returns the label of the metric.
+// outcomeOf returns the metric label of a result.
 func outcomeOf(made submit.Submitted) string {
 	switch {
 	case made.Deduplicated:
@@ -172,7 +172,7 @@ func outcomeOf(made submit.Submitted) string {
 	}
 }
 
-// logRepeats logs repeats, after the first messages were stored. Their submitters have their answer: a log that fails must not hold up other
+// logRepeats logs repeated messages after the first ones were stored. The submitters have their result already, so a failed log must not delay other
 // messages.
 func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]submit.Submission) {
 	for origin, subs := range repeats {
@@ -183,8 +183,8 @@ func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]su
 	}
 }
 
-// acceptedOf returns the submission of a row. The function that put it there has checked it: the priority too, which the user may not be
-// allowed any more.
+// acceptedOf returns the submission of a row. The SQL function has checked it already, including the priority, which the user may not be allowed to use any
+// more.
 func acceptedOf(row sqlinboxq.SqlInbox) (submit.Accepted, error) {
 	said := map[string]any{"phone_number": row.PhoneNumber}
 	for name, value := range map[string]*string{

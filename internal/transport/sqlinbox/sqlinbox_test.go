@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// newRole makes a role of PostgreSQL that can log in, and returns its name and the URL with which it connects to the database of b.
+// newRole creates a PostgreSQL role that can log in, and returns its name and a URL for the database of b.
 func newRole(b *apptest.Bundle) (name, to string) {
 	b.T.Helper()
 	name = "shop_" + strings.ToLower(rand.Text())[:12]
@@ -111,7 +111,7 @@ func commit(t testing.TB, tx pgx.Tx) {
 	}
 }
 
-// take lets the sweep run once.
+// take runs the sweep of the inbox once, and returns how many messages it removed.
 func take(b *apptest.Bundle) int {
 	b.T.Helper()
 	n, err := b.App.SQLInbox.Take(b.T.Context())
@@ -121,7 +121,7 @@ func take(b *apptest.Bundle) int {
 	return n
 }
 
-// again takes the messages that wait for another try.
+// again runs the sweep for messages that wait for a retry.
 func again(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec("UPDATE sql_inbox SET due_at = now()")
@@ -136,8 +136,8 @@ func refusal(err error) *pgconn.PgError {
 	return &pgconn.PgError{}
 }
 
-// B12: the message is there with the transaction of its caller, and gone with it.
-func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
+// B12: a message is committed and rolled back together with the transaction of its caller.
+func TestMessageIsCommittedAndRolledBackWithCallerTransaction(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, role := roleOf(b, "user-of-acme")
@@ -181,9 +181,8 @@ func TestAMessageLivesAndDiesWithTheTransactionOfItsCaller(t *testing.T) {
 	}
 }
 
-// B12: the role can call, and nothing else.
-// What SQL submits is signed as its sender says, and once.
-func TestASenderSignsWhatSQLSubmits(t *testing.T) {
+// B12: a message that was submitted by SQL is signed once, in the mode of its sender.
+func TestMessageSubmittedBySQLIsSignedBySender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -207,7 +206,8 @@ func TestASenderSignsWhatSQLSubmits(t *testing.T) {
 	}
 }
 
-func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
+// B12: the role can call the functions, and do nothing else.
+func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, role := roleOf(b, "user-of-acme")
@@ -235,7 +235,7 @@ func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
 	if n := scan[int](t, shop, "SELECT count(*) FROM lksms.outgoing"); n != 0 {
 		t.Errorf("outgoing has %d rows", n)
 	}
-	// Tables of the caller that are named like those of the service do not come before them.
+	// Tables of the caller with the names of tables of the service are not used.
 	exec(t, shop, "CREATE TEMPORARY TABLE sql_roles AS SELECT session_user::text AS role_name, 1::bigint AS user_id; SET search_path = pg_temp")
 	scan[string](t, shop, enqueue, "as before")
 	if got := apptest.Scan[string](b, "SELECT submitted_by FROM sql_inbox"); got != "user-of-acme" {
@@ -243,8 +243,8 @@ func TestARoleOfTheSQLInboxReadsNoTable(t *testing.T) {
 	}
 }
 
-// B12: a role submits for one user of LKSMS, who may do it now.
-func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
+// B12: a role submits for one user of LKSMS, who must be allowed to submit at this time.
+func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddUser("reader", "read", nil)
@@ -297,8 +297,8 @@ func TestARoleWithoutAUserWhoMaySubmitIsRefused(t *testing.T) {
 	}
 }
 
-// A role is not let in while everybody may make functions beside the tables, which the functions of the owner could call.
-func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
+// A grant fails while every role can create functions in the schema of the tables: functions of the owner could call them.
+func TestGrantFailsWhileEveryRoleCanCreateFunctions(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	name, _ := newRole(b)
@@ -316,8 +316,8 @@ func TestNoRoleIsLetInWhileEverybodyMayMakeFunctions(t *testing.T) {
 	}
 }
 
-// Somebody who may make schemas could make one with the name of the owner, with functions that run in place of ours.
-func TestNoFunctionLooksIntoTheSchemaOfAUser(t *testing.T) {
+// A role that can create schemas could create a schema with the name of the owner, with functions that replace those of the service.
+func TestFunctionsIgnoreSchemasOfUsers(t *testing.T) {
 	b := apptest.New(t)
 	if n := b.Count("SELECT count(*) FROM pg_proc WHERE prosecdef AND pronamespace IN ('lksms'::regnamespace, 'public'::regnamespace)"); n < 3 {
 		t.Errorf("only %d functions have the rights of their owner", n)
@@ -328,8 +328,8 @@ func TestNoFunctionLooksIntoTheSchemaOfAUser(t *testing.T) {
 	}
 }
 
-// B12: companies do not meet in the inbox, and a flood of one does not hold up another.
-func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
+// B12: messages of different companies do not mix in the inbox, and many messages of one company do not delay another.
+func TestManyMessagesOfOneCompanyDoNotDelayAnother(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -352,8 +352,8 @@ func TestAFloodOfOneCompanyDoesNotHoldUpAnother(t *testing.T) {
 	}
 }
 
-// B12: a set is all or nothing, keeps its order, and has an id for each message.
-func TestASetOfAThousandKeepsItsOrder(t *testing.T) {
+// B12: a set of messages is submitted completely or not at all, keeps its order, and returns an id for each message.
+func TestSetOfThousandMessagesKeepsOrder(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -418,8 +418,8 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
-// A repeat gets the first task as over HTTP, whatever has changed since. SQL accepts no other message then that it would refuse.
-func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
+// A repeat returns the first task, as over HTTP, even if limits have changed since. Another message that violates the new limits is rejected.
+func TestRepeatIsAcceptedAfterItsTimesHavePassed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -449,7 +449,7 @@ func TestARepeatIsTakenAfterItsTimes(t *testing.T) {
 	}
 }
 
-// keyed is a user of a company that submits messages with dedup keys: over HTTP, and by SQL with shop.
+// keyed is a user of a company that submits messages with dedup keys over HTTP, and by SQL with the connection shop.
 type keyed struct {
 	*apptest.Bundle
 	headers []string
@@ -465,13 +465,13 @@ func newKeyed(t *testing.T) keyed {
 	return k
 }
 
-// named submits a message by SQL, and returns its task_id.
+// named submits a message with a dedup key by SQL, and returns its task_id.
 func named(t *testing.T, on querier, key string) string {
 	t.Helper()
 	return scan[string](t, on, "SELECT lksms.enqueue('13800138000', 'x', dedup_key => $1)", key)
 }
 
-// send submits a message over HTTP, and returns its task_id.
+// send submits a message with a dedup key over HTTP, and returns its task_id.
 func (k keyed) send(key string) string {
 	k.T.Helper()
 	var made struct {
@@ -488,8 +488,8 @@ func (k keyed) count(key string) int {
 	return k.Count("SELECT count(*) FROM messages WHERE dedup_key = $1", key)
 }
 
-// B12: a dedup key names one message, whichever way it is submitted.
-func TestADedupKeyNamesOneMessageOfSQLAndHTTP(t *testing.T) {
+// B12: a dedup key identifies the same message over HTTP and by SQL.
+func TestDedupKeyIsSharedBySQLAndHTTP(t *testing.T) {
 	k := newKeyed(t)
 	first := k.send("http first")
 	if id := named(t, k.shop, "http first"); id != first {
@@ -508,8 +508,8 @@ func TestADedupKeyNamesOneMessageOfSQLAndHTTP(t *testing.T) {
 	}
 }
 
-// B12: a message over HTTP while the transaction of another with its key is open is the first.
-func TestAMessageOverHTTPGoesBeforeAnOpenTransactionWithItsKey(t *testing.T) {
+// B12: a message over HTTP is first, even if an open transaction has used its key.
+func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	tx := begin(t, k.shop)
 	lost := named(t, tx, "race")
@@ -525,8 +525,8 @@ func TestAMessageOverHTTPGoesBeforeAnOpenTransactionWithItsKey(t *testing.T) {
 	k.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, k.headers...)
 }
 
-// B12: of two open transactions with one key, the second waits for the first.
-func TestATransactionWaitsForAnotherWithItsKey(t *testing.T) {
+// B12: of two open transactions with the same key, the second one waits for the first.
+func TestTransactionWaitsForAnotherWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	again := connect(t, k.shop.Config().ConnString())
 	for _, isCommitted := range []bool{true, false} {
@@ -558,8 +558,8 @@ func TestATransactionWaitsForAnotherWithItsKey(t *testing.T) {
 	}
 }
 
-// B12: the key of another user of the company is another message.
-func TestADedupKeyIsOfOneUser(t *testing.T) {
+// B12: the same key of another user of the company identifies another message.
+func TestDedupKeyBelongsToOneUser(t *testing.T) {
 	k := newKeyed(t)
 	k.AddUser("other", "submit", map[string]any{"company_no": "acme"})
 	other, _ := roleOf(k.Bundle, "other")
@@ -570,8 +570,8 @@ func TestADedupKeyIsOfOneUser(t *testing.T) {
 	}
 }
 
-// B12: whatever ends the sweep in the middle, each message becomes one task.
-func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
+// B12: even if the sweep is killed, each message becomes exactly one task.
+func TestKilledSweepLosesAndDuplicatesNothing(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -604,7 +604,7 @@ func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 	if n := b.Count("SELECT count(DISTINCT content) FROM messages"); n != 250 {
 		t.Errorf("%d different texts", n)
 	}
-	// Two servers at once.
+	// Two servers run the sweep at the same time.
 	for i := range 250 {
 		scan[string](t, shop, enqueue, fmt.Sprint("again ", i))
 	}
@@ -622,8 +622,8 @@ func TestASweepThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// B12: a message that was accepted does not vanish when the server finds that it cannot be sent.
-func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
+// B12: an accepted message does not disappear if the server finds later that it cannot be sent.
+func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	acme := b.AddCompany("acme", 1)
 	b.AddCountry("NZ", "64", nil)
@@ -637,7 +637,7 @@ func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
 	}
 	rendered := scan[string](t, shop, `SELECT lksms.enqueue('13800138000', template_no => 'code', params => '{"code":"42"}')`)
 	good := scan[string](t, shop, enqueue, "good")
-	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // its transaction was long
+	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // its transaction took long
 	take(b)
 	again(b)
 	for why, id := range made {
@@ -662,8 +662,8 @@ func TestWhatTheServerRefusesBecomesAFailedTask(t *testing.T) {
 	}
 }
 
-// B12: a server that has not seen yet that a limit was raised, or a country added, fails no message that was accepted under it.
-func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
+// B12: a server that has not read a raised limit or a new country yet does not fail messages that were accepted with it.
+func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -675,15 +675,16 @@ func TestAServerThatKnowsLessThanTheDatabaseFailsNothing(t *testing.T) {
 	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now() + interval '4 seconds') FROM sql_inbox WHERE task_id = $1", id); got != "1 t" {
 		t.Fatalf("the message does not wait: %s", got)
 	}
-	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`) // a change of its own lets it read all of them
+	// A change through this server makes it read all settings again.
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", `{"queue":{"priority_max_wait_seconds":3600}}`)
 	again(b)
 	if got := b.Task(id).Status; int16(got) != queue.Pending {
 		t.Errorf("the task is %d", got)
 	}
 }
 
-// B12: a message that the database refuses does not hold up those behind it, is tried again, and ends as FAILED.
-func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
+// B12: a message that the database rejects does not block later messages. It is retried, and becomes FAILED in the end.
+func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -702,13 +703,13 @@ func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
 	}
 	b.Exec("UPDATE sql_inbox SET tries = 9, due_at = now()")
 	scan[string](t, shop, enqueue, "good")
-	take(b) // the database refuses the FAILED task too
+	take(b) // the database rejects the FAILED task, too
 	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now()) FROM sql_inbox WHERE task_id = $1", bad); got != "10 t" {
 		t.Errorf("the poisoned one: %s", got)
 	}
 	b.Exec("DROP TRIGGER spits ON messages; CREATE TRIGGER spits BEFORE INSERT ON queue FOR EACH ROW WHEN (NEW.content LIKE 'poison%') EXECUTE FUNCTION spit(); UPDATE sql_inbox SET due_at = now()")
 	take(b)
-	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // nothing shows that the fault is its own
+	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // alone, so nothing proves that the message is the cause
 		t.Error("alone, the poisoned one is not tried again")
 	}
 	b.Exec("UPDATE sql_inbox SET due_at = now()")
@@ -722,8 +723,8 @@ func TestAPoisonedMessageHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// S4.10: an erasure waits until what was submitted before it is among the tasks.
-func TestAnErasureWaitsForTheInbox(t *testing.T) {
+// S4.10: an erasure waits until all earlier messages of the inbox are tasks.
+func TestErasureWaitsForInbox(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -754,7 +755,7 @@ func TestAnErasureWaitsForTheInbox(t *testing.T) {
 	}
 }
 
-func TestTheAgeOfTheInboxIsAMetric(t *testing.T) {
+func TestAgeOfInboxIsExportedAsMetric(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -773,8 +774,8 @@ func TestTheAgeOfTheInboxIsAMetric(t *testing.T) {
 	metric("lksms_sql_messages_total{outcome=\"task\"} 1\n")
 }
 
-// An open transaction holds no lock for which the submissions of others wait.
-func TestAnOpenTransactionOfACallerHoldsUpNobody(t *testing.T) {
+// An open transaction holds no lock that blocks submissions of others.
+func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submission is one message as it is submitted over HTTP and by SQL, and the SQLSTATE and the field with which both refuse it; empty: both accept it.
+// submission is one message in its form for HTTP and SQL. Both reject it with code, an SQLSTATE, and field; empty: both accept it.
 type submission struct {
 	name        string
 	body        map[string]any
@@ -26,7 +26,7 @@ func in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC
 
 const day = 24 * time.Hour
 
-// submissions are the cases of TestSQLAndHTTPRefuseTheSame. phone_number and content are good where a case does not say otherwise; nil takes a field away.
+// submissions returns the cases of TestSQLAndHTTPRejectSameMessages. phone_number and content are valid unless a case sets them; nil removes a field.
 func submissions() []submission {
 	long := func(n int) string { return strings.Repeat("长", n) }
 	return []submission{
@@ -91,8 +91,8 @@ func submissions() []submission {
 	}
 }
 
-// B12: one table of messages goes through HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing: all refuse the same, with the same field.
-func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
+// B12: the same messages are submitted over HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing. All reject the same messages with the same field.
+func TestSQLAndHTTPRejectSameMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -157,7 +157,7 @@ func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
 		}
 	}
 	take(b)
-	// What HTTP made of a message and what each way of SQL made of it differ in ids and times alone.
+	// The rows of a message that was submitted in different ways differ only in ids and times.
 	different := apptest.Scan[*string](b, `SELECT string_agg(x.content || ': ' || x.n, E'\n') FROM (
 			SELECT m.content, count(*) FILTER (WHERE m.user_agent LIKE 'SQL%') AS n, count(*) FILTER (WHERE m.user_agent NOT LIKE 'SQL%') AS n_http
 			FROM messages m
@@ -173,8 +173,8 @@ func TestSQLAndHTTPRefuseTheSame(t *testing.T) {
 	}
 }
 
-// A template that is not active is refused by both, over HTTP as a conflict that names no field.
-func TestATemplateThatIsNotActiveIsRefusedBySQLAndHTTP(t *testing.T) {
+// Both reject an inactive template. Over HTTP, the response is a conflict that names no field.
+func TestInactiveTemplateIsRejectedBySQLAndHTTP(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_no":"code","template_name":"n","template_content":"x"}`)
@@ -187,8 +187,8 @@ func TestATemplateThatIsNotActiveIsRefusedBySQLAndHTTP(t *testing.T) {
 	}
 }
 
-// The SQL inbox counts segments as package segment does, and refuses no number that package phone accepts, for mainland mobile numbers exactly.
-func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
+// The SQL inbox counts segments like package segment. It accepts all numbers that package phone accepts, and for mainland mobile numbers no others.
+func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -210,7 +210,7 @@ func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 	gsm := make([]string, 0, 0x3000)
 	isGSM := make([]int, 0, 0x3000)
 	for r := rune(1); r < 0x3000; r++ {
-		text := strings.Repeat(string(r), 71) // one segment of GSM without its extension, two of UCS-2
+		text := strings.Repeat(string(r), 71) // one segment in the GSM alphabet without its extension, two in UCS-2
 		gsm, isGSM = append(gsm, text), append(isGSM, segment.Count(text))
 	}
 	if wrong := apptest.Scan[*string](b, `SELECT string_agg(to_hex(ascii(x.text)), ' ') FROM unnest($1::text[], $2::int[]) AS x (text, n) WHERE sql_inbox_segments(x.text) <> x.n`,
@@ -245,8 +245,8 @@ func TestTheSQLInboxKnowsSegmentsAndNumbersAsTheServerDoes(t *testing.T) {
 	}
 }
 
-// The ids that SQL makes are as those of package queue: they have the day, a ULID of the time, and ascend.
-func TestIDsOfSQLAscendAsOthersDo(t *testing.T) {
+// The ids that SQL generates have the same format as those of package queue: the day and a ULID of the time, in ascending order.
+func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")
 	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")

@@ -12,29 +12,29 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// managerAlert is an alert as POST /api/v2/alerts takes it.
+// managerAlert is an alert in the format of POST /api/v2/alerts.
 type managerAlert struct {
-	Labels      map[string]string `json:"labels"` // together they identify the alert; none is empty
+	Labels      map[string]string `json:"labels"` // identify the alert; no value is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
-	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not sent again for some minutes
+	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: Alertmanager ends an alert that is not sent again for some minutes
 }
 
-// callLimit is how long a call takes at most.
+// callLimit is the timeout of one call.
 const callLimit = 10 * time.Second
 
 // managerClient calls Alertmanagers.
 type managerClient struct{ http *http.Client }
 
-// newManagerClient returns a client that connects under a policy.
+// newManagerClient returns a client whose connections obey policy.
 func newManagerClient(policy outbound.Policy) *managerClient {
 	return &managerClient{policy.Client(callLimit)}
 }
 
-// maxRefusal is how many bytes of a refusal are shown.
+// maxRefusal is the maximum length in bytes of a response body in an error.
 const maxRefusal = 200
 
-// post posts alerts to the program at base. Every status of success counts as taken, whatever the body holds; a redirect does not.
+// tell posts alerts to the program at base. Every 2xx status is a success, whatever the body contains. A redirect is an error.
 func (c *managerClient) post(ctx context.Context, base, authorization string, alerts []managerAlert) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package delivery tells alerts to their receivers: people by notifications, and programs with the API of Alertmanager.
+// Package delivery notifies the receivers of alerts: people by notifications, and programs through the API of Alertmanager.
 package delivery
 
 import (
@@ -29,7 +29,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Notifier tells alerts to their receivers.
+// Notifier notifies the receivers of alerts.
 type Notifier struct {
 	db            *postgres.DB
 	q             *alertq.Queries
@@ -40,7 +40,7 @@ type Notifier struct {
 	client        *managerClient
 }
 
-// NewNotifier returns a Notifier on db, which calls receivers under a policy.
+// NewNotifier returns a Notifier on db. Its calls to receivers obey policy.
 func NewNotifier(
 	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
 ) *Notifier {
@@ -49,24 +49,24 @@ func NewNotifier(
 	}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (t *Notifier) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Watch}, Name: "notify-alerts", Interval: 5 * time.Second, Run: t.Notify},
 	}
 }
 
-// tellBatch is how many deliveries one run makes.
+// tellBatch is the maximum number of deliveries in one run.
 const tellBatch = 1000
 
-// maxMessages is after how many messages within five minutes people get no more warnings, until some of these messages are older.
+// maxMessages is the number of messages within five minutes after which people receive no more warnings, until some of these messages are older.
 const maxMessages = 3
 
-// maxCalls is how many receivers are called at the same time.
+// maxCalls is the maximum number of concurrent calls to receivers.
 const maxCalls = 8
 
-// Notify makes the deliveries that are due, those by escalation included, and returns how many succeeded. No transaction is open while a receiver is
-// called. Several servers may run it at the same time.
+// Tell makes the due deliveries, including escalations, and returns how many succeeded. No transaction is open during a call to a receiver. Several servers
+// can run Tell at the same time.
 func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
@@ -79,7 +79,7 @@ func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	return told, errors.Join(err, failed)
 }
 
-// notifyDue makes the deliveries that are due.
+// notifyDue makes the due deliveries and returns how many succeeded.
 func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	due, err := t.q.AlertDeliveriesDue(ctx, alertq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	}
 	calls := map[int64][]alertq.AlertDeliveriesDueRow{}
 	for _, id := range failing {
-		calls[id] = nil // with nothing to tell, an empty call says whether it is well again
+		calls[id] = nil // without due deliveries, an empty call checks whether the receiver accepts calls again
 	}
 	var people []alertq.AlertDeliveriesDueRow
 	for _, d := range due {
@@ -109,7 +109,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 			people = append(people, d)
 		}
 	}
-	// People are notified first: it takes milliseconds, and a receiver may hang.
+	// People are notified first, within milliseconds. A call to a receiver can hang.
 	told, failures := 0, run.guard(ctx, due)
 	for _, together := range bunches(people) {
 		n, err := run.notify(ctx, together)
@@ -122,12 +122,12 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	return told + n, errors.Join(failures, err)
 }
 
-// run is what one run of Tell has read.
+// run contains the data that one run of Tell has read.
 type run struct {
 	*Notifier
 	receivers map[int64]alertq.AlertReceiverListRow
-	usable    []string           // channels through which alerts can be sent
-	reached   map[int64][]string // by receiver, see reach
+	usable    []string           // channels that can send alerts
+	reached   map[int64][]string // by id of the receiver, see reach
 }
 
 func (t *Notifier) newRun(ctx context.Context) (*run, error) {
@@ -149,7 +149,7 @@ func (t *Notifier) newRun(ctx context.Context) (*run, error) {
 	return r, postgres.Wrap("read channels", err, nil)
 }
 
-// phaseOf returns what a delivery tells.
+// phaseOf returns the phase of the alert that a delivery reports.
 func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	switch {
 	case d.IsEnd:
@@ -161,11 +161,12 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// maxSingles is up to how many alerts are sent to people in a message each, if they are due at the same time and can share a message.
+// maxSingles is the maximum number of alerts that are sent in a message each. More alerts share one message if they are due at the same time and bunches
+// allows it.
 const maxSingles = 3
 
-// bunches returns the deliveries of one message each. More than maxSingles deliveries share a message if they have the receiver and the phase in
-// common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
+// bunches groups deliveries: each returned slice becomes one message. More than maxSingles deliveries share a message if they have the same receiver, phase
+// and own channel, because then they can use the same channels. Alerts about waits are grouped separately, see tellingOfWaits.
 func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
@@ -191,15 +192,17 @@ func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveries
 	return all
 }
 
-// keptFor is how long a notification waits for a channel that cannot send: older news of an alert is of no use.
+// keptFor is how long a notification waits for a channel that cannot send. Older news about an alert is useless.
 const keptFor = 24 * time.Hour
 
-// retrySeconds is after how many seconds a failed notification is tried again, doubled with each failure.
+// retrySeconds is the delay before the first retry of a failed notification. Each further failure doubles it.
 const retrySeconds = 30
 
-// notify tells people of a bunch of alerts, through each channel by a notification of its own, so that one that fails does not stop the others, and
-// returns how many alerts it delivered. The deliveries are marked in the same transaction. That alerts fire counts as delivered when enough channels took it
-// to reach people if the own channel of the alerts fails, if there are enough; until then, those that took it are not used again.
+// notify notifies people of a bunch of alerts and returns how many alerts it delivered. Each channel has a notification of its own, so that a failed one does
+// not stop the others. The same transaction marks the deliveries.
+//
+// A firing alert counts as delivered when enough channels accepted its notification: people must be reachable even if the own channel of the alert fails. If
+// such channels do not exist, one channel is enough. A retry does not use a channel again that accepted its notification.
 func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (told int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
 	channels, isSafe, err := r.ways(ctx, own, to)
@@ -230,13 +233,13 @@ func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (t
 	return told, nil
 }
 
-// enqueued is the outcome of the notifications of one bunch of alerts.
+// enqueued is the result of enqueue for one bunch of alerts.
 type enqueued struct {
-	ids            []int64  // those that were made, never nil
-	took, failures []string // the channels that took one; why others did not
+	ids            []int64  // ids of the new notifications, never nil
+	took, failures []string // channels that accepted a notification; errors of the other channels
 }
 
-// enqueue makes a notification of a bunch of alerts for each channel, in the caller's transaction.
+// enqueue creates one notification of a bunch of alerts for each channel, in the caller's transaction.
 func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow, channels []string, key string) (enqueued, error) {
 	all := enqueued{ids: []int64{}}
 	at, err := r.q.Now(ctx)
@@ -244,7 +247,7 @@ func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due [
 		return all, postgres.Wrap("read time", err, nil)
 	}
 	for _, channel := range channels {
-		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
+		err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a failed notification is rolled back, and its dedup key stays unused
 			o, err := r.notifications.Enqueue(ctx, &notification.Announcement{
 				Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
 			}, []notification.Notification{{
@@ -272,7 +275,7 @@ func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	return all, nil
 }
 
-// hold locks deliveries to one receiver until the end of the transaction, and returns those that no other server has delivered meanwhile.
+// hold locks deliveries to one receiver until the end of the transaction. It returns those that no other server has delivered meanwhile.
 func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
@@ -287,7 +290,7 @@ func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow)
 	return slices.DeleteFunc(slices.Clone(due), func(d alertq.AlertDeliveriesDueRow) bool { return !slices.Contains(ids, d.Alert.ID) }), nil
 }
 
-// dedupKey identifies the message of a bunch of deliveries. It is the same for each try after a failure, and another one after a success.
+// dedupKey identifies the message of a bunch of deliveries. Retries after a failure have the same key. Each success changes the key.
 func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	var told strings.Builder
 	for _, d := range due {
@@ -296,7 +299,7 @@ func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
 }
 
-// reasonOf returns why a notification failed at once.
+// reasonOf returns why a new notification failed immediately.
 func reasonOf(made notification.Made) string {
 	if made.Remark != "" || len(made.Failed) == 0 {
 		return made.Remark
@@ -304,12 +307,12 @@ func reasonOf(made notification.Made) string {
 	return made.Failed[0].Reason
 }
 
-// outcome is the outcome of a delivery to a receiver.
+// outcome is the result of deliveries to one receiver.
 type outcome struct {
 	isNotified bool
-	awaits     []int64 // the notifications, of people; nil: a program was called
+	awaits     []int64 // ids of the notifications to people; nil: a program was called
 	failure    string
-	retry      float64 // seconds after the first failure
+	retry      float64 // seconds until the retry after the first failure
 }
 
 // mark records the outcome of deliveries to a receiver.
@@ -325,10 +328,10 @@ func (t *Notifier) mark(ctx context.Context, receiver int64, all []alertq.AlertD
 	return postgres.Wrap("mark deliveries", t.q.AlertDeliveriesMark(ctx, p), nil)
 }
 
-// maxError is how many characters of an error are kept.
+// maxError is the maximum length of a stored error, in characters.
 const maxError = 500
 
-// call calls receivers, some at the same time, and returns how many deliveries succeeded.
+// call calls receivers, up to maxCalls at the same time, and returns how many deliveries succeeded.
 func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveriesDueRow) (told int, failures error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -348,10 +351,11 @@ func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveries
 	return told, failures
 }
 
-// callOne calls one receiver, unless another server does, or has delivered all that is due. A refusal is recorded, and is no error.
+// callOne calls one receiver and returns how many deliveries succeeded. It does nothing if another server is calling the receiver or has made all due
+// deliveries. A rejected call is recorded and is not an error.
 func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
-		return 0, nil // deleted meanwhile
+		return 0, nil // the receiver was deleted meanwhile
 	}
 	var claimed int64
 	err := r.db.Tx(ctx, func(ctx context.Context) error {
@@ -379,7 +383,7 @@ func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due [
 		err = r.client.post(ctx, *to.Url, authorization, alerts)
 	}
 	if ctx.Err() != nil {
-		return 0, ctx.Err() // the server stops: that is no failure of the receiver
+		return 0, ctx.Err() // the server is stopping, which is not a failure of the receiver
 	}
 	failure, n := "", len(due)
 	if err != nil {
@@ -393,8 +397,8 @@ func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	}), nil)
 }
 
-// posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
-// Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is sent later.
+// posted returns an alert in the format of Alertmanager. The labels of an alert never change. A firing alert has no end. If LKSMS sent an end in the future,
+// an Alertmanager whose clock is slow would keep this end and ignore the earlier real end.
 func posted(d alertq.AlertDeliveriesDueRow, language Language) managerAlert {
 	a := d.Alert
 	one := managerAlert{

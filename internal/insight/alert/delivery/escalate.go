@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// escalate records which deliveries were sent, and escalates those that were not: through the other channels of their receiver, and if these send
-// nothing either, to the other receivers. An escalation does not escalate, so each delivery escalates twice at most.
+// escalate records which deliveries were sent, and escalates the others: first through the other channels of their receiver, then to the other receivers. The
+// deliveries that an escalation adds do not escalate, so each delivery escalates at most twice.
 func (t *Notifier) escalate(ctx context.Context) error {
 	if err := t.noteSent(ctx); err != nil {
 		return err
@@ -26,8 +26,8 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // by whether they escalated before
-	at := map[int64]map[int64]time.Time{}             // escalate_at by receiver and alert
+	dues := map[bool][]alertq.AlertDeliveriesDueRow{} // by whether the deliveries have escalated before
+	at := map[int64]map[int64]time.Time{}             // escalate_at, by id of the receiver and of the alert
 	for _, row := range rows {
 		dues[row.WasEscalated] = append(dues[row.WasEscalated], alertq.AlertDeliveriesDueRow{
 			Alert: row.Alert, ReceiverID: row.ReceiverID, Tries: row.Tries, Failures: row.Failures, RuleName: row.RuleName,
@@ -48,7 +48,7 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	return failures
 }
 
-// noteSent records which messages were sent that tell alerts. While a partition of tasks is locked it waits for the next run.
+// noteSent records which messages about alerts were sent. If a partition of tasks is locked, the next run records them.
 func (t *Notifier) noteSent(ctx context.Context) error {
 	ids, err := t.q.AlertsAwaited(ctx)
 	if err != nil || len(ids) == 0 {
@@ -63,12 +63,12 @@ func (t *Notifier) noteSent(ctx context.Context) error {
 	return err
 }
 
-// escalate escalates a bunch of deliveries to one receiver. If isLast, its other channels were tried before; otherwise they come first, and if none of
-// them takes the alerts, the other receivers follow at once.
+// escalate escalates a bunch of deliveries to one receiver. Unless isLast, it notifies the receiver through its other channels. If isLast, or if every other
+// channel rejects the alerts, it adds deliveries to the other receivers.
 func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
 	to, isKnown := r.receivers[due[0].ReceiverID]
 	if !isKnown {
-		return nil // deleted meanwhile
+		return nil // the receiver was deleted meanwhile
 	}
 	others, err := r.otherWays(ctx, ownChannel(due[0].Alert), to)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver and through which they do not get alerts with this own channel.
+// otherWays returns the channels that reach people of a receiver and that ways does not already use for alerts with this own channel.
 func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
@@ -108,7 +108,7 @@ func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiver
 	return slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return slices.Contains(used, channel) }), err
 }
 
-// holdUnsent locks deliveries to one receiver until the end of the transaction, and returns those that still escalate.
+// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns those that still have to escalate.
 func (t *Notifier) holdUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {

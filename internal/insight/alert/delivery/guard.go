@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// reach returns the usable channels on which one of the people of a receiver has an address.
+// reach returns the usable channels on which at least one person of a receiver has an address.
 func (r *run) reach(ctx context.Context, to alertq.AlertReceiverListRow) ([]string, error) {
 	if channels, isKnown := r.reached[to.ID]; isKnown {
 		return channels, nil
@@ -31,10 +31,11 @@ func (r *run) reach(ctx context.Context, to alertq.AlertReceiverListRow) ([]stri
 	return channels, nil
 }
 
-// allChannels is the own channel of alerts about tasks of all channels. No channel can have this name.
+// allChannels is the own channel of alerts about the tasks of all channels. It is not a valid channel name.
 const allChannels = "*"
 
-// ownChannel returns the channel of which an alert tells that it may fail; empty: the alert is about no channel.
+// ownChannel returns the channel that an alert reports as failing. It returns allChannels for an alert about all channels, and "" for an alert about no
+// channel.
 func ownChannel(a alertq.Alert) string {
 	switch {
 	case a.Channel != nil:
@@ -46,7 +47,7 @@ func ownChannel(a alertq.Alert) string {
 	}
 }
 
-// areEnough reports whether one of channels is left if the own channel of an alert fails: any one, if it is about all.
+// areEnough reports whether at least one of channels still works if the own channel of an alert fails. For allChannels, any one channel is assumed to fail.
 func areEnough(own string, channels []string) bool {
 	if own == allChannels {
 		return len(channels) > 1
@@ -54,8 +55,8 @@ func areEnough(own string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
 }
 
-// ways returns the channels through which people are notified of alerts with this own channel: those of the receiver, and if those of them that reach
-// its people are not enough, all others that do. isSafe reports whether they are enough.
+// ways returns the channels through which people are notified of alerts with this own channel. They begin with the channels of the receiver. If too few of
+// these reach its people, ways adds all other channels that reach them. isSafe reports whether the result is enough, see areEnough.
 func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
 		return to.Channels, true, nil
@@ -72,7 +73,7 @@ func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListR
 	return slices.Concat(to.Channels, others), areEnough(own, reach), nil
 }
 
-// guard records of each alert that is due whether its own channel is the only way to its receivers.
+// guard records for each due alert whether its own channel is the only way to reach its receivers.
 func (r *run) guard(ctx context.Context, due []alertq.AlertDeliveriesDueRow) error {
 	alerts := map[int64]alertq.Alert{}
 	for _, d := range due {
@@ -84,7 +85,7 @@ func (r *run) guard(ctx context.Context, due []alertq.AlertDeliveriesDueRow) err
 	if err != nil {
 		return postgres.Wrap("read receivers of alerts", err, nil)
 	}
-	reach, isSafe := map[int64][]string{}, map[int64]bool{} // by alert
+	reach, isSafe := map[int64][]string{}, map[int64]bool{} // by id of the alert
 	for _, row := range rows {
 		switch to := r.receivers[row.ReceiverID]; to.Kind {
 		case alert.ByAlertmanager:

@@ -12,13 +12,13 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// Language has the texts about alerts in one language.
+// Language contains the texts about alerts in one language.
 type Language struct {
 	levels    map[string]string
 	kinds     map[string]string
-	summaries map[string]string // ${s}: the subject; ${v}, ${t}: value and threshold, written as the unit of the kind needs
+	summaries map[string]string // ${s}: the subject; ${v}, ${t}: value and threshold, in the unit of the kind
 	separator string
-	tags      map[string]string // by phase, what a text begins with; ${l}: the level
+	tags      map[string]string // prefix of a text, by phase; ${l}: the level
 	since     string            // ${at}
 	until     string            // ${at}
 	several   string            // ${n}
@@ -26,7 +26,7 @@ type Language struct {
 	comma     string
 }
 
-// The languages.
+// English and Chinese are the supported languages.
 var (
 	English = Language{
 		levels: map[string]string{alert.Warning: "warning", alert.Critical: "critical", alert.Emergency: "emergency"},
@@ -96,36 +96,36 @@ func (l Language) RuleName(r alertq.AlertRuleListRow) string {
 	return l.kinds[r.Kind] + l.separator + l.levels[r.Level]
 }
 
-// Summary returns a sentence about an alert.
+// Summary returns a sentence that describes an alert.
 func (l Language) Summary(a alertq.Alert) string {
 	return strings.NewReplacer(
 		"${s}", a.Subject, "${v}", numberOf(a.Kind, a.Value), "${t}", numberOf(a.Kind, optional.Value(a.Threshold)),
 	).Replace(l.summaries[a.Kind])
 }
 
-// The phases of an alert of which receivers are notified.
+// Receivers are notified of these phases of an alert.
 const (
 	firing   = "firing"
 	repeated = "repeated"
 	resolved = "resolved"
 )
 
-// The longest texts that people get, in characters. That of a short message is the smaller one.
+// These are the maximum lengths of texts to people, in characters. A short message uses the smaller one.
 const (
 	maxTitle = 100
 	maxText  = 200
-	maxName  = 60 // of each of several alerts
+	maxName  = 60 // of the name of each of several alerts
 )
 
-// title returns by what an alert is called.
+// title returns the name of an alert: its kind and subject.
 func (l Language) title(a alertq.Alert) string { return l.kinds[a.Kind] + l.separator + a.Subject }
 
-// tag returns how a text begins that tells of alerts in a phase, the worst of which has a level.
+// tag returns the prefix of a text about alerts in a phase. level is the level of the worst alert.
 func (l Language) tag(phase, level string) string {
 	return strings.ReplaceAll(l.tags[phase], "${l}", l.levels[level])
 }
 
-// message returns the text that people get about an alert. Its time is in UTC, because the readers may live in several time zones.
+// message returns the text to people about one alert. Its time is in UTC, because the readers can live in several time zones.
 func (l Language) message(a alertq.Alert, phase string) string {
 	end, at := l.since, a.StartedAt
 	if phase == resolved {
@@ -134,7 +134,7 @@ func (l Language) message(a alertq.Alert, phase string) string {
 	return l.tag(phase, a.Level) + l.Summary(a) + strings.ReplaceAll(end, "${at}", at.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// list names as many of several alerts as fit into most characters, and says how many more there are.
+// list names as many of several alerts as fit into most characters, and adds how many more exist.
 func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	more := func(n int) string {
 		if n == 0 {
@@ -153,7 +153,7 @@ func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	return text
 }
 
-// payload returns the variables of the template of alerts. The first of several alerts is the worst.
+// payload returns the variables of the template of alerts. The first of several alerts must be the worst.
 func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	d, phase := due[0], phaseOf(due[0])
 	title, text, summary := l.title(d.Alert), l.message(d.Alert, phase), l.Summary(d.Alert)
@@ -169,7 +169,7 @@ func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	}
 }
 
-// languageOf returns the language with a code.
+// languageOf returns the language with a code; Chinese for every code but "en".
 func languageOf(code string) Language {
 	if code == "en" {
 		return English
@@ -177,7 +177,7 @@ func languageOf(code string) Language {
 	return Chinese
 }
 
-// numberOf writes a value of a kind: shares as percent, with a digit behind the point at most.
+// numberOf formats a value of a kind. Shares are percentages with at most one decimal digit.
 func numberOf(ofKind string, value float64) string {
 	if ofKind == alert.FailureRate || ofKind == alert.SenderFailing || ofKind == alert.DiskLow {
 		return strconv.FormatFloat(math.Round(value*1000)/10, 'f', -1, 64)

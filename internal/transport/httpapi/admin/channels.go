@@ -45,7 +45,7 @@ func (h *Handlers) UpdateChannel(ctx context.Context, req api.UpdateChannelReque
 		setStatus(&c.Status, req.Body.Status)
 		c.Countries.Change(req.Body.Countries, req.Body.CountriesOff, req.Body.AnyCountry)
 		if req.Body.RetryMinutes.IsSpecified() {
-			c.RetryMinutes, _ = req.Body.RetryMinutes.Get() // nil if it is null
+			c.RetryMinutes, _ = req.Body.RetryMinutes.Get() // nil for null
 		}
 	})
 	return api.UpdateChannel200JSONResponse(channelAnswer(row)), err

@@ -65,14 +65,14 @@ func companyAnswer(c directory.CompanyRow) api.CompanyResponse {
 	return api.CompanyResponse{Code: convert.OK, Message: convert.Success, Data: companyOf(c)}
 }
 
-// countriesOf returns the countries of a company or channel to create: all, unless the request names some.
+// countriesOf returns the countries of a new company or channel: all countries, unless the request names some.
 func countriesOf(on, off *[]string, isAny *bool) directory.Countries {
 	c := directory.Countries{Any: true}
 	c.Change(on, off, isAny)
 	return c
 }
 
-// setStatus sets the status of something that can be switched off, if the request names one.
+// setStatus sets status if the request contains one.
 func setStatus(status *string, to *api.SwitchStatus) {
 	if to != nil {
 		*status = string(*to)

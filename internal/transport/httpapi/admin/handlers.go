@@ -1,5 +1,5 @@
-// Package admin has the handlers of what administrators set up: users, companies, countries, channels, senders, routes, templates and settings; and
-// of sessions.
+// Package admin contains the handlers for what administrators configure: users, companies, countries, channels, senders, routes, templates and settings. It
+// also contains the handlers of sessions.
 package admin
 
 import (
@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/smsgate/mobile"
 )
 
-// Services are the services that the handlers call.
+// Services contains the services that the handlers call.
 type Services struct {
 	Access      *access.Service
 	Directory   *directory.Service
@@ -29,7 +29,7 @@ type Services struct {
 	Gate        *gate.Gate
 }
 
-// Handlers answer operations of the contract.
+// Handlers implements operations of the contract.
 type Handlers struct {
 	services Services
 	scope    *caller.Scope

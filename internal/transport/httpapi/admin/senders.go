@@ -38,8 +38,8 @@ func (h *Handlers) CreateSender(ctx context.Context, req api.CreateSenderRequest
 	return api.CreateSender200JSONResponse(answer), err
 }
 
-// startOf returns the status with which a sender of a kind starts, and whether it is shared, unless its request says otherwise. A driven sender
-// waits: with a wrong configuration it would take whatever waits.
+// startOf returns the initial status of a sender of a kind, and whether the sender is shared. A request can override both. A driven sender starts switched
+// off: with a wrong configuration it would claim all waiting tasks and fail to send them.
 func startOf(kind string) (status api.SenderStatus, isShared bool) {
 	if kind == sender.KindApp {
 		return api.SenderOn, true
@@ -76,7 +76,7 @@ func (h *Handlers) UpdateSender(ctx context.Context, req api.UpdateSenderRequest
 	}
 	p := req.Body
 	row, err := h.services.Senders.Update(ctx, req.SenderNo, p.Version, gate.Of(ctx).Caller.User.Username, func(to *sender.Settings) {
-		if kind := optional.Or(p.Kind, to.Kind); kind != to.Kind && kind != sender.KindApp { // it is another provider now
+		if kind := optional.Or(p.Kind, to.Kind); kind != to.Kind && kind != sender.KindApp { // the sender now belongs to another provider
 			to.IsShared = false
 			if to.Status == string(api.SenderOn) {
 				to.Status = string(api.SenderOff)
@@ -132,7 +132,7 @@ func (h *Handlers) ListLedger(ctx context.Context, req api.ListLedgerRequestObje
 	return api.ListLedger200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.LedgerPage{Items: items, NextCursor: next}}, err
 }
 
-// senderAnswer is the answer with a sender, or the error of reading or changing the sender.
+// senderAnswer returns the response with a sender, or err if it is not nil.
 func (h *Handlers) senderAnswer(row sender.Row, err error) (api.SenderResponse, error) {
 	if err != nil {
 		return api.SenderResponse{}, err
@@ -186,7 +186,7 @@ func entryOf(e sender.LedgerRow) api.LedgerEntry {
 	}
 }
 
-// ListSenderAnswers shows the last answers of a sender's provider.
+// ListSenderAnswers shows the last responses of a sender's provider.
 func (h *Handlers) ListSenderAnswers(ctx context.Context, req api.ListSenderAnswersRequestObject) (api.ListSenderAnswersResponseObject, error) {
 	rows, err := h.services.Senders.Answers(ctx, req.SenderNo)
 	return api.ListSenderAnswers200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, answerOf)}, err

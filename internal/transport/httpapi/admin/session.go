@@ -10,14 +10,14 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// CreateSession signs a user in.
+// CreateSession signs a user in and returns the cookie of the session.
 func (h *Handlers) CreateSession(ctx context.Context, req api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	x := gate.Of(ctx)
 	token, begun, err := h.services.Access.SignIn(ctx, req.Body.Username, req.Body.Password, x.Origin.SourceIP, x.Origin.UserAgent)
 	if err != nil {
 		return nil, err
 	}
-	x.Caller.User, x.Caller.SessionEnd = begun.Principal, &begun.ExpiresAt // as if the request had come with the session
+	x.Caller.User, x.Caller.SessionEnd = begun.Principal, &begun.ExpiresAt // as if the request had been made with the new session
 	if old := x.SessionToken(); old != "" {
 		if err := h.services.Access.SignOut(ctx, old); err != nil {
 			return nil, err
@@ -28,13 +28,13 @@ func (h *Handlers) CreateSession(ctx context.Context, req api.CreateSessionReque
 	return api.CreateSession200JSONResponse{Body: answer, Headers: api.CreateSession200ResponseHeaders{SetCookie: &cookie}}, err
 }
 
-// GetSession says who the caller is.
+// GetSession shows the caller and its session.
 func (h *Handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
 	answer, err := h.sessionAnswer(ctx, gate.Of(ctx))
 	return api.GetSession200JSONResponse(answer), err
 }
 
-// DeleteSession signs a user out.
+// DeleteSession signs the user out, on request from all sessions.
 func (h *Handlers) DeleteSession(ctx context.Context, req api.DeleteSessionRequestObject) (api.DeleteSessionResponseObject, error) {
 	x := gate.Of(ctx)
 	err := h.services.Access.SignOut(ctx, x.SessionToken())

@@ -42,7 +42,7 @@ func (h *Handlers) GetSettingsCategory(ctx context.Context, req api.GetSettingsC
 	return api.GetSettingsCategory200JSONResponse(answer), err
 }
 
-// PutSettingsCategory changes settings of one category. Which there are the contract says of PutSettings.
+// PutSettingsCategory changes settings of one category. The request must match the schema that the contract defines for PutSettings.
 func (h *Handlers) PutSettingsCategory(ctx context.Context, req api.PutSettingsCategoryRequestObject) (api.PutSettingsCategoryResponseObject, error) {
 	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: gate.Of(ctx).Body.Plain})
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Handlers) PutSettingsCategory(ctx context.Context, req api.PutSettingsC
 	return api.PutSettingsCategory200JSONResponse(answer), err
 }
 
-// change makes the changes of a body that keeps to the contract.
+// change stores the changes of a request body that matches the contract.
 func (h *Handlers) change(ctx context.Context, body []byte) (setting.Values, error) {
 	var changes map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(body, &changes); err != nil {
@@ -68,7 +68,7 @@ func (h *Handlers) change(ctx context.Context, body []byte) (setting.Values, err
 	return h.services.Settings.Put(ctx, changes, gate.Of(ctx).Caller.User.Username)
 }
 
-// settingsAnswer shows v. Values and the contract name the same settings: a test compares them.
+// settingsAnswer returns the response with v. setting.Values and the contract have the same names; a test compares them.
 func settingsAnswer(v setting.Values) (api.SettingsResponse, error) {
 	a := api.SettingsResponse{Code: convert.OK, Message: convert.Success}
 	return a, copySettings(v, &a.Data)
@@ -80,7 +80,7 @@ func categoryAnswer(v setting.Values, category api.Category) (api.CategoryRespon
 	return api.CategoryResponse{Code: convert.OK, Message: convert.Success, Data: all[category]}, err
 }
 
-// copySettings copies v to another form with the same names.
+// copySettings copies v to form, which has the same JSON names.
 func copySettings(v setting.Values, form any) error {
 	text, err := json.Marshal(v)
 	if err == nil {

@@ -36,10 +36,10 @@ func (h *Handlers) CreateTemplate(ctx context.Context, req api.CreateTemplateReq
 	return api.CreateTemplate200JSONResponse(answer), err
 }
 
-// errTwoStates refuses is_active and status in one request.
+// errTwoStates rejects a request with both is_active and status.
 var errTwoStates = fault.InvalidField("is_active", fault.NotTogether, "status")
 
-// ListTemplates pages through templates, newest first. A company sees the active ones that it may use.
+// ListTemplates pages through templates, newest first. A caller of a company sees only active templates that its company can use.
 func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
@@ -67,7 +67,7 @@ func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesReque
 	return api.ListTemplates200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
-// shown returns a template as a company sees it that may use it: without the others that may. Nil sees all.
+// shown returns a template as callers of the company own see it: Companies contains only their own company. If own is nil, it returns the template unchanged.
 func shown(t template.Row, own *string) template.Row {
 	if own != nil && len(t.Companies) > 0 {
 		t.Companies = []string{*own}
@@ -75,7 +75,7 @@ func shown(t template.Row, own *string) template.Row {
 	return t
 }
 
-// GetTemplate shows one template. A company sees the active ones that it may use.
+// GetTemplate shows one template. A caller of a company sees only active templates that its company can use.
 func (h *Handlers) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
 	own, err := h.scope.OwnCompanyNo(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (h *Handlers) ListTemplateVersions(ctx context.Context, req api.ListTemplat
 	return api.ListTemplateVersions200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplateVersionPage{Items: items, NextCursor: next}}, err
 }
 
-// PreviewTemplate renders a template with sample values, whatever its state.
+// PreviewTemplate renders a template in any state with sample values.
 func (h *Handlers) PreviewTemplate(ctx context.Context, req api.PreviewTemplateRequestObject) (api.PreviewTemplateResponseObject, error) {
 	row, err := h.services.Templates.Get(ctx, req.ID)
 	if err != nil {
@@ -155,7 +155,7 @@ func (h *Handlers) PreviewTemplate(ctx context.Context, req api.PreviewTemplateR
 	}}, nil
 }
 
-// TestTemplate submits a test message that is rendered with a template, at once and whatever the template's state; a voided one is final.
+// TestTemplate submits a test message that is rendered with a template. The template can be in any state except voided.
 func (h *Handlers) TestTemplate(ctx context.Context, req api.TestTemplateRequestObject) (api.TestTemplateResponseObject, error) {
 	x, b := gate.Of(ctx), req.Body
 	x.Note("phone", phone.Mask(b.PhoneNumber))
@@ -211,7 +211,7 @@ func (h *Handlers) DeleteTemplate(ctx context.Context, req api.DeleteTemplateReq
 	return api.DeleteTemplate200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// CreateDefaultContent stores what to send to a phone number by default (S0.6).
+// CreateDefaultContent stores the default content for a phone number (S0.6).
 func (h *Handlers) CreateDefaultContent(ctx context.Context, req api.CreateDefaultContentRequestObject) (api.CreateDefaultContentResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
 	if err != nil {
@@ -269,7 +269,7 @@ func (h *Handlers) UpdateDefaultContent(ctx context.Context, req api.UpdateDefau
 	return api.UpdateDefaultContent200JSONResponse(answer), err
 }
 
-// ResetDefaultContent lets a default content be sent once more.
+// ResetDefaultContent allows a default content to be sent once more.
 func (h *Handlers) ResetDefaultContent(ctx context.Context, req api.ResetDefaultContentRequestObject) (api.ResetDefaultContentResponseObject, error) {
 	row, err := h.services.Templates.ResetDefault(ctx, req.ID)
 	answer, err := h.defaultAnswer(ctx, row, err)
@@ -282,7 +282,7 @@ func (h *Handlers) DeleteDefaultContent(ctx context.Context, req api.DeleteDefau
 	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// templateAnswer is the answer with a template, or the error of reading or changing it.
+// templateAnswer returns the response with a template, or err if it is not nil.
 func templateAnswer(row template.Row, err error) (api.TemplateResponse, error) {
 	if err != nil {
 		return api.TemplateResponse{}, err
@@ -309,7 +309,7 @@ func versionOf(v template.VersionRow) (api.TemplateVersion, error) {
 	}, err
 }
 
-// placeholdersOf never returns nil: an empty list is written as one.
+// placeholdersOf returns the placeholders of content, never nil, so that JSON contains [] instead of null.
 func placeholdersOf(content string) []string {
 	return append([]string{}, template.Placeholders(content)...)
 }
@@ -321,7 +321,7 @@ func translationsOf(stored []byte) (translations map[string]string, err error) {
 	return translations, nil
 }
 
-// defaultAnswer is the answer with a default content, or the error of reading or changing it.
+// defaultAnswer returns the response with a default content, or err if it is not nil.
 func (h *Handlers) defaultAnswer(ctx context.Context, row template.DefaultRow, err error) (api.DefaultContentResponse, error) {
 	if err != nil {
 		return api.DefaultContentResponse{}, err

@@ -53,7 +53,7 @@ func (h *Handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObje
 	return api.UpdateUser200JSONResponse(answer), err
 }
 
-// CreateKey makes an API key.
+// CreateKey creates an API key.
 func (h *Handlers) CreateKey(ctx context.Context, req api.CreateKeyRequestObject) (api.CreateKeyResponseObject, error) {
 	row, key, err := h.services.Access.CreateKey(ctx, req.Username, req.Body.Name)
 	return api.CreateKey200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.NewKey{
@@ -69,13 +69,13 @@ func (h *Handlers) ListKeys(ctx context.Context, req api.ListKeysRequestObject) 
 	})}, err
 }
 
-// DeleteKey ends an API key.
+// DeleteKey deletes an API key.
 func (h *Handlers) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject) (api.DeleteKeyResponseObject, error) {
 	err := h.services.Access.DeleteKey(ctx, req.Username, req.ID)
 	return api.DeleteKey200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// userAnswer is the answer with a user, or the error of reading or changing the user.
+// userAnswer returns the response with a user, or err if it is not nil.
 func (h *Handlers) userAnswer(ctx context.Context, row access.UserRow, err error) (api.UserResponse, error) {
 	if err != nil {
 		return api.UserResponse{}, err

@@ -28,15 +28,15 @@ import (
 	"lksms/internal/transport/httpapi/stream"
 )
 
-// batchFields are the fields of a batch without its list.
+// batchFields contains the fields of a batch request and its raw rows.
 type batchFields struct {
 	api.BatchForm
 
 	Rows json.RawMessage `json:"rows"`
 }
 
-// batchList returns the fields of a request that makes a batch, and its list; nil: it has none. field names the list. done must be called when the
-// request is answered: it deletes rows that nothing uses.
+// batchList returns the fields of a request that creates a batch, and its list; nil if the request contains no list. field is the name of the list's field.
+// The caller must call done after the response: done deletes an upload of rows that no batch uses.
 func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *upload.Upload, field string, done func(), err error) {
 	x := gate.Of(ctx)
 	done = func() {}
@@ -49,7 +49,7 @@ func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *u
 		return fields, nil, "", done, fmt.Errorf("read batch: %w", err)
 	}
 	rows := struct{ Rows json.RawMessage }{}
-	if err := json.Unmarshal(x.Body.Raw, &rows); err != nil || rows.Rows == nil { // numbers as they were written
+	if err := json.Unmarshal(x.Body.Raw, &rows); err != nil || rows.Rows == nil { // Raw keeps numbers as the caller wrote them
 		return body.BatchForm, nil, "rows", done, err
 	}
 	who := x.Caller.User
@@ -57,10 +57,10 @@ func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *u
 	if err != nil {
 		return fields, nil, "", done, err
 	}
-	return body.BatchForm, &stored, "rows", func() { _ = h.services.Uploads.Drop(ctx, stored) }, nil // a sweep deletes what is left
+	return body.BatchForm, &stored, "rows", func() { _ = h.services.Uploads.Drop(ctx, stored) }, nil // after an error, a sweep deletes the upload
 }
 
-// renamed returns an error whose fields have another name in place of one.
+// renamed returns err with the field name from replaced by to.
 func renamed(err error, from, to string) error {
 	var wrong *fault.Error
 	if !errors.As(err, &wrong) || from == to {
@@ -76,7 +76,7 @@ func renamed(err error, from, to string) error {
 	return &named
 }
 
-// CreateBatch stores a list, whose rows are then checked.
+// CreateBatch stores a batch. A job checks the rows of its list later.
 func (h *Handlers) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObject) (api.CreateBatchResponseObject, error) {
 	f, list, field, done, err := h.batchList(ctx)
 	defer done()
@@ -107,7 +107,7 @@ func (h *Handlers) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObje
 	return api.CreateBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
 }
 
-// addressColumn returns the column with the addresses that a request names; empty: none.
+// addressColumn returns the name of the column with addresses; empty if the request names no column.
 func addressColumn(f api.BatchForm) (string, error) {
 	isSMS := optional.Or(f.Channel, directory.SMS) == directory.SMS
 	switch {
@@ -121,7 +121,7 @@ func addressColumn(f api.BatchForm) (string, error) {
 	return optional.Value(f.AddressColumn), nil
 }
 
-// dedupOf returns which rows are duplicates: phone and address mean the same.
+// dedupOf returns how duplicate rows are found. The values phone and address mean the same.
 func dedupOf(asked *api.BatchFormDedup) string {
 	if dedup := optional.Value(asked); dedup != "" && dedup != "address" {
 		return string(dedup)
@@ -129,12 +129,12 @@ func dedupOf(asked *api.BatchFormDedup) string {
 	return batch.DedupPhone
 }
 
-// batchViewer is what the caller may see of batches.
+// batchViewer returns which batches the caller can see.
 func batchViewer(ctx context.Context) batch.Viewer {
 	return batch.Viewer{CompanyID: caller.OwnCompany(ctx)}
 }
 
-// GetBatch shows a batch, its figures, and when it will end.
+// GetBatch shows a batch, its counts, and its estimated end.
 func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) (api.GetBatchResponseObject, error) {
 	st, err := h.services.Batches.Get(ctx, batchViewer(ctx), req.BatchID)
 	if err != nil {
@@ -167,7 +167,7 @@ func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) 
 	if len(held) > 0 {
 		data.Estimate.EarliestEnd, data.Estimate.LikelyEnd = nil, nil
 	}
-	if caller.SeesNumbers(ctx) { // of several senders, costs show the weights
+	if caller.SeesNumbers(ctx) { // if several senders serve a batch, the costs reveal their weights
 		for _, c := range e.Costs {
 			data.Estimate.Costs = append(data.Estimate.Costs, api.BatchCost{SenderNo: c.SenderNo, Segments: c.Segments})
 		}
@@ -190,7 +190,7 @@ func (h *Handlers) ListBatches(ctx context.Context, req api.ListBatchesRequestOb
 	return api.ListBatches200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
 }
 
-// oneBatch is batchOf for the answer about one batch.
+// oneBatch is like batchOf, and adds the actions of users.
 func (h *Handlers) oneBatch(ctx context.Context, st progress.Progress) (api.Batch, error) {
 	b, err := h.batchOf(ctx, st)
 	if err != nil {
@@ -248,7 +248,7 @@ func (h *Handlers) batchOf(ctx context.Context, st progress.Progress) (api.Batch
 	return b, nil
 }
 
-// remarkOf says what is wrong with a row or a list, in the language of the request; nil: nothing, or its code says everything.
+// remarkOf returns the error of a row or list in the language of the request; nil if no error is stored.
 func remarkOf(ctx context.Context, stored []byte) (*string, error) {
 	if stored == nil {
 		return nil, nil //nolint:nilnil // no fault
@@ -305,13 +305,13 @@ func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
 	return one, err
 }
 
-// csvAnswer is an answer that is written while it is read from the database.
+// csvAnswer is a response that is written while the rows are read from the database.
 type csvAnswer func(http.ResponseWriter) error
 
 // VisitExportBatchErrorsResponse implements api.ExportBatchErrorsResponseObject.
 func (a csvAnswer) VisitExportBatchErrorsResponse(w http.ResponseWriter) error { return a(w) }
 
-// ExportBatchErrors writes the rows that are not sent as CSV.
+// ExportBatchErrors writes the rows that are not sent as a CSV file.
 func (h *Handlers) ExportBatchErrors(ctx context.Context, req api.ExportBatchErrorsRequestObject) (api.ExportBatchErrorsResponseObject, error) {
 	seen := batchViewer(ctx)
 	st, err := h.services.Batches.Get(ctx, seen, req.BatchID)
@@ -338,7 +338,7 @@ func (h *Handlers) ExportBatchErrors(ctx context.Context, req api.ExportBatchErr
 	}), nil
 }
 
-// PreviewBatch shows the message of a row, and who would send it.
+// PreviewBatch shows the message of a row and the senders that can send it.
 func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequestObject) (api.PreviewBatchResponseObject, error) {
 	p, err := h.services.Batches.Preview(ctx, batchViewer(ctx), req.BatchID, optional.Value(req.Params.Row))
 	if err != nil {
@@ -364,7 +364,7 @@ func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequest
 	return api.PreviewBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// ConfirmBatch lets a batch that was checked be sent.
+// ConfirmBatch starts the sending of a checked batch.
 func (h *Handlers) ConfirmBatch(ctx context.Context, req api.ConfirmBatchRequestObject) (api.ConfirmBatchResponseObject, error) {
 	st, err := h.services.Batches.Confirm(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
@@ -374,7 +374,7 @@ func (h *Handlers) ConfirmBatch(ctx context.Context, req api.ConfirmBatchRequest
 	return api.ConfirmBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// PauseBatch holds a batch.
+// PauseBatch pauses a batch.
 func (h *Handlers) PauseBatch(ctx context.Context, req api.PauseBatchRequestObject) (api.PauseBatchResponseObject, error) {
 	st, err := h.services.Batches.Pause(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
@@ -384,7 +384,7 @@ func (h *Handlers) PauseBatch(ctx context.Context, req api.PauseBatchRequestObje
 	return api.PauseBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// ResumeBatch lets a paused batch go on.
+// ResumeBatch resumes a paused batch.
 func (h *Handlers) ResumeBatch(ctx context.Context, req api.ResumeBatchRequestObject) (api.ResumeBatchResponseObject, error) {
 	st, err := h.services.Batches.Resume(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {
@@ -394,7 +394,7 @@ func (h *Handlers) ResumeBatch(ctx context.Context, req api.ResumeBatchRequestOb
 	return api.ResumeBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// CancelBatch ends a batch before all of it was sent.
+// CancelBatch cancels the rest of a batch.
 func (h *Handlers) CancelBatch(ctx context.Context, req api.CancelBatchRequestObject) (api.CancelBatchResponseObject, error) {
 	st, err := h.services.Batches.Cancel(ctx, batchViewer(ctx), req.BatchID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {

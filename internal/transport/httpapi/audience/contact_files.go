@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// fileAnswer answers with a file.
+// fileAnswer is a response that contains a file.
 type fileAnswer func(http.ResponseWriter) error
 
 // VisitExportContactsResponse implements api.ExportContactsResponseObject.
@@ -28,10 +28,10 @@ func (h *Handlers) file(ctx context.Context, name string, header []string, fill 
 	return h.services.Streams.File(ctx, h.services.Log, name, header, fill)
 }
 
-// contactColumns are the columns of a file of contacts, before those of attributes.
+// contactColumns contains the first columns of a file of contacts. The columns of attributes follow.
 var contactColumns = []string{"user_id", "name", "phone", "dingtalk_name", "wechat_openid", "email"}
 
-// ExportContacts answers with a file of contacts.
+// ExportContacts returns a CSV file of contacts.
 func (h *Handlers) ExportContacts(ctx context.Context, req api.ExportContactsRequestObject) (api.ExportContactsResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Params.CompanyNo)
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *Handlers) ExportContacts(ctx context.Context, req api.ExportContactsReq
 	})
 }
 
-// ImportContacts begins to import a list of contacts (S4.10).
+// ImportContacts starts an import of contacts from a list (S4.10).
 func (h *Handlers) ImportContacts(ctx context.Context, _ api.ImportContactsRequestObject) (api.ImportContactsResponseObject, error) {
 	fields, form, err := gate.FormOf[api.ContactImportRequest](ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *Handlers) ListContactImports(ctx context.Context, req api.ListContactIm
 	return api.ListContactImports200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ContactImportPage{Items: items, NextCursor: next}}, err
 }
 
-// GetContactImport shows an import and how far it is.
+// GetContactImport shows an import and its progress.
 func (h *Handlers) GetContactImport(ctx context.Context, req api.GetContactImportRequestObject) (api.GetContactImportResponseObject, error) {
 	row, err := h.contactImport(ctx, req.Params.CompanyNo, req.ImportID)
 	if err != nil {
@@ -135,10 +135,10 @@ func importOf(ctx context.Context, i contact.ImportRow) (api.ContactImport, erro
 	return one, err
 }
 
-// errorsPage is how many errors of an import are read at a time.
+// errorsPage is the number of errors of an import that one query reads.
 const errorsPage = 1000
 
-// ExportContactImportErrors answers with a file of the rows of an import of which nothing was stored.
+// ExportContactImportErrors returns a CSV file of the import rows that were not stored.
 func (h *Handlers) ExportContactImportErrors(ctx context.Context, req api.ExportContactImportErrorsRequestObject) (api.ExportContactImportErrorsResponseObject, error) {
 	i, err := h.contactImport(ctx, req.Params.CompanyNo, req.ImportID)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// PutContacts adds contacts and changes those that are there.
+// PutContacts adds new contacts and changes existing ones.
 func (h *Handlers) PutContacts(ctx context.Context, req api.PutContactsRequestObject) (api.PutContactsResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
 	if err != nil {
@@ -27,7 +27,7 @@ func (h *Handlers) PutContacts(ctx context.Context, req api.PutContactsRequestOb
 	return api.PutContacts200JSONResponse(changed(n)), err
 }
 
-// emptiedByNull is the value that a change gives, empty for null, and nil if it gives none.
+// emptiedByNull returns the new value of a field: an empty value for null, and nil if the request does not contain the field.
 func emptiedByNull[T any](value nullable.Nullable[T]) *T {
 	if !value.IsSpecified() {
 		return nil
@@ -35,7 +35,7 @@ func emptiedByNull[T any](value nullable.Nullable[T]) *T {
 	return new(optional.Value(convert.Given(value)))
 }
 
-// ListContacts pages through contacts by user id.
+// ListContacts pages through contacts, ordered by user id.
 func (h *Handlers) ListContacts(ctx context.Context, req api.ListContactsRequestObject) (api.ListContactsResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Params.CompanyNo)
 	if err != nil {

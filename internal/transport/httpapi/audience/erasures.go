@@ -10,7 +10,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// EraseContacts begins to erase a person (S4.10).
+// EraseContacts starts the erasure of a person's data (S4.10).
 func (h *Handlers) EraseContacts(ctx context.Context, req api.EraseContactsRequestObject) (api.EraseContactsResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
 	if err != nil {
@@ -44,7 +44,7 @@ func (h *Handlers) ListErasures(ctx context.Context, req api.ListErasuresRequest
 	return api.ListErasures200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ErasurePage{Items: items, NextCursor: next}}, err
 }
 
-// GetErasure shows an erasure and what it has erased.
+// GetErasure shows an erasure and the numbers of erased rows.
 func (h *Handlers) GetErasure(ctx context.Context, req api.GetErasureRequestObject) (api.GetErasureResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Params.CompanyNo)
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *Handlers) GetErasure(ctx context.Context, req api.GetErasureRequestObje
 	return api.GetErasure200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, err
 }
 
-// wholeErasure is an erasure with the exports in which nobody looked for the person.
+// wholeErasure returns an erasure, including the exports that were not searched for the person.
 func (h *Handlers) wholeErasure(ctx context.Context, e erasure.Row) (api.Erasure, error) {
 	one, err := erasureOf(e)
 	if err == nil {

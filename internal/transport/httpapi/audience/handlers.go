@@ -1,4 +1,4 @@
-// Package audience has the handlers of messages to many: batches and their lists, notifications, contacts with their tags, and erasures.
+// Package audience contains the handlers of messages to many recipients: batches and their lists, notifications, contacts with their tags, and erasures.
 package audience
 
 import (
@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/httpapi/stream"
 )
 
-// Services are the services that the handlers call.
+// Services contains the services that the handlers call.
 type Services struct {
 	Explain       *explain.Service
 	Batches       *batch.Service
@@ -28,7 +28,7 @@ type Services struct {
 	Log           *slog.Logger
 }
 
-// Handlers answer operations of the contract.
+// Handlers implements operations of the contract.
 type Handlers struct {
 	services Services
 	scope    *caller.Scope

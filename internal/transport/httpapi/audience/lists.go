@@ -15,10 +15,10 @@ import (
 
 const (
 	previewRows = 10
-	maxPreview  = 100 // characters of a value
+	maxPreview  = 100 // characters of a shown value
 )
 
-// PreviewList shows how an uploaded list is read.
+// PreviewList shows the columns and first rows of an uploaded list.
 func (h *Handlers) PreviewList(ctx context.Context, _ api.PreviewListRequestObject) (api.PreviewListResponseObject, error) {
 	fields, form, err := gate.FormOf[api.ListPreviewRequest](ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (h *Handlers) PreviewList(ctx context.Context, _ api.PreviewListRequestObje
 	return api.PreviewList200JSONResponse{Code: convert.OK, Message: convert.Success, Data: preview}, errors.Join(err, list.Close())
 }
 
-// encodingWarning returns a sentence about a list whose encoding is a doubtful guess; nil: it is not.
+// encodingWarning returns a warning about a list whose encoding was guessed and may be wrong; nil if isDoubtful is false.
 func encodingWarning(ctx context.Context, isDoubtful bool) *string {
 	if !isDoubtful {
 		return nil

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { apptest.Main(m) }
 
 const previewPath = "/api/v1/lists/preview"
 
-// preview sends a list as a user of a company.
+// preview uploads a list as a user of a company and returns the response.
 func preview(b *apptest.Bundle, status int, form string, headers ...string) apptest.Answer {
 	b.T.Helper()
 	a := b.Call("POST", previewPath, form, append([]string{"Content-Type", apptest.FormType}, headers...)...)
@@ -27,7 +27,7 @@ func preview(b *apptest.Bundle, status int, form string, headers ...string) appt
 	return a
 }
 
-func TestAPreviewShowsHowAListIsRead(t *testing.T) {
+func TestPreviewShowsParsedList(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GBK.NewEncoder().String("手机号;姓名\n\n1.38E+10;张三\n13900139000;李;四\n")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
 	}
-	// A list of Windows-1252 that passes for Chinese: the preview says so, until the encoding is named.
+	// The list is in Windows-1252 but is also valid GB18030. The preview contains a warning until the encoding is named.
 	const german = "name\nM\xFCller\nSch\xE4fer\n"
 	for name, c := range map[string]struct {
 		form, want string
@@ -78,7 +78,7 @@ func TestAPreviewShowsHowAListIsRead(t *testing.T) {
 	}
 }
 
-func TestAListThatCannotBeReadIsExplainedInBothLanguages(t *testing.T) {
+func TestErrorOfUnreadableListExistsInBothLanguages(t *testing.T) {
 	b := apptest.New(t)
 	for form, want := range map[string][3]string{
 		apptest.Form("", "", "", "sheet", "x"):                          {"file", "is required", "必填"},

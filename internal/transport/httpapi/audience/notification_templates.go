@@ -11,7 +11,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// templateCompany returns the company whose templates a request concerns; nil: the platform. Only an admin changes those of the platform.
+// templateCompany returns the company whose templates a request reads or changes; nil: the templates of the platform. Only an admin can change those of the
+// platform.
 func (h *Handlers) templateCompany(ctx context.Context, no *string, isChange bool) (*int64, error) {
 	if no == nil && (!isChange || gate.Of(ctx).Caller.User.Role == access.RoleAdmin) {
 		return nil, nil //nolint:nilnil // the platform
@@ -32,7 +33,7 @@ func (h *Handlers) ListNotificationTemplates(ctx context.Context, req api.ListNo
 	}, err
 }
 
-// PutNotificationTemplate sets a template (S1.7).
+// PutNotificationTemplate creates or replaces a template (S1.7).
 func (h *Handlers) PutNotificationTemplate(ctx context.Context, req api.PutNotificationTemplateRequestObject) (api.PutNotificationTemplateResponseObject, error) {
 	company, err := h.templateCompany(ctx, req.Params.CompanyNo, true)
 	if err != nil {

@@ -67,14 +67,14 @@ func replacedOf(r *notification.Replaced) *api.NotificationReplaced {
 	return &api.NotificationReplaced{NotificationID: r.ID, Remark: r.Remark}
 }
 
-// originFor is the origin of a request for the company that its body names, by default that of the caller.
+// originFor returns the origin of a request, with the company that companyNo names; nil: the caller's company.
 func (h *Handlers) originFor(ctx context.Context, companyNo *string) (origin submit.Origin, err error) {
 	origin = gate.Of(ctx).Origin
 	origin.CompanyID, err = h.scope.CompanyID(ctx, companyNo)
 	return origin, convert.UnknownCompany(err)
 }
 
-// TakeEvent takes what happened to a business task (S1.4).
+// TakeEvent accepts an event of a business task (S1.4).
 func (h *Handlers) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) (api.TakeEventResponseObject, error) {
 	payload, err := convert.Fields(ctx, "payload")
 	if err != nil {
@@ -180,7 +180,7 @@ func (h *Handlers) EndNotifications(ctx context.Context, req api.EndNotification
 	return api.EndNotifications200JSONResponse(changed(n)), err
 }
 
-// actsFor is the caller, and the person on whose behalf it acts.
+// actsFor returns the caller together with the operator on whose behalf it acts.
 func actsFor(ctx context.Context, operator *string) notification.By {
 	return notification.By{User: gate.Of(ctx).Caller.User.Username, Operator: operator}
 }

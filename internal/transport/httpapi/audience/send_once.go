@@ -14,7 +14,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// SendOnce sends a subscribe message once (S2.1).
+// SendOnce sends a subscribe message at most once (S2.1).
 func (h *Handlers) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
 	b := req.Body
 	data, err := convert.Fields(ctx, "data")
@@ -38,7 +38,7 @@ func (h *Handlers) SendOnce(ctx context.Context, req api.SendOnceRequestObject) 
 	return api.SendOnce200JSONResponse{Code: convert.OK, Message: convert.Success, Data: one}, nil
 }
 
-// ListOnce pages through subscribe messages, newest first (S2.4); those that failed, the latest failure first.
+// ListOnce pages through subscribe messages, newest first (S2.4). A list of failed messages is sorted by the time of failure, latest first.
 func (h *Handlers) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
 	f := notification.OnceFilter{
 		Viewer: caller.Viewer(ctx), SubmittedBy: req.Params.SubmittedBy, BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
@@ -62,7 +62,7 @@ func (h *Handlers) ListOnce(ctx context.Context, req api.ListOnceRequestObject) 
 	return api.ListOnce200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.OncePage{Items: items, NextCursor: next}}, err
 }
 
-// OnceStatistics counts subscribe messages by kind (S2.4).
+// OnceStatistics counts subscribe messages by template type (S2.4).
 func (h *Handlers) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
 	rows, err := h.services.Notifications.OnceStatistics(ctx, caller.Viewer(ctx))
 	return api.OnceStatistics200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.OnceCounts{

@@ -10,14 +10,14 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// SelectContacts pages through the contacts that some tags hold and others do not, by user id (S4.10).
+// SelectContacts pages through the contacts that have some tags and do not have others, ordered by user id (S4.10).
 func (h *Handlers) SelectContacts(ctx context.Context, req api.SelectContactsRequestObject) (api.SelectContactsResponseObject, error) {
 	p := req.Params
 	page, err := h.selectContacts(ctx, p.CompanyNo, optional.Value(p.Tag), optional.Value(p.NotTag), p.Cursor, p.Limit)
 	return api.SelectContacts200JSONResponse(page), err
 }
 
-// ListTagContacts pages through the contacts that a tag holds, by user id.
+// ListTagContacts pages through the contacts of a tag, ordered by user id.
 func (h *Handlers) ListTagContacts(ctx context.Context, req api.ListTagContactsRequestObject) (api.ListTagContactsResponseObject, error) {
 	page, err := h.selectContacts(ctx, req.Params.CompanyNo, []string{req.Tag}, nil, req.Params.Cursor, req.Params.Limit)
 	return api.ListTagContacts200JSONResponse(page), err
@@ -95,7 +95,7 @@ func (h *Handlers) DeleteTag(ctx context.Context, req api.DeleteTagRequestObject
 	return api.DeleteTag200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// ChangeTag takes contacts out of a tag, and puts contacts into it.
+// ChangeTag removes contacts from a tag and adds contacts to it.
 func (h *Handlers) ChangeTag(ctx context.Context, req api.ChangeTagRequestObject) (api.ChangeTagResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package caller says what the caller of an operation may see and name.
+// Package caller decides what the caller of an operation can see and name.
 package caller
 
 import (
@@ -12,8 +12,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// Viewer is what the caller may see of tasks and notifications: those of its company unless it sees every one, and with the role
-// submit only its own of them.
+// Viewer returns which tasks and notifications the caller can see: those of its company, or of all companies if it sees all. A caller with the role submit
+// sees only its own.
 func Viewer(ctx context.Context) task.Viewer {
 	seen := task.Viewer{CompanyID: OwnCompany(ctx)}
 	if who := gate.Of(ctx).Caller.User; who.Role == access.RoleSubmit {
@@ -22,7 +22,7 @@ func Viewer(ctx context.Context) task.Viewer {
 	return seen
 }
 
-// OwnCompany is the only company of which the caller may see anything; nil if it sees every one.
+// OwnCompany returns the only company whose data the caller can see; nil if it sees all companies.
 func OwnCompany(ctx context.Context) *int64 {
 	if who := gate.Of(ctx).Caller.User; !who.SeesAll {
 		return &who.CompanyID
@@ -30,16 +30,16 @@ func OwnCompany(ctx context.Context) *int64 {
 	return nil
 }
 
-// Scope checks the companies, senders and apps that a request names against what its caller may name.
+// Scope checks whether a caller can use the companies, senders and apps that its request names.
 type Scope struct {
 	directory *directory.Service
 	senders   *sender.Service
 }
 
-// NewScope returns a Scope that finds companies in dir, and senders in senders.
+// NewScope returns a Scope that looks up companies in dir and senders in senders.
 func NewScope(dir *directory.Service, senders *sender.Service) *Scope { return &Scope{dir, senders} }
 
-// OwnCompanyNo is the number of OwnCompany.
+// OwnCompanyNo returns the number of OwnCompany.
 func (s *Scope) OwnCompanyNo(ctx context.Context) (*string, error) {
 	own := OwnCompany(ctx)
 	if own == nil {
@@ -49,7 +49,7 @@ func (s *Scope) OwnCompanyNo(ctx context.Context) (*string, error) {
 	return &no, err
 }
 
-// CompanyID is the company that is named, or the caller's. Fault: auth.other_company.
+// CompanyID returns the id of the company with number no; the caller's company if no is nil. Fault: auth.other_company.
 func (s *Scope) CompanyID(ctx context.Context, no *string) (int64, error) {
 	who := gate.Of(ctx).Caller.User
 	if no == nil {
@@ -62,7 +62,8 @@ func (s *Scope) CompanyID(ctx context.Context, no *string) (int64, error) {
 	return row.ID, err
 }
 
-// RequireCompany refuses a company, if one is named, that is not the caller's, whether it is there or not.
+// RequireCompany rejects any company but the caller's own, without revealing whether the other company exists. A nil no is accepted. Fault:
+// auth.other_company.
 func (s *Scope) RequireCompany(ctx context.Context, no *string) error {
 	if no == nil {
 		return nil
@@ -74,7 +75,7 @@ func (s *Scope) RequireCompany(ctx context.Context, no *string) error {
 	return err
 }
 
-// RequireSender refuses a sender, if one is named, that the caller's company cannot reach. Fault: sender.not_found.
+// RequireSender rejects a sender that the caller's company cannot use. A nil no is accepted. Fault: sender.not_found.
 func (s *Scope) RequireSender(ctx context.Context, no *string) error {
 	own := OwnCompany(ctx)
 	if no == nil || own == nil {
@@ -84,7 +85,7 @@ func (s *Scope) RequireSender(ctx context.Context, no *string) error {
 	return err
 }
 
-// RequireApp refuses an app that the caller is not bound to, and the number of a sender that the server drives.
+// RequireApp rejects an app that the caller is not bound to, and a sender that is not an app.
 func (s *Scope) RequireApp(ctx context.Context, appID string) error {
 	if err := RequireBinding(ctx, appID); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (s *Scope) RequireApp(ctx context.Context, appID string) error {
 	return s.senders.CheckApp(ctx, appID)
 }
 
-// RequireBinding refuses an app that the caller is not bound to.
+// RequireBinding rejects an app that the caller is not bound to.
 func RequireBinding(ctx context.Context, appID string) error {
 	if who := gate.Of(ctx).Caller.User; who.AppID != "" && who.AppID != appID {
 		return fault.New(fault.Forbidden, fault.AuthOtherApp)
@@ -100,6 +101,6 @@ func RequireBinding(ctx context.Context, appID string) error {
 	return nil
 }
 
-// SeesNumbers reports whether the caller may know the pace, the shares and the costs of senders: they are the operator's, and a caller
-// that is bound to a company could conclude from them what other companies send.
+// SeesNumbers reports whether the caller can see the rate, weight and costs of senders. These numbers belong to the operator: a caller of one company could
+// derive from them how much other companies send.
 func SeesNumbers(ctx context.Context) bool { return OwnCompany(ctx) == nil }

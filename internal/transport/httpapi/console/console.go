@@ -1,4 +1,4 @@
-// Package console serves the web console from the binary. Its files are public: they hold no data of the service.
+// Package console serves the web console from the binary. Its files are public and contain no data of the service.
 package console
 
 import (
@@ -18,40 +18,40 @@ import (
 	"lksms/web"
 )
 
-// Prefix is where the console is.
+// Prefix is the path of the console.
 const Prefix = "/console/"
 
-// policy lets the console run its own scripts and talk to this server, and nothing else. Nothing inline is run.
+// policy allows the console to load its own files and to call this server, and nothing else. Inline scripts are blocked.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 const (
 	index = "index.html"
 
-	// named is the folder of files that have a hash of their content in their names.
+	// named is the folder of files whose names contain a hash of their content.
 	named = "assets/"
 
-	// worthwhile is the size from which a file is compressed.
+	// worthwhile is the minimum size in bytes of a file that is compressed.
 	worthwhile = 1024
 )
 
-// types are the types of the files of a console. Those of the package mime depend on the machine.
+// types contains the media types of the console's files. The package mime would use the types configured on the machine.
 var types = map[string]string{
 	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".ico": "image/x-icon", ".jpg": "image/jpeg", ".js": "text/javascript; charset=utf-8",
 	".json": "application/json", ".png": "image/png", ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
 	".webmanifest": "application/manifest+json", ".woff": "font/woff", ".woff2": "font/woff2",
 }
 
-// file is one file as it is answered.
+// file is one file of the console, ready to be served.
 type file struct {
 	kind    string
-	sum     string // of the content
+	sum     string // hash of the content
 	plain   []byte
-	gzipped func() []byte // nil: the file would not become smaller
+	gzipped func() []byte // returns nil if compression does not make the file smaller
 	isNamed bool
 }
 
-// Handler returns the handler of the console in the binary, below Prefix. Browsers reach it below basePath and Prefix.
+// Handler returns the handler of the embedded console for paths with Prefix. Browsers request the console at basePath + Prefix.
 func Handler(basePath string) (http.Handler, error) {
 	files, err := embedded()
 	if err != nil {
@@ -68,7 +68,7 @@ var embedded = sync.OnceValues(func() (map[string]*file, error) {
 	return read(dist)
 })
 
-// read reads all files, by their paths.
+// read reads all files and returns them by path.
 func read(dist fs.FS) (map[string]*file, error) {
 	files := map[string]*file{}
 	err := fs.WalkDir(dist, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func newFile(kind string, content []byte) *file {
 	}
 }
 
-// compress returns a text gzipped; nil if that is not worthwhile.
+// compress returns content compressed with gzip; nil if this saves less than 10 %.
 func compress(content []byte) []byte {
 	if len(content) < worthwhile {
 		return nil
@@ -112,7 +112,7 @@ func compress(content []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err == nil {
-		_, _ = w.Write(content) // a buffer takes everything
+		_, _ = w.Write(content) // a buffer never returns an error
 		err = w.Close()
 	}
 	if err != nil || out.Len() > len(content)*9/10 { // images and fonts are compressed already
@@ -121,8 +121,8 @@ func compress(content []byte) []byte {
 	return out.Bytes()
 }
 
-// handler answers requests for files. Any other path is a page of the console, which decides itself what it shows. So the page names its files by
-// their whole paths; the other files name theirs as seen from themselves.
+// handler serves files. For any other path it serves the page of the console, whose script chooses the content. The page is served under many paths, so it
+// refers to its files by absolute paths. Other files use relative paths.
 func handler(files map[string]*file, basePath string) http.Handler {
 	page := newFile(files[index].kind, bytes.ReplaceAll(files[index].plain, []byte(`="./`), []byte(`="`+basePath+Prefix)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,11 +133,11 @@ func handler(files map[string]*file, basePath string) http.Handler {
 		switch {
 		case f != nil && f.isNamed:
 			header.Set("Cache-Control", "public, max-age=31536000, immutable")
-		case strings.HasPrefix(name, named): // of another version; a browser would keep the page for the script
+		case strings.HasPrefix(name, named): // a file of another version; the browser would cache the page instead of the script
 			header.Set("Cache-Control", "no-store")
 			http.NotFound(w, r)
 			return
-		default: // a new version is seen at once
+		default: // browsers detect a new version with the next request
 			header.Set("Cache-Control", "no-cache")
 		}
 		if f == nil || name == index {
@@ -159,7 +159,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// acceptsGzip reports whether the caller can read gzip.
+// acceptsGzip reports whether the client accepts gzip.
 func acceptsGzip(r *http.Request) bool {
 	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, weight, isWeighed := strings.Cut(coding, ";")

@@ -23,7 +23,7 @@ func get(t *testing.T, h http.Handler, path string, headers ...string) *httptest
 	return w
 }
 
-func TestTheFilesOfAConsole(t *testing.T) {
+func TestConsoleFilesAreServedWithCacheHeaders(t *testing.T) {
 	t.Parallel()
 	page, script := "<!doctype html><title>x</title>", strings.Repeat("f();\n", 1000)
 	files, err := read(fstest.MapFS{
@@ -97,8 +97,8 @@ func TestTheFilesOfAConsole(t *testing.T) {
 	}
 }
 
-// The policy forbids everything inline, so that the page in the binary must have none of it.
-func TestThePageInTheBinaryKeepsToThePolicy(t *testing.T) {
+// The policy forbids inline scripts and styles, so the embedded page must not contain any.
+func TestConsolePageObeysContentSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	h, err := Handler("")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package convert has what handlers need to read requests and to write answers: the envelope, fields of patches, message types, and parts of answers
-// that several handlers write.
+// Package convert helps handlers to read requests and to write responses: the envelope, fields of patches, message types, and parts that several responses
+// share.
 package convert
 
 import (
@@ -22,25 +22,25 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// The envelope of every success.
+// These are the code and message of the envelope of every success.
 const (
 	OK      = http.StatusOK
 	Success = "success"
 )
 
-// Done is the answer of an operation that returns nothing.
+// Done returns the response of an operation that returns no data.
 func Done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: OK, Message: Success} }
 
-// maxObject is how many bytes an object may take of which the contract says nothing more.
+// maxObject is the maximum size in bytes of an object for which the contract does not define fields.
 const maxObject = 16 << 10
 
-// SentObject is an object in the request's body as it was sent, nil if it was left out: the generated types make float64 of the numbers
-// in an object of which the contract says nothing more. Fault: request.invalid for one that takes more than maxObject.
+// SentObject returns an object of the request's body as it was sent; nil if it is missing. The generated types would convert the numbers of such an object to
+// float64. Fault: request.invalid if the object is larger than maxObject.
 func SentObject(ctx context.Context, name string) (json.RawMessage, error) {
 	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, maxObject)
 }
 
-// Fields are the fields of an object in the request's body, with numbers as they were sent. Faults as for SentObject.
+// Fields returns the fields of an object of the request's body, with numbers as they were sent. Faults as for SentObject.
 func Fields(ctx context.Context, name string) (map[string]any, error) {
 	text, err := SentObject(ctx, name)
 	if err != nil {
@@ -49,10 +49,10 @@ func Fields(ctx context.Context, name string) (map[string]any, error) {
 	return jsonbody.Fields(text)
 }
 
-// NonEmpty makes nil of an empty text.
+// NonEmpty returns s, or nil if s is empty.
 func NonEmpty(s *string) *string { return optional.NonZero(optional.Value(s)) }
 
-// List never returns nil: an empty list is written as one.
+// List converts each row with one. The result is never nil, so that JSON contains [] instead of null.
 func List[From, To any](rows []From, one func(From) To) []To {
 	out := make([]To, len(rows))
 	for i, row := range rows {
@@ -61,12 +61,12 @@ func List[From, To any](rows []From, one func(From) To) []To {
 	return out
 }
 
-// MessageTypes are the names of message types, by how tasks keep them.
+// MessageTypes contains the names of message types, indexed by their number in the database.
 var MessageTypes = [...]api.MessageType{
 	submit.Verification: api.Verification, submit.Notification: api.Notification, submit.Marketing: api.Marketing,
 }
 
-// MessageType is the kept form of a name; notification if the name is missing.
+// MessageType returns the number of a message type in the database; notification if name is nil.
 func MessageType(name *api.MessageType) int16 {
 	if name != nil {
 		for code, known := range MessageTypes {
@@ -78,7 +78,7 @@ func MessageType(name *api.MessageType) int16 {
 	return submit.Notification
 }
 
-// OnlyMessageType is the kept form of a name in a filter; nil if the name is missing.
+// OnlyMessageType returns the number of a message type for a filter; nil if name is nil.
 func OnlyMessageType(name *api.MessageType) *int16 {
 	if name == nil {
 		return nil
@@ -86,21 +86,21 @@ func OnlyMessageType(name *api.MessageType) *int16 {
 	return new(MessageType(name))
 }
 
-// Set sets a field that a patch gives.
+// Set sets a field to the value of a patch. It does nothing if the patch does not contain the field.
 func Set[T any](field *T, to *T) {
 	if to != nil {
 		*field = *to
 	}
 }
 
-// SetNullable sets a field that a patch gives; null empties it.
+// SetNullable sets a field to the value of a patch; null sets it to nil. It does nothing if the patch does not contain the field.
 func SetNullable[T any](field **T, to nullable.Nullable[T]) {
 	if to.IsSpecified() {
 		*field = Given(to)
 	}
 }
 
-// Given is the value that a patch gives, nil if it gives none or null.
+// Given returns the value of a field of a patch; nil if the field is missing or null.
 func Given[T any](n nullable.Nullable[T]) *T {
 	v, err := n.Get()
 	if err != nil {
@@ -109,12 +109,12 @@ func Given[T any](n nullable.Nullable[T]) *T {
 	return &v
 }
 
-// Switches returns the switches that hold a task back.
+// Switches converts the switches that hold a task back.
 func Switches(all []explain.Switch) []api.Switch {
 	return List(all, func(w explain.Switch) api.Switch { return api.Switch{Switch: api.SwitchSwitch(w.Kind), Name: w.Name} })
 }
 
-// Candidates returns the senders that can take a task or not, without the numbers that the caller may not know.
+// Candidates converts the senders that were considered for a task. It omits the numbers that the caller cannot see.
 func Candidates(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	return List(all, func(c sender.Candidate) api.SenderView {
 		view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == "", Why: optional.NonZero(api.SenderViewWhy(c.Why))}
@@ -125,7 +125,7 @@ func Candidates(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	})
 }
 
-// Delivery returns the delivery state of a task; nil: no receipt says it.
+// Delivery returns the delivery state of a task; nil if state is nil, because no receipt has reported one.
 func Delivery(state *int16) *api.TaskDelivery {
 	switch {
 	case state == nil:
@@ -137,7 +137,7 @@ func Delivery(state *int16) *api.TaskDelivery {
 	}
 }
 
-// Params returns the params of a template as they were sent, with numbers as they were written; nil without params.
+// Params returns the params of a template as they were sent, with numbers as they were written; nil if params is missing or null.
 func Params(body []byte) json.RawMessage {
 	var sent struct {
 		Params json.RawMessage `json:"params"`
@@ -148,10 +148,10 @@ func Params(body []byte) json.RawMessage {
 	return sent.Params
 }
 
-// UnknownCompany makes of a company that is not there the fault of the body's field that names it.
+// UnknownCompany converts the fault of an unknown company to request.invalid for the body field company_no.
 func UnknownCompany(err error) error { return MissingCompany(err, "company_no") }
 
-// MissingCompany is UnknownCompany for a field.
+// MissingCompany is like UnknownCompany, for any field.
 func MissingCompany(err error, field string) error {
 	var expected *fault.Error
 	if errors.As(err, &expected) && expected.Reason == fault.CompanyNotFound {
@@ -160,7 +160,7 @@ func MissingCompany(err error, field string) error {
 	return err
 }
 
-// OptionalList makes null of a list that is not set.
+// OptionalList returns a pointer to list; nil if list is nil, so that JSON contains null.
 func OptionalList[T any](list []T) *[]T {
 	if list == nil {
 		return nil

@@ -15,8 +15,7 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// guard checks whether the caller may call the operation, before anything of the body is read. A request for no operation
-// passes, and validate rejects it.
+// guard checks before the body is read whether the caller is allowed to call the operation. A request without an operation passes, and validate rejects it.
 func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
@@ -45,7 +44,7 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 			}
 		}
 		if operation == contract.Callback {
-			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // it may contain a slash
+			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // the number can contain a slash
 			if err != nil {
 				g.Fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
 				return
@@ -64,7 +63,7 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 				Name: x.Caller.User.Username, Role: x.Caller.User.Role, SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID,
 			}))
 		}
-		answering := r // only the handler may read from a replica: a caller is always checked by what is true now
+		answering := r // only the handler is allowed to read from a replica: the check of the caller needs current data
 		if asked.IsStale {
 			answering = r.WithContext(postgres.MayBeStale(r.Context()))
 		}
@@ -72,16 +71,16 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	})
 }
 
-// auditedPaths are how the paths of operations begin that change what administrators, or the users of a company for it, set, or what a colleague
-// submitted.
+// auditedPaths contains prefixes of the paths of audited operations. These operations change what administrators or users of a company configure, or what a
+// colleague submitted.
 var auditedPaths = []string{
 	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/notifications/status",
 }
 
-// auditedDeletion deletes what its path also creates; the creation is no act on what another user submitted.
+// auditedDeletion is audited although POST to the same path is not: creating notifications changes nothing that another user submitted.
 const auditedDeletion = "DELETE /api/v1/notifications"
 
-// isAudited reports whether an operation makes such changes, which are recorded with the caller.
+// isAudited reports whether the changes of an operation are recorded with their caller.
 func isAudited(operation string) bool {
 	method, path, _ := strings.Cut(operation, " ")
 	return operation == auditedDeletion || method != http.MethodGet && slices.ContainsFunc(auditedPaths, func(start string) bool { return strings.HasPrefix(path, start) })
@@ -89,12 +88,12 @@ func isAudited(operation string) bool {
 
 type busyKey struct{}
 
-// Busy marks the requests of a connection beyond the limit of connections. Of the operations, only contract.AlwaysServed are answered there.
+// Busy marks the requests of a connection beyond the connection limit. Among operations, the gate answers only contract.AlwaysServed on such a connection.
 func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
 
 func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
 
-// authorise authenticates the caller and checks that it has one of the roles. An admin may call everything.
+// authorise authenticates the caller and checks that it has one of the roles. An admin is allowed to call every operation.
 func (g *Gate) authorise(r *http.Request, roles []string) error {
 	who, err := g.authenticate(r)
 	if err != nil {
@@ -103,7 +102,7 @@ func (g *Gate) authorise(r *http.Request, roles []string) error {
 	return Of(r.Context()).admit(who, roles)
 }
 
-// admit makes a user the caller, and checks that it has one of the roles.
+// admit sets the caller to a user, and checks that this user has one of the roles.
 func (x *Exchange) admit(who access.Principal, roles []string) error {
 	x.Caller.User, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
 	if !isAllowed(who, roles) {
@@ -112,13 +111,13 @@ func (x *Exchange) admit(who access.Principal, roles []string) error {
 	return nil
 }
 
-// isAllowed reports whether a user may call the operation of these roles.
+// isAllowed reports whether a user is allowed to call an operation with these roles.
 func isAllowed(who access.Principal, roles []string) bool {
 	return who.Role == access.RoleAdmin || slices.Contains(roles, who.Role) || slices.Contains(roles, contract.Public) ||
 		who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, contract.ReadAll)
 }
 
-// authenticate returns the user whose credentials a request has. Authorization goes before the cookie of a session.
+// authenticate returns the user of the request's credentials. The header Authorization has priority over the session cookie.
 func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
 	x := Of(r.Context())
 	address := x.Origin.SourceIP
@@ -134,7 +133,7 @@ func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
 	return access.Principal{}, access.ErrRequired
 }
 
-// RequireReadAll guards a handler that is not in the contract. It admits admins, and readers who see all companies.
+// RequireReadAll protects a handler that is not part of the contract. It admits admins, and readers who see all companies.
 func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.authorise(r, []string{contract.ReadAll}); err != nil {
@@ -145,9 +144,9 @@ func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 	})
 }
 
-var noStoreValue = []string{"no-store"} // shared by all answers
+var noStoreValue = []string{"no-store"} // shared by all responses
 
-// noStore keeps every answer of the API out of caches: some GETs change state, and the others show it.
+// noStore forbids clients to cache responses of the API: some GET operations change state, and the others return current state.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Cache-Control"] = noStoreValue
@@ -155,10 +154,10 @@ func noStore(next http.Handler) http.Handler {
 	})
 }
 
-// ErrOtherRole is the fault of a request that servers with another role answer.
+// ErrOtherRole is the fault of a request that only servers with another role can answer.
 var ErrOtherRole = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServerOtherRole, RetryAfter: ErrUnavailable.RetryAfter}
 
-// serves reports whether this server answers what servers with a role answer; without a role, every server does.
+// serves reports whether this server answers the operations of a role. Every server answers operations without a role.
 func (g *Gate) serves(role servers.Role) bool {
 	return role == "" || g.options.Roles.Has(role) || role == servers.API && g.options.Roles.Has(servers.Console)
 }

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// clientIP returns the address of the client: the peer, or, if the peer is a trusted proxy, the last address in X-Forwarded-For
-// that is not a trusted proxy. A client can forge the addresses before it.
+// clientIP returns the address of the client. This is the peer, unless the peer is a trusted proxy. Then it is the last address in X-Forwarded-For that is
+// not a trusted proxy, because a client can forge all earlier addresses.
 func (g *Gate) clientIP(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -39,7 +39,7 @@ func (g *Gate) clientIP(r *http.Request) string {
 	return client.WithZone("").String()
 }
 
-// hopAddress reads an address as proxies write it: alone, with a port, or, of IPv6, in brackets.
+// hopAddress parses an address in the forms that proxies write: alone, with a port, or an IPv6 address in brackets.
 func hopAddress(hop string) (netip.Addr, bool) {
 	hop = strings.Trim(strings.TrimSpace(hop), `"`)
 	if with, err := netip.ParseAddrPort(hop); err == nil {
@@ -49,8 +49,8 @@ func hopAddress(hop string) (netip.Addr, bool) {
 	return address.Unmap(), err == nil
 }
 
-// isSecure reports whether the client speaks TLS with this server, or with a trusted proxy in front of it. Of several schemes, the first is that of the
-// client. A client that forges it changes only its own cookie.
+// isSecure reports whether the client uses TLS to this server or to a trusted proxy in front of it. The first of several schemes is the client's. A client
+// that forges the scheme affects only its own cookie.
 func (g *Gate) isSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -67,7 +67,7 @@ func (g *Gate) trusts(address netip.Addr) bool {
 	return slices.ContainsFunc(g.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// crossOrigin lets web pages of the configured origins call the API. Without configured origins, browsers block all other sites.
+// crossOrigin allows web pages of the configured origins to call the API. Without configured origins, browsers block all other sites.
 func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 	if len(g.options.CORSOrigins) == 0 {
 		return next
@@ -83,12 +83,11 @@ func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 
 var errCrossSite = fault.New(fault.Forbidden, fault.RequestCrossSite)
 
-// claimPaths are the paths where a GET changes state: it claims tasks.
+// claimPaths contains the paths where a GET request changes state: it claims tasks.
 var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pending"}
 
-// refuseOtherSites rejects requests that a web page of another site makes a browser send with remembered credentials, if they can
-// change state. Claims by GET are such requests. Pages of the configured origins and clients other than browsers are allowed.
-// Callbacks are exempt: their proof is not a credential that a browser remembers.
+// refuseOtherSites rejects state-changing requests that a browser sends with stored credentials for a web page of another site, including claims by GET. It
+// accepts pages of the configured origins, and clients that are not browsers. Callbacks are exempt, because a browser does not store their proof.
 func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern(contract.Callback)
@@ -101,7 +100,7 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 		checked, isElsewhere := r, false
 		if slices.Contains(claimPaths, r.URL.Path) {
 			checked, isElsewhere = new(*r), g.isReferredElsewhere(r)
-			checked.Method = http.MethodPost // the library considers every GET safe
+			checked.Method = http.MethodPost // the library treats every GET as safe
 		}
 		if isElsewhere || protection.Check(checked) != nil {
 			g.Fail(w, r, errCrossSite)
@@ -111,17 +110,17 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// isReferredElsewhere reports whether a page of another host made a browser send the request. Over plain HTTP the Referer is all that
-// a browser sends about the origin of a GET, and a page can suppress it: see docs/security.md.
+// isReferredElsewhere reports whether the header Referer names a page of another host. Over plain HTTP, a browser sends no other header about the origin of a
+// GET request. A page can suppress it, see docs/security.md.
 func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	page, err := url.Parse(r.Referer())
 	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
-// nothingPolicy is the Content-Security-Policy of answers of the API: a browser renders nothing of them.
+// nothingPolicy is the Content-Security-Policy of API responses. It forbids a browser to load or run anything from them.
 const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-// headersOf returns the headers of every answer. The answers share their values: set other values, never change these.
+// headersOf returns the headers of every response. All responses share these slices: replace a slice, never change it.
 func headersOf(options Options) http.Header {
 	header := http.Header{}
 	header.Set("X-Content-Type-Options", "nosniff")

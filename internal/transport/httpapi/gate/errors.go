@@ -20,7 +20,7 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// statuses is the one place where a kind of failure becomes an HTTP status.
+// statuses maps each kind of failure to its HTTP status.
 var statuses = map[fault.Kind]int{
 	fault.Malformed:        http.StatusBadRequest,
 	fault.Unauthorized:     http.StatusUnauthorized,
@@ -42,13 +42,13 @@ func StatusOf(kind fault.Kind) int { return statuses[kind] }
 // ErrUnavailable is the fault of a server that cannot serve a request now.
 var ErrUnavailable = capacity.ErrUnavailable
 
-// Fail answers any failure. If the caller has gone, the failure is not logged as an error of the server. The answer is written
-// nevertheless: the caller may have closed only its sending side.
+// Fail answers a request with an error. If the client has disconnected, the error is not logged as an error of the server. The response is written anyway,
+// because the client may have closed only its sending side.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	g.answerFault(w, r, g.faultOf(r, err))
 }
 
-// faultOf returns the fault that answers a failure of a request.
+// faultOf returns the fault for an error of a request.
 func (g *Gate) faultOf(r *http.Request, err error) *fault.Error {
 	var expected *fault.Error
 	if !errors.As(err, &expected) && r.Context().Err() != nil && !isLate(r.Context()) {
@@ -58,8 +58,8 @@ func (g *Gate) faultOf(r *http.Request, err error) *fault.Error {
 	return g.toFault(r.Context(), err)
 }
 
-// toFault returns the fault that answers a failure: an expected failure is answered as it is, an unreachable database by
-// ErrUnavailable, any other failure by internal. The text of an unexpected failure goes only into the log.
+// toFault returns the fault for an error: a fault itself, ErrUnavailable for an unreachable database, and internal for any other error. The text of an
+// unexpected error is logged only.
 func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 	var expected *fault.Error
 	if errors.As(err, &expected) {
@@ -72,8 +72,8 @@ func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, fault.InternalError)
 }
 
-// ToFaults returns a function that turns the failures of one request into faults, as Fail does. If unexpected failures with the same
-// text follow each other, only the first is logged.
+// ToFaults returns a function that converts the errors of one request to faults, as Fail does. Of consecutive unexpected errors with the same text, it logs
+// only the first.
 func (g *Gate) ToFaults(ctx context.Context) func(error) *fault.Error {
 	var last string
 	var lastFault *fault.Error
@@ -97,13 +97,13 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // impossible: the values are strings and numbers
 	}
 	g.storeRefusal(r.Context(), f.Kind, status, body)
 	w.Header().Set("Content-Type", "application/json")
 	g.setHeaders(w.Header(), r, f)
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+	_, _ = w.Write(append(body, '\n')) // an error means that the client disconnected
 }
 
 // pageOf returns the address of the page that explains a reason, in the language of the texts. manual: see Options. Without one, the address is the
@@ -116,7 +116,7 @@ func pageOf(manual string, texts *text.Catalogue, reason fault.Reason) *string {
 	return &page
 }
 
-// setHeaders sets the headers that say how to go on after a fault.
+// setHeaders sets the headers that tell the client how to continue after a fault.
 func (g *Gate) setHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	setFaultHeaders(header, r, f)
 	if f.Kind == fault.MethodNotAllowed {
@@ -124,7 +124,7 @@ func (g *Gate) setHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	}
 }
 
-// setFaultHeaders sets those of them that need no Gate.
+// setFaultHeaders sets the headers of setHeaders that need no Gate.
 func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	if f.Kind == fault.Unauthorized {
 		header.Set("WWW-Authenticate", challengeTo(r))
@@ -134,8 +134,8 @@ func setFaultHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	}
 }
 
-// storeRefusal stores a rejected submission before it is answered, so that the caller finds its row (S0.14). Callers that may not
-// submit, dry runs, rate-limited requests and failures of the server leave no row.
+// storeRefusal stores a rejected submission before the response, so that the caller can find it (S0.14). It stores nothing for callers that are not allowed
+// to submit, for dry runs, for rate-limited requests, and for failures of the server.
 func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := Of(ctx)
 	asked, _ := g.contract.Operation(x.Operation)
@@ -144,22 +144,22 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 		return
 	}
 	refused := submit.Refused{Raw: x.Body.Raw, Status: status, Answer: answer}
-	if x.InTransaction { // it will be rolled back, and holds a connection: idempotent stores the refusal afterwards
+	if x.InTransaction { // the transaction will be rolled back and occupies a connection, so idempotent stores the submission afterwards
 		x.refused = &refused
 		return
 	}
 	g.StoreRefusals(ctx, refused)
 }
 
-// IsServerError reports whether a failure is the server's own, and not a rejection of the request.
+// IsServerError reports whether the server itself failed; false for a rejected request.
 func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
-// isFailure reports whether a status says that the server failed. What it does not have (501, of foreign protocols) is a rejection.
+// isFailure reports whether a status means that the server failed. Foreign protocols use 501 for unsupported features, which is a rejection.
 func isFailure(status int) bool {
 	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
-// StoreRefusals stores rejected submissions. If that fails, the error is only logged.
+// StoreRefusals stores rejected submissions. It only logs an error.
 func (g *Gate) StoreRefusals(ctx context.Context, all ...submit.Refused) {
 	x := Of(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -169,7 +169,7 @@ func (g *Gate) StoreRefusals(ctx context.Context, all ...submit.Refused) {
 	}
 }
 
-// ItemError returns the fields that describe the failure of one item, inside an answer that is a success as a whole.
+// ItemError returns the fields of a failed item in a response that is successful as a whole.
 func ItemError(texts *text.Catalogue, f *fault.Error) (code int, message *string, detail *api.ErrorDetail) {
 	reason, d := texts.Reason(f), texts.Detail(f)
 	return statuses[f.Kind], &reason, &d

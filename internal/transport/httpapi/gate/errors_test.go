@@ -6,7 +6,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-func TestEveryKindOfFaultHasAStatus(t *testing.T) {
+func TestEveryKindOfFaultHasStatus(t *testing.T) {
 	t.Parallel()
 	for kind := fault.Malformed; kind <= fault.Unavailable; kind++ {
 		if statuses[kind] < 400 {

@@ -29,66 +29,66 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
-// rejects itself, and so does that of inbounds: an erasure finds messages by their number, and not the body of another program.
+// submitOperations contains the operations whose rejected requests are stored (S0.14). The handlers of batches and inbounds store each rejected message
+// themselves. An erasure finds these messages by phone number, and could not search the body of another program.
 var submitOperations = []string{"POST /api/v1/sms/send", contract.SendBatch}
 
-// Exchange holds what the server knows about a request. observe creates it, and the middlewares fill it in.
+// Exchange contains the data of a request. observe creates it, and the middlewares fill it.
 type Exchange struct {
-	Operation     string // its pattern in the ServeMux of the operations; empty: no operation
+	Operation     string // ServeMux pattern of the operation; empty: no operation
 	Origin        submit.Origin
 	Text          *text.Catalogue
 	Caller        Caller
 	Body          Body
-	DryRun        bool // the request only asks what would happen
-	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
+	DryRun        bool // the request only previews a submission
+	InTransaction bool // the handler runs in the transaction of an idempotency key
 
-	isSecure  bool            // the client speaks TLS
-	basePath  string          // under which the client reaches the server
-	request   *http.Request   // as it came: any part of a callback can hold the proof
-	answering func()          // called when the answer begins; may be nil
-	isFile    bool            // the answer is a file that everybody may read
-	isCostly  bool            // the operation is of a foreign protocol, and needs a slot
-	isStream  bool            // the answer goes on for as long as the caller reads it
-	isGone    bool            // the caller has gone before the answer
-	refused   *submit.Refused // a rejected submission that is stored after the transaction
-	notes     []any           // additional attributes of the request's log line, as slog takes them
+	isSecure  bool            // the client uses TLS
+	basePath  string          // base path in the URLs that the client uses
+	request   *http.Request   // original request: any part of a callback can contain the proof
+	answering func()          // called when the response begins; can be nil
+	isFile    bool            // the response is a public file
+	isCostly  bool            // the operation belongs to a foreign protocol and needs a slot
+	isStream  bool            // the response lasts as long as the client reads it
+	isGone    bool            // the client disconnected before the response
+	refused   *submit.Refused // a rejected submission, to be stored after the transaction
+	notes     []any           // additional attributes of the log line, as slog expects them
 	deadline  *time.Timer     // cancels the context
-	last      time.Time       // when it does at the latest
+	last      time.Time       // latest time at which deadline can fire
 }
 
-// Caller is the user that sent a request, or the provider that sent a callback.
+// Caller is the user that made a request, or the provider that made a callback.
 type Caller struct {
-	User access.Principal // empty until authenticated
-	// Provider is the sender_no of a proven callback. guard sets it before the body is read, if the token or the source address proves the
-	// call. The handler of callbacks sets it again once it has the body: it is then empty if the call is unproven, but not if an error kept
-	// the server from checking the proof.
+	User access.Principal // empty before authentication
+	// Provider is the sender_no of a proven callback. If the token or the source address proves the call, guard sets Provider before the body is read. The
+	// handler of callbacks sets it again after it has checked the body. It clears Provider if the call is unproven. It does not clear Provider if an error
+	// prevented the check.
 	Provider  string
-	Authorise func() error // sets User anew and checks its roles; nil for a public operation
+	Authorise func() error // authenticates User again and checks its roles; nil for a public operation
 
-	SessionEnd *time.Time // when the session of the caller ends at the latest; nil: it has other credentials
-	isRepeated bool       // Authorise was called: the server checks the caller again, without a request of its
+	SessionEnd *time.Time // when the caller's session expires; nil: the caller used other credentials
+	isRepeated bool       // Authorise was called: this check of the session does not come from a new request
 }
 
 // Body is the body of a request.
 type Body struct {
-	Raw    []byte          // as sent, as far as it could be read; of a form: its fields as JSON, and the hash of its file; nil: not read
-	Plain  []byte          // Raw in the form that the generated types can read
-	Value  any             // Plain as jsonbody.Parse reads it
+	Raw    []byte          // as sent, possibly incomplete; for a form: its fields as JSON and the hash of its file; nil: not read
+	Plain  []byte          // Raw, converted so that the generated types can decode it
+	Value  any             // Plain, parsed by jsonbody.Parse
 	Items  []contract.Item // of a batch
-	Form   *upload.Form    // nil: the body is no form
-	Cut    error           // why Raw is incomplete; nil: it is complete
-	Broken error           // why Plain is not JSON; nil: it is
+	Form   *upload.Form    // nil: the body is not a form
+	Cut    error           // why Raw is incomplete; nil: Raw is complete
+	Broken error           // why Plain is not valid JSON; nil: it is valid
 }
 
-// json returns what the contract checks of a body.
+// json returns the parts of the body that the contract checks.
 func (b Body) json() contract.JSON {
 	return contract.JSON{Raw: b.Raw, Plain: b.Plain, Value: b.Value, Broken: b.Broken}
 }
 
 func (b Body) isWhole() bool { return b.Raw != nil && b.Cut == nil }
 
-// Call returns the request as a callback for a sender.
+// Call returns the request as a callback to a sender.
 func (x *Exchange) Call(senderNo string) callback.Call {
 	return callback.Call{
 		SenderNo: senderNo, SourceIP: x.Origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header,
@@ -96,16 +96,15 @@ func (x *Exchange) Call(senderNo string) callback.Call {
 	}
 }
 
-// Host returns the name, and the port if it is not the usual one, under which the caller reached the server. A caller can forge it.
+// Host returns the Host header of the request: the host name, and the port if it is not the default port. A client can forge it.
 func (x *Exchange) Host() string { return x.request.Host }
 
-// Note adds attributes to the request's log line. Do not log message texts; mask phone numbers.
+// Note adds attributes to the log line of the request. Callers must not add message texts, and must mask phone numbers.
 func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
 
 type exchangeKey struct{}
 
-// In returns a context of the request, which ends at the deadline of the request at the latest. Its cause is then
-// context.DeadlineExceeded.
+// In returns a context of the request that ends at the deadline of the request, with the cause context.DeadlineExceeded.
 func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(context.WithValue(ctx, exchangeKey{}, x))
 	x.last = time.Now().Add(bodyLongest + LongestAnswer)
@@ -116,13 +115,13 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 	}
 }
 
-// within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
+// within sets the deadline of the request to limit from now. A new context would cost one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
-// prolong moves the latest end of the request, because its body may take this long.
+// prolong extends the latest deadline of the request. longest is the maximum time in which its body can arrive.
 func (x *Exchange) prolong(longest time.Duration) { x.last = time.Now().Add(longest + LongestAnswer) }
 
-// Stream says that the answer goes on for as long as the caller reads it: the request has no deadline, and no duration that says anything.
+// Stream marks a response that lasts as long as the client reads it. Its request has no deadline, and its duration is not measured.
 func (x *Exchange) Stream() {
 	x.isStream = true
 	x.deadline.Stop()
@@ -131,7 +130,7 @@ func (x *Exchange) Stream() {
 // isLate reports whether the deadline of a request has passed.
 func isLate(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
-// Of returns the exchange of a request.
+// Of returns the Exchange of a request. It panics if the request did not pass observe.
 func Of(ctx context.Context) *Exchange {
 	x, ok := ctx.Value(exchangeKey{}).(*Exchange)
 	if !ok {
@@ -140,11 +139,11 @@ func Of(ctx context.Context) *Exchange {
 	return x
 }
 
-// goodRequestID matches the request ids that a caller may choose. Any other id is replaced.
+// goodRequestID matches the request ids that clients can choose. Any other id is replaced.
 var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
 
-// observe gives every request an id and its final deadline, and counts and logs its answer. The log holds no query, header or
-// body, because they carry phone numbers and texts.
+// observe gives every request an id and a latest deadline, and counts and logs its response. The log contains no query, header or body, because these contain
+// phone numbers and texts.
 func (g *Gate) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
@@ -196,10 +195,10 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 	})
 }
 
-// untracedPaths are asked every few seconds by machines that watch the server.
+// untracedPaths contains the paths that monitoring polls every few seconds.
 var untracedPaths = []string{"/health", "/ready", "/metrics"}
 
-// startSpan starts the span of a request; nil: none.
+// startSpan starts the span of a request. The span is nil if tracing is off or the path is not traced.
 func (g *Gate) startSpan(r *http.Request, x *Exchange) (context.Context, trace.Span) {
 	if !g.options.Tracer.IsOn() || slices.Contains(untracedPaths, r.URL.Path) {
 		return r.Context(), nil
@@ -207,7 +206,7 @@ func (g *Gate) startSpan(r *http.Request, x *Exchange) (context.Context, trace.S
 	return g.options.Tracer.Start(r.Context(), x.Origin.Traceparent, r.Method, trace.SpanKindServer)
 }
 
-// endSpan ends the span of a request, if there is one.
+// endSpan ends the span of a request; a nil span is ignored.
 func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
 	if span == nil {
 		return
@@ -221,7 +220,7 @@ func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
 	span.End()
 }
 
-// recoverPanic answers a panic with 500 and logs the stack, so that the server goes on.
+// recoverPanic answers a panic with 500 and logs the stack. The server continues.
 func (g *Gate) recoverPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -235,8 +234,8 @@ func (g *Gate) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
-// beginAnswer paces the answer and bounds the time that the request still takes: net/http reads some of an unread body before the
-// answer goes out, and waits for callers that read slowly. The recorders of tests have no deadlines.
+// beginAnswer delays the response as required and limits the remaining time of the request: net/http reads part of an unread body before the response, and
+// waits for slow readers. The deadline calls fail on test recorders, which is ignored.
 func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	if x.answering != nil {
 		x.answering()
@@ -247,7 +246,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
-	if r.ContentLength != 0 && !x.Body.isWhole() { // after a whole body, net/http reads the connection to notice that the caller goes
+	if r.ContentLength != 0 && !x.Body.isWhole() { // not after a whole body: net/http then reads the connection to detect that the client disconnects
 		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
 	}
 }
@@ -255,7 +254,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 type statusWriter struct {
 	http.ResponseWriter
 	status int
-	begin  func(status int) // called before anything of the answer is written
+	begin  func(status int) // called before the first byte of the response is written
 	once   sync.Once
 }
 
@@ -272,5 +271,5 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 
 func (w *statusWriter) start() { w.once.Do(func() { w.begin(w.status) }) }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap gives http.ResponseController access to the connection.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -11,30 +11,30 @@ import (
 	"lksms/internal/platform/servers"
 )
 
-// ForeignOperation is an operation of a protocol of another program. It is not in the contract, and has the bounds of operations that are: sizes and
-// pace of bodies, slots, pace of answers, and the slowing down of guesses.
+// ForeignOperation is an operation of another program's protocol. It is not in the contract, but has the limits of operations in the contract: size and rate
+// of bodies, slots, rate of responses, and delays after wrong credentials.
 type ForeignOperation struct {
-	Pattern   string   // in the ServeMux
-	Roles     []string // roles that may call it, beside admins; none: everybody
+	Pattern   string   // ServeMux pattern
+	Roles     []string // roles that can call it, in addition to admins; empty: everybody
 	ServedBy  servers.Role
-	BodyBytes int64 // the largest body; 0: it has none. Of an operation whose body has the credentials: at most the share of one network
-	IsJSON    bool  // the body is JSON, and Body.Plain has it
-	IsCostly  bool  // it reads or writes many rows
-	IsAudited bool  // it changes what the audit records
+	BodyBytes int64 // maximum size of the body; 0: no body. If the body contains the credentials: at most capacity.BodiesOfSource
+	IsJSON    bool  // the body is JSON, which Body.Plain contains
+	IsCostly  bool  // reads or writes many rows
+	IsAudited bool  // its changes are recorded in the audit
 	Limit     time.Duration
 
-	// IsCostlyFor reports whether a request reads or writes many rows, of an operation that is not costly always. nil: none does.
+	// IsCostlyFor reports whether a single request reads or writes many rows. nil means that no request does. It is used in addition to IsCostly.
 	IsCostlyFor func(r *http.Request, body []byte) bool
 
-	// Credentials returns the user name and the password of a caller that sends them in its query or body. nil: they are in Authorization.
+	// Credentials returns the user name and password from the query or body. nil: the credentials are in the header Authorization.
 	Credentials func(r *http.Request, body []byte) (username, password string)
 
-	// Answer writes the answer of a failure; status is the one that the API has for it. nil: the answer of the API.
+	// Answer writes the response of a failure. status is the HTTP status of f in the API. nil: the response has the format of the API.
 	Answer func(w http.ResponseWriter, r *http.Request, status int, f *fault.Error)
 	Handle func(w http.ResponseWriter, r *http.Request) error
 }
 
-// MountForeign registers an operation of a foreign protocol with a ServeMux, behind the gate. Sessions of web pages do not count for it.
+// MountForeign registers an operation of a foreign protocol with a ServeMux, protected by the gate. It does not accept session cookies.
 func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
 	mux.Handle(o.Pattern, noStore(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.serveForeign(w, r, o); err != nil {
@@ -49,7 +49,7 @@ func (g *Gate) MountForeign(mux *http.ServeMux, o ForeignOperation) {
 	})))
 }
 
-// serveForeign answers a request of a foreign protocol, unless it returns an error.
+// serveForeign handles a request of a foreign protocol. If it returns an error, it has written no response.
 func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOperation) error {
 	x := Of(r.Context())
 	x.Operation, x.isCostly = o.Pattern, o.IsCostly
@@ -59,7 +59,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	if !g.serves(o.ServedBy) {
 		return ErrOtherRole
 	}
-	if r.Method == http.MethodHead { // a ServeMux takes it for a GET, which may send messages
+	if r.Method == http.MethodHead { // a ServeMux routes HEAD to the GET handler, which can send messages
 		return g.NoRoute(r)
 	}
 	authorise := func() error { return g.authoriseForeign(r, o) }
@@ -109,7 +109,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	}
 	defer leave()
 	done := release
-	x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and slots that others wait for
+	x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots that others wait for
 	if o.IsJSON {
 		if err := g.parse(x); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (g *Gate) authoriseForeign(r *http.Request, o ForeignOperation) error {
 	switch {
 	case len(o.Roles) == 0:
 		return nil
-	case o.Credentials == nil && r.Header.Get("Authorization") == "": // a session is for pages of this server
+	case o.Credentials == nil && r.Header.Get("Authorization") == "": // sessions are only for pages of this server
 		return access.ErrRequired
 	case o.Credentials == nil:
 		return g.authorise(r, o.Roles)
@@ -149,7 +149,7 @@ func (g *Gate) authoriseForeign(r *http.Request, o ForeignOperation) error {
 	return x.admit(who, o.Roles)
 }
 
-// IsForm reports whether a body is form-encoded, as its header says.
+// IsForm reports whether the Content-Type of a request is application/x-www-form-urlencoded.
 func IsForm(r *http.Request) bool {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	return strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded")

@@ -20,25 +20,26 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// Limits of forms, whose files are stored as they arrive, and are never in memory as a whole.
+// These are the limits of forms. Files are stored while they arrive and are never completely in memory.
 const (
-	maxUploads   = 8 // files that arrive at once; each needs less than two megabytes in memory
-	uploadsOfOne = 2 // of these: those of one company, or one user without a company
+	maxUploads   = 8 // concurrent uploads; each needs less than 2 MB of memory
+	uploadsOfOne = 2 // concurrent uploads of one company, or of one user without a company
 	maxForm      = upload.Most + 1<<20
 
-	// A form must arrive within bodyGrace, or as fast as bodyRate after that. The time in which the server stores it does not count.
+	// formLongest is the time in which a form must arrive: bodyGrace, or longer if at least bodyRate bytes arrive per second. The time that the server needs
+	// to store the form does not count.
 	formLongest = bodyGrace + maxForm/bodyRate*time.Second
-	maxStore    = 15 * time.Second // for storing what was read last
+	maxStore    = 15 * time.Second // maximum time for storing the bytes of one read
 )
 
-// isFormType reports whether a request says that its body is a form. receiveForm reads the parameters of the media type.
+// isFormType reports whether the Content-Type of a request is a form. receiveForm reads the parameters of the media type.
 func isFormType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return media == contract.FormType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
-// receiveForm reads the form of a request into x, and stores its file. done must be called when the request is answered: it deletes the file unless
-// the handler uses it.
+// receiveForm reads the form of a request into x and stores its file. The caller must call done after the response: done deletes the file unless the handler
+// uses it.
 func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, of contract.Form) (done func(), err error) {
 	_, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || parameters["boundary"] == "" {
@@ -62,7 +63,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		Meta: upload.Meta{CompanyID: x.Caller.User.CompanyID, SubmittedBy: x.Caller.User.Username},
 	})
 	if err == nil {
-		if _, err = io.Copy(io.Discard, paced); err != nil { // what follows the form
+		if _, err = io.Copy(io.Discard, paced); err != nil { // the bytes after the form
 			err = errors.Join(&upload.SourceError{Err: err}, g.drop(r.Context(), form))
 		}
 	}
@@ -83,7 +84,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}), nil
 }
 
-// drop deletes the file of a form, if it has one that nothing uses.
+// drop deletes the file of a form if the file exists and nothing uses it.
 func (g *Gate) drop(ctx context.Context, form upload.Form) error {
 	if form.File == nil {
 		return nil
@@ -91,19 +92,19 @@ func (g *Gate) drop(ctx context.Context, form upload.Form) error {
 	return g.services.Uploads.Drop(ctx, *form.File)
 }
 
-// formReader is pacedReader for a form. Between two reads, what was read is stored, which is not the caller's fault.
+// formReader is like pacedReader, for a form. The server stores bytes between two reads. This time does not count against the deadline of the client.
 type formReader struct {
 	body       io.Reader
 	connection *http.ResponseController
 	x          *Exchange
 	read       int64
-	waited     time.Duration // for the body
+	waited     time.Duration // time spent reading the body
 }
 
 func (f *formReader) Read(b []byte) (int, error) {
 	left := bodyGrace + time.Duration(f.read/bodyRate)*time.Second - f.waited
 	began := time.Now()
-	_ = f.connection.SetReadDeadline(began.Add(left)) // the recorders of tests have no deadlines
+	_ = f.connection.SetReadDeadline(began.Add(left)) // fails on test recorders, which is ignored
 	f.x.within(left + maxStore)
 	n, err := f.body.Read(b)
 	f.read += int64(n)
@@ -113,7 +114,7 @@ func (f *formReader) Read(b []byte) (int, error) {
 
 func (f *formReader) clearDeadline() { _ = f.connection.SetReadDeadline(time.Time{}) }
 
-// parseForm makes an object of the fields of a form, which the validator checks as it checks JSON, and which FormOf decodes.
+// parseForm converts the fields of a form to a JSON object. The validator checks the object like a JSON body, and FormOf decodes it.
 func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 	form := x.Body.Form
 	values := map[string]json.RawMessage{}
@@ -127,7 +128,7 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 		}
 	}
 	if form.File != nil {
-		values[form.FileField] = json.RawMessage(`""`) // it is there
+		values[form.FileField] = json.RawMessage(`""`) // only marks the file as present
 	}
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -137,15 +138,15 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 	if err := g.parse(x); err != nil {
 		return err
 	}
-	// The boundary, and so the form as it was sent, differs when it is sent again.
+	// Raw identifies the content of the form. The bytes as sent would differ in each repeat, because the boundary differs.
 	if file := form.File; file != nil {
 		x.Body.Raw = fmt.Appendf(text, "\n%s %q %d %x", form.FileField, file.Name, file.Size, file.Hash)
 	}
 	return nil
 }
 
-// valueOf returns the JSON of a field that a form has as texts, one for each item of a list. An empty field is one that was left out: nil. A text that is no
-// value of the type in the schema stays a text, which the validator rejects.
+// valueOf returns the JSON value of a form field, whose texts are the items of a list. It returns nil for an empty field, which counts as missing. A text
+// that is not a value of the schema's type remains a JSON string, which the validator rejects.
 func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMessage, error) {
 	if schema.Type.Is(openapi3.TypeArray) {
 		items := []json.RawMessage{}
@@ -161,7 +162,7 @@ func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMess
 		if len(items) == 0 {
 			return nil, nil
 		}
-		return json.Marshal(items) //nolint:wrapcheck // texts and JSON
+		return json.Marshal(items) //nolint:wrapcheck // strings and JSON cannot fail
 	}
 	text := texts[0]
 	switch {
@@ -172,11 +173,11 @@ func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMess
 	case !schema.Type.Is(openapi3.TypeString) && json.Valid([]byte(text)):
 		return json.RawMessage(text), nil
 	}
-	return json.Marshal(text) //nolint:wrapcheck // a text
+	return json.Marshal(text) //nolint:wrapcheck // a string cannot fail
 }
 
-// FormOf returns the fields of the form of a request in their generated type, and the form, whose File is nil if it has none. The handler calls Use of
-// upload.Service if it needs the file after its answer.
+// FormOf returns the fields of a form in their generated type, and the form. form.File is nil if the form contains no file. If the handler needs the file
+// after the response, it calls Use of upload.Service.
 func FormOf[Fields any](ctx context.Context) (fields Fields, form upload.Form, err error) {
 	x := Of(ctx)
 	if x.Body.Form == nil {

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// formBundle is a server with one operation, which takes a form and a key.
+// formBundle is a server with one operation that accepts a form and an idempotency key.
 type formBundle struct {
 	*testing.T
 	db      *postgres.DB
@@ -45,14 +45,14 @@ type formBundle struct {
 
 const formOperation = "POST /api/v1/forms"
 
-// formFields are the fields of the operation.
+// formFields contains the fields of the form.
 type formFields struct {
 	Name  *string
 	Count *int
 	Yes   *bool
 	Tags  *[]string
 	More  *map[string]any
-	What  string // does the handler do
+	What  string // the handler's action on the file
 }
 
 func setupForms(t *testing.T) *formBundle {
@@ -104,7 +104,7 @@ func setupForms(t *testing.T) *formBundle {
 	return b
 }
 
-// take answers a form with what it read, and does what the field says with the file.
+// take responds with the form that it read. The field What decides whether it uses the file.
 func (b *formBundle) take(w http.ResponseWriter, r *http.Request) {
 	b.calls.Add(1)
 	fields, form, err := FormOf[formFields](r.Context())
@@ -153,7 +153,7 @@ func shown[T any](p *T) string {
 	return fmt.Sprint(*p)
 }
 
-// form writes a form with a boundary of its own: a file, unless it is empty, and fields.
+// form returns a form with a new boundary. It contains fields, and a file unless file is empty.
 func form(file string, fields ...string) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -168,7 +168,7 @@ func form(file string, fields ...string) (body, contentType string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// post sends a form, and returns the status, the header and the body of the answer.
+// post sends a form and returns the status, headers and body of the response.
 func (b *formBundle) post(body, contentType string, headers ...string) (int, http.Header, string) {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.url, strings.NewReader(body))
@@ -192,7 +192,7 @@ func (b *formBundle) post(body, contentType string, headers ...string) (int, htt
 	return res.StatusCode, res.Header, string(text)
 }
 
-// expectUploads expects that a number of uploads exists, all of them in use, when the requests are done.
+// expectUploads fails the test unless, after all requests have ended, exactly want uploads exist and all are in use.
 func (b *formBundle) expectUploads(want int) {
 	b.Helper()
 	var n, unused int
@@ -207,7 +207,7 @@ func (b *formBundle) expectUploads(want int) {
 	b.Errorf("%d uploads, %d of them unused, want %d", n, unused, want)
 }
 
-func TestAFormIsCheckedByTheContract(t *testing.T) {
+func TestFormIsCheckedAgainstContract(t *testing.T) {
 	b := setupForms(t)
 	for what, c := range map[string]struct {
 		fields []string
@@ -242,8 +242,8 @@ func TestAFormIsCheckedByTheContract(t *testing.T) {
 	b.expectUploads(0)
 }
 
-// A form that is sent again, with another boundary, is the same request.
-func TestAKeyCoversTheFieldsAndTheFileOfAForm(t *testing.T) {
+// A form that is repeated with another boundary is the same request.
+func TestIdempotencyKeyCoversFieldsAndFileOfForm(t *testing.T) {
 	b := setupForms(t)
 	file := strings.Repeat("a,b\n", 200_000)
 	send := func(file, what string) (int, string, string) {
@@ -275,7 +275,7 @@ func TestAKeyCoversTheFieldsAndTheFileOfAForm(t *testing.T) {
 	b.expectUploads(1)
 }
 
-func TestTheFileOfARequestThatFailsIsDeleted(t *testing.T) {
+func TestFileOfFailedRequestIsDeleted(t *testing.T) {
 	b := setupForms(t)
 	for what, want := range map[string]int{"": 422, "nothing": 200, "fail": 409, "use fail": 409, "use panic": 500} {
 		body, contentType := form("a,b", "what", what)
@@ -296,7 +296,7 @@ func TestTheFileOfARequestThatFailsIsDeleted(t *testing.T) {
 	b.expectUploads(1)
 }
 
-// neverRead is a body that must not be read.
+// neverRead is a body whose reading fails the test.
 type neverRead struct{ t *testing.T }
 
 func (n neverRead) Read([]byte) (int, error) {
@@ -304,7 +304,7 @@ func (n neverRead) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
+func TestFormIsReadOnlyAfterCallerIsChecked(t *testing.T) {
 	b := setupForms(t)
 	for name, c := range map[string]struct {
 		password, contentType string
@@ -343,8 +343,8 @@ func TestAFormIsReadOnlyOnceItMayBe(t *testing.T) {
 	}
 }
 
-// A caller that stops sending is answered, and leaves nothing.
-func TestAFormThatStopsArrivingIsRefused(t *testing.T) {
+// A client that stops sending receives a response, and its upload is deleted.
+func TestStalledFormIsRejected(t *testing.T) {
 	b := setupForms(t)
 	body, contentType := form(strings.Repeat("a,b\n", 100_000), "what", "use")
 	reader, writer := io.Pipe()
@@ -367,7 +367,7 @@ func TestAFormThatStopsArrivingIsRefused(t *testing.T) {
 	b.expectUploads(0)
 }
 
-// deadlines is an answer whose connection records its deadlines.
+// deadlines is an http.ResponseWriter that records the deadlines of its connection.
 type deadlines struct {
 	http.ResponseWriter
 	read time.Time
@@ -380,7 +380,7 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 
 var errLate = errors.New("late")
 
-// slowBody yields chunks, each after a time, unless the deadline passes before.
+// slowBody returns one chunk after each interval, or an error if the deadline passes before.
 type slowBody struct {
 	connection *deadlines
 	takes      time.Duration
@@ -396,16 +396,16 @@ func (s *slowBody) Read(p []byte) (int, error) {
 	return min(len(p), s.chunk), nil
 }
 
-func TestTheDeadlineOfAFormMovesWithItsBytes(t *testing.T) {
+func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, storing time.Duration
 		chunk          int
-		want           time.Duration // until the form is refused; 0: never
+		want           time.Duration // time until the form is rejected; 0: never
 	}{
 		"nothing arrives":     {time.Minute, 0, 1, bodyGrace},
 		"fast":                {time.Second, 0, bodyRate, 0},
 		"fast, stored slowly": {time.Second, 5 * time.Second, bodyRate, 0},
-		"half as fast":        {2 * time.Second, 0, bodyRate, 9 * time.Second}, // after the fourth chunk, 5+4-8 seconds are left
+		"half as fast":        {2 * time.Second, 0, bodyRate, 9 * time.Second}, // after the fourth chunk, 5+4-8 seconds remain
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			connection := &deadlines{}
@@ -431,7 +431,7 @@ func TestTheDeadlineOfAFormMovesWithItsBytes(t *testing.T) {
 			if c.want > 0 {
 				t.Errorf("%s: not refused", name)
 			}
-			time.Sleep(time.Hour) // nothing more is read
+			time.Sleep(time.Hour) // no further read
 			if !isLate(ctx) {
 				t.Errorf("%s: the request never ends", name)
 			}

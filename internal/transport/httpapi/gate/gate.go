@@ -1,5 +1,5 @@
-// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, when
-// a costly request may run, and how fast rejections and unknown callers are answered. The contract holds its rules.
+// Package gate handles every request before its handler and every response after it. It decides which callers and bodies are accepted, when a costly request
+// runs, and how fast rejections and unknown callers are answered. The contract contains the rules.
 package gate
 
 import (
@@ -25,10 +25,10 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// LongestAnswer is the longest time that the contract can allow for a request.
+// LongestAnswer is the maximum time limit that the contract can define for a request.
 const LongestAnswer = contract.LongestAnswer
 
-// Services are the services that the gate calls.
+// Services contains the services that the gate calls.
 type Services struct {
 	Access      *access.Service
 	Idempotency *idempotency.Service
@@ -37,28 +37,28 @@ type Services struct {
 	Uploads     *upload.Service
 }
 
-// Options are the settings of a Gate.
+// Options configures a Gate.
 type Options struct {
-	TrustedProxies []netip.Prefix // their X-Forwarded-For is trusted
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted
 	CORSOrigins    []string
-	Roles          servers.Roles // of this server
-	BasePath       string        // under which callers reach the server; empty, or a path that begins with / and does not end with it
-	Manual         string        // the address below which the pages of the manual are; empty: this server has none
-	TLS            bool          // answers tell browsers to use HTTPS only (HSTS)
+	Roles          servers.Roles // roles of this server
+	BasePath       string        // base path of the URLs that clients use: empty, or a path that begins with / and does not end with /
+	Manual         string        // base URL of the manual; empty: this server does not serve it
+	TLS            bool          // responses tell browsers to use only HTTPS (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
 	Tracer         *tracing.Tracer
 }
 
-// Gate guards a server.
+// Gate protects the handlers of a server.
 type Gate struct {
 	services  Services
 	options   Options
 	contract  *contract.Contract
-	mux       *http.ServeMux // of the operations and the pages
-	headers   http.Header    // of every answer
+	mux       *http.ServeMux // contains the operations and the pages
+	headers   http.Header    // of every response
 	rooms     capacity.Rooms
-	uploads   *capacity.Room // in files
+	uploads   *capacity.Room // limits concurrent uploads of files
 	slots     *capacity.Slots
 	pace      capacity.Pace
 	requests  *prometheus.CounterVec
@@ -73,7 +73,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	options.CORSOrigins = slices.Clone(options.CORSOrigins)
 	for i, origin := range options.CORSOrigins {
-		options.CORSOrigins[i] = strings.ToLower(origin) // as browsers write origins
+		options.CORSOrigins[i] = strings.ToLower(origin) // browsers send origins in lower case
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
@@ -88,20 +88,20 @@ func New(services Services, options Options) (*Gate, error) {
 	}, nil
 }
 
-// Operations registers operations of the contract with a ServeMux, behind the gate.
+// Operations registers operations of the contract with a ServeMux, protected by the gate.
 type Operations struct {
 	*http.ServeMux
 	gate *Gate
 }
 
-// Operations returns the Operations for a ServeMux. Requests for no operation are rejected.
+// Operations returns the Operations of a ServeMux. The gate rejects requests that match no operation.
 func (g *Gate) Operations(mux *http.ServeMux) Operations {
 	g.mux = mux
 	mux.Handle("/", g.refusing(g.NoRoute))
 	return Operations{mux, g}
 }
 
-// NotFound answers that a path does not exist.
+// NotFound returns a handler that answers with the fault of an unknown path.
 func (g *Gate) NotFound() http.Handler {
 	return g.refusing(func(*http.Request) error { return fault.New(fault.NotFound, fault.RouteNotFound) })
 }
@@ -110,7 +110,7 @@ func (g *Gate) refusing(why func(*http.Request) error) http.Handler {
 	return noStore(g.guard("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.Fail(w, r, why(r)) })))
 }
 
-// NoRoute returns the fault of a request that no operation answers.
+// NoRoute returns the fault of a request that matches no operation.
 func (g *Gate) NoRoute(r *http.Request) error {
 	if methods := g.methods(r); len(methods) > 0 && !slices.Contains(methods, r.Method) {
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
@@ -118,7 +118,7 @@ func (g *Gate) NoRoute(r *http.Request) error {
 	return fault.New(fault.NotFound, fault.RouteNotFound)
 }
 
-// methods returns the methods that the path of a request has, in the contract or else beside it.
+// methods returns the methods of the path of a request: those of the contract, or else those of foreign operations.
 func (g *Gate) methods(r *http.Request) []string {
 	if all := g.contract.Methods(r); len(all) > 0 {
 		return all
@@ -127,14 +127,15 @@ func (g *Gate) methods(r *http.Request) []string {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r
 		other.Method = method
-		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") { // one of every method answers that there is no route
+		// A pattern for all methods belongs to a handler that rejects the request.
+		if _, pattern := g.mux.Handler(&other); strings.HasPrefix(pattern, method+" ") {
 			all = append(all, method)
 		}
 	}
 	return all
 }
 
-// Files marks requests for files that everybody may read.
+// Files marks requests for public files.
 func Files(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		Of(r.Context()).isFile = true
@@ -142,15 +143,15 @@ func Files(next http.Handler) http.Handler {
 	})
 }
 
-// HandleFunc registers the handler of an operation by its pattern.
+// HandleFunc registers the handler of an operation by its ServeMux pattern.
 func (o Operations) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	o.Handle(pattern, noStore(o.gate.guard(pattern, o.gate.Checked(o.gate.idempotent(http.HandlerFunc(handler))))))
 }
 
-// Checked checks requests for operations by the contract, reads their bodies and gives them their slot.
+// Checked reads the bodies of operations, checks the requests against the contract, and gives them their slots.
 func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate(next)) }
 
-// Everything guards every handler of the server: it logs and counts requests, answers panics, and rejects requests of other sites.
+// Everything wraps the handler of all paths. It logs and counts requests, answers panics, and rejects requests from pages of other sites.
 func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	guarded, err := g.refuseOtherSites(next)
 	if err != nil {
@@ -159,8 +160,8 @@ func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	return g.fromBasePath(asGet(g.observe(g.recoverPanic(g.crossOrigin(guarded))))), nil
 }
 
-// fromBasePath takes the base path off the addresses that begin with it, and puts it before the paths to which answers refer. A proxy may have taken it
-// off already: other addresses stay as they are.
+// fromBasePath removes the base path from request paths that begin with it, and adds it to the paths in responses. Other request paths do not change: a proxy
+// may have removed the base path already.
 func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 	base := g.options.BasePath
 	if base == "" {
@@ -180,13 +181,13 @@ func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 	})
 }
 
-// belowBase puts the base path before the path in Location, which handlers and net/http write as if there were none.
+// belowBase adds the base path to the header Location, which handlers and net/http write without it.
 type belowBase struct {
 	http.ResponseWriter
 	base string
 }
 
-// WriteHeader completes the header and sends it.
+// WriteHeader completes the headers and sends them.
 func (w *belowBase) WriteHeader(status int) {
 	if to := w.Header().Get("Location"); strings.HasPrefix(to, "/") && !strings.HasPrefix(to, w.base+"/") {
 		w.Header().Set("Location", w.base+to)
@@ -194,11 +195,11 @@ func (w *belowBase) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap gives http.ResponseController access to the connection.
 func (w *belowBase) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// asGet answers HEAD where a GET only reads and a load balancer or a monitor may ask so: net/http leaves the body out. A HEAD of another operation is
-// refused: some GETs claim tasks.
+// asGet answers HEAD requests of load balancers and monitors like GET; net/http omits the body. This is limited to contract.AlwaysServed, because other GET
+// operations can claim tasks. The HEAD of another operation is rejected.
 func asGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead && slices.Contains(contract.AlwaysServed, "GET "+r.URL.Path) {
@@ -210,7 +211,7 @@ func asGet(next http.Handler) http.Handler {
 	})
 }
 
-// Reports returns the batch of reports.
+// Reports returns the Batch of the operation that reports many tasks.
 func (g *Gate) Reports() contract.Batch {
 	o, _ := g.contract.Operation(contract.ReportBatch)
 	return *o.Batch

@@ -12,17 +12,17 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// errRefused rolls back a request that was answered with an error.
+// errRefused rolls back the transaction of a request that was answered with an error.
 var errRefused = errors.New("answered with an error")
 
-// idempotent runs a request with an Idempotency-Key once, and answers a repeat with the first answer, byte for byte. An error
-// is not stored as the answer: its transaction is rolled back, and the request can be sent again.
+// idempotent runs a request with an idempotency key at most once, and answers a repeat with the first response, byte for byte. An error response is not
+// stored: its transaction is rolled back, and the request can be repeated.
 func (g *Gate) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
 		key := r.Header.Get(contract.IdempotencyHeader)
 		asked, _ := g.contract.Operation(x.Operation)
-		// A dry run creates nothing, so it needs no key.
+		// A dry run creates nothing and needs no key.
 		if key == "" || !asked.IsKeyed || x.DryRun {
 			next.ServeHTTP(w, r)
 			return
@@ -44,7 +44,7 @@ func (g *Gate) idempotent(next http.Handler) http.Handler {
 		switch {
 		case errors.Is(err, errRefused):
 			w.WriteHeader(answer.status)
-			_, _ = w.Write(answer.body.Bytes()) // fails only if the caller has gone
+			_, _ = w.Write(answer.body.Bytes()) // an error means that the client disconnected
 		case err != nil:
 			g.Fail(w, r, err)
 		default:
@@ -57,14 +57,14 @@ func (g *Gate) idempotent(next http.Handler) http.Handler {
 	})
 }
 
-// maxTarget is the maximum length of a target in bytes. A longer target is replaced by its hash.
+// maxTarget is the maximum length of a stored target in bytes. A longer target is replaced by its hash.
 const maxTarget = 500
 
-// target returns the method, path and query of a request in one spelling. A key for another target is another key.
+// target returns the method, path and query of a request in a canonical form. The same key with another target is a different key.
 func target(r *http.Request) string {
 	whole := r.Method + " " + r.URL.Path
 	if query := r.URL.Query(); len(query) > 0 {
-		query.Del("dry_run") // false here, if given: a dry run needs no key
+		query.Del("dry_run") // always false here, because a dry run needs no key
 		if len(query) > 0 {
 			whole += "?" + query.Encode()
 		}
@@ -76,7 +76,7 @@ func target(r *http.Request) string {
 	return r.Method + " " + hex.EncodeToString(sum[:])
 }
 
-// recorder holds an answer back until its transaction is committed.
+// recorder buffers a response until its transaction is committed.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -20,29 +20,30 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// Limits of the time that bodies and answers take.
+// These are the time limits of bodies and responses.
 const (
-	// A body must arrive whole within bodyGrace, or as fast as bodyRate after that.
+	// bodyGrace is the time in which a body must arrive. A longer time is allowed if at least bodyRate bytes arrive per second.
 	bodyGrace   = 5 * time.Second
-	bodyRate    = 64 << 10 // bytes a second
+	bodyRate    = 64 << 10 // bytes per second
 	bodyLongest = 30 * time.Second
-	bodySoon    = time.Second // after a body that took longer, the caller is authorised again
+	bodySoon    = time.Second // if the body took longer, the caller is authorised again
 
-	// leftoverWait bounds the wait for an unread body: net/http reads some of it before the answer goes out.
+	// leftoverWait is the maximum wait for an unread body. net/http reads part of it before the response.
 	leftoverWait = 500 * time.Millisecond
 
-	// A caller must read its answer within answerLongest, an unknown caller within strangersAnswer.
+	// answerLongest is the time in which a caller must read its response; strangersAnswer is the same for unknown callers.
 	answerLongest   = 30 * time.Second
 	strangersAnswer = 15 * time.Second
 )
 
-// receive reads the body of a request, up to most bytes, into x. done must be called when the body is no longer needed.
+// receive reads the body of a request into x, up to most bytes. If the body cannot be read completely, x.Body.Cut contains the reason. The caller must call
+// done when it no longer needs the body.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
 	coding, err := codingOf(w, r)
 	if err != nil {
 		return nil, err
 	}
-	needed := most // for a body of unknown length
+	needed := most // if the length of the body is unknown
 	if r.ContentLength >= 0 && coding == "" {
 		needed = min(r.ContentLength, most)
 	}
@@ -63,7 +64,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
-	if x.Operation != contract.Callback { // a signature covers the body as it came
+	if x.Operation != contract.Callback { // the signature of a callback covers the unchanged body
 		x.Body.Raw = bom.Skip(x.Body.Raw)
 	}
 	if err != nil {
@@ -76,7 +77,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	return sync.OnceFunc(func() { give(held) }), nil
 }
 
-// codingOf returns how a body is coded: gzip, or empty for as it is. Fault: request.unsupported_coding.
+// codingOf returns the Content-Encoding of a body: gzip, or "" for an uncompressed body. Fault: request.unsupported_coding.
 func codingOf(w http.ResponseWriter, r *http.Request) (string, error) {
 	switch coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))); coding {
 	case "", "identity":
@@ -88,7 +89,7 @@ func codingOf(w http.ResponseWriter, r *http.Request) (string, error) {
 	return "", fault.New(fault.UnsupportedMedia, fault.RequestCoding)
 }
 
-// decoded returns the plain bytes of a body, of which most may come.
+// decoded returns a reader of the uncompressed body, limited to most bytes.
 func decoded(w http.ResponseWriter, body io.Reader, coding string, most int64) io.Reader {
 	if coding == "" {
 		return body
@@ -96,7 +97,7 @@ func decoded(w http.ResponseWriter, body io.Reader, coding string, most int64) i
 	return http.MaxBytesReader(w, &gunzip{coded: body}, most)
 }
 
-// gunzip reads a gzipped body. Unlike gzip.NewReader, it reads nothing before its first Read.
+// gunzip reads a gzip-compressed body. Unlike gzip.NewReader, it reads nothing before its first Read.
 type gunzip struct {
 	coded io.Reader
 	plain *gzip.Reader
@@ -105,27 +106,27 @@ type gunzip struct {
 func (g *gunzip) Read(b []byte) (n int, err error) {
 	if g.plain == nil {
 		if g.plain, err = gzip.NewReader(g.coded); err != nil {
-			return 0, err //nolint:wrapcheck // violation.OfReading judges it
+			return 0, err //nolint:wrapcheck // violation.OfReading checks the type of the error
 		}
 	}
-	return g.plain.Read(b) //nolint:wrapcheck // a Reader returns io.EOF as it is
+	return g.plain.Read(b) //nolint:wrapcheck // a Reader must return io.EOF unwrapped
 }
 
 func (g *gunzip) Close() error { return nil }
 
-// holder returns the name under which the bodies of a caller are counted: its company, so that many users have one share; else the
-// provider or the user. Empty: an unknown caller.
+// holder returns the name under which the bodies of a caller are counted: its company, so that all users of a company share one limit, or else the provider
+// or the user. It returns "" for an unknown caller.
 func (x *Exchange) holder() string {
 	if x.Caller.Provider != "" {
 		return "provider " + x.Caller.Provider
 	}
 	if company, is := x.company(); is {
-		return "company " + company // no user name contains a space
+		return "company " + company // cannot equal a user name, which contains no space
 	}
 	return x.Caller.User.Username
 }
 
-// company returns the company for which the caller acts, if any.
+// company returns the id of the company for which the caller acts. is is false if the caller acts for no company.
 func (x *Exchange) company() (id string, is bool) {
 	if x.Caller.User.Username == "" || x.Caller.User.SeesAll || x.Caller.User.Role == access.RoleSend {
 		return "", false
@@ -133,24 +134,24 @@ func (x *Exchange) company() (id string, is bool) {
 	return strconv.FormatInt(x.Caller.User.CompanyID, 10), true
 }
 
-// pacedReader reads a body and fails if the body arrives too slowly.
+// pacedReader reads a body and returns an error if the body arrives too slowly.
 type pacedReader struct {
 	body       io.Reader
 	connection *http.ResponseController
 	started    time.Time
 	read       int64
-	allowed    time.Duration // since started, as the deadline of the connection says
+	allowed    time.Duration // time since started that the current deadline allows
 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
 	if allowed := min(bodyGrace+time.Duration(p.read/bodyRate)*time.Second, bodyLongest); allowed != p.allowed {
 		p.allowed = allowed
-		_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // the recorders of tests have no deadlines
+		_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // fails on test recorders, which is ignored
 	}
 	n, err := p.body.Read(b)
 	p.read += int64(n)
 	return n, err
 }
 
-// clearDeadline removes the deadline: if it passed while the handler runs, it would cancel the context of the request.
+// clearDeadline removes the deadline, which could otherwise pass while the handler runs and cancel the context of the request.
 func (p *pacedReader) clearDeadline() { _ = p.connection.SetReadDeadline(time.Time{}) }

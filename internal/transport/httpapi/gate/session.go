@@ -9,17 +9,17 @@ import (
 	"lksms/internal/platform/access"
 )
 
-// signInOperation begins a session. Its caller proves a password in the body.
+// signInOperation creates a session. Its caller sends the password in the body.
 const signInOperation = "POST /api/v1/session"
 
-// The cookie of a session. Browsers accept the name with the prefix over TLS only, and only for this very host, so that a neighbour of the same
-// site cannot put another session in its place.
+// These are the names of session cookies. Browsers accept the prefix __Host- only over TLS and only for exactly this host, so another host of the same site
+// cannot replace the session.
 const (
 	cookieName       = "lksms_session"
 	secureCookieName = "__Host-" + cookieName
 )
 
-// cookieName returns the name of the cookie of sessions. Browsers accept __Host- for the path / only.
+// cookieName returns the name of the session cookie. Browsers accept the prefix __Host- only for the path /, so a server with a base path uses __Secure-.
 func (x *Exchange) cookieName() string {
 	switch {
 	case !x.isSecure:
@@ -30,23 +30,23 @@ func (x *Exchange) cookieName() string {
 	return secureCookieName
 }
 
-// cookie returns the header Set-Cookie for a token. A negative maxAge, in seconds, deletes the cookie.
+// cookie returns a Set-Cookie header with token. maxAge is in seconds; a negative maxAge deletes the cookie.
 func (x *Exchange) cookie(token string, maxAge int) string {
-	c := http.Cookie{ //nolint:gosec // without TLS, a browser would not send it back if it were Secure
+	c := http.Cookie{ //nolint:gosec // without TLS, browsers do not send Secure cookies
 		Name: x.cookieName(), Value: token, Path: x.basePath + "/", MaxAge: maxAge, Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 	}
 	return c.String()
 }
 
-// SessionCookie returns the header Set-Cookie for a session that begins.
+// SessionCookie returns the Set-Cookie header of a new session.
 func (x *Exchange) SessionCookie(token string, expiresAt time.Time) string {
 	return x.cookie(token, max(1, int(time.Until(expiresAt).Seconds())))
 }
 
-// NoSessionCookie returns the header Set-Cookie that deletes the cookie of a session.
+// NoSessionCookie returns the Set-Cookie header that deletes the session cookie.
 func (x *Exchange) NoSessionCookie() string { return x.cookie("", -1) }
 
-// SessionToken returns the token in the cookie of a request; empty: it has none.
+// SessionToken returns the token of the session cookie; empty if the request has no such cookie.
 func (x *Exchange) SessionToken() string {
 	c, err := x.request.Cookie(x.cookieName())
 	if err != nil {
@@ -55,8 +55,8 @@ func (x *Exchange) SessionToken() string {
 	return c.Value
 }
 
-// resume returns the user of the session whose cookie a request has. A browser may send the cookie with a request that another site caused, so a request
-// that may change state must come from a page of this server.
+// resume returns the user of the session whose cookie the request contains. A browser can add the cookie to a request that another site caused. So a request
+// that can change state must come from a page of this server.
 func (g *Gate) resume(r *http.Request, x *Exchange) (access.Principal, error) {
 	token := x.SessionToken()
 	if token == "" {
@@ -72,13 +72,13 @@ func (g *Gate) resume(r *http.Request, x *Exchange) (access.Principal, error) {
 	return session.Principal, err
 }
 
-// mayChange reports whether a request may change state.
+// mayChange reports whether a request can change state.
 func mayChange(r *http.Request) bool {
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	return !isRead || slices.Contains(claimPaths, r.URL.Path)
 }
 
-// isOfOwnPage reports whether a browser says that a page of this server made it send a request. Without TLS, browsers do not send Sec-Fetch-Site.
+// isOfOwnPage reports whether, according to the browser, a page of this server made the request. Without TLS, browsers do not send Sec-Fetch-Site.
 func isOfOwnPage(r *http.Request, isSecure bool) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":
@@ -91,13 +91,13 @@ func isOfOwnPage(r *http.Request, isSecure bool) bool {
 	}
 }
 
-// isOfNoPage reports whether a request has none of the headers by which browsers say where it comes from.
+// isOfNoPage reports whether a request lacks all headers with which browsers report the origin of a request.
 func isOfNoPage(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == ""
 }
 
-// challengeTo returns the header WWW-Authenticate of an answer of 401. A browser asks for a password in a window of its own if the answer names
-// Basic. Scripts of a page, which show their own form, ask for another answer; EventSource can send no header but Accept.
+// challengeTo returns the WWW-Authenticate header of a 401 response. A browser opens its own password dialog if this header names Basic. Scripts of a page,
+// which show their own form, avoid this with X-Requested-With. EventSource can set no header except Accept.
 func challengeTo(r *http.Request) string {
 	if r.Header.Get("X-Requested-With") != "" || r.Header.Get("Accept") == "text/event-stream" {
 		return `Session realm="lksms"`
@@ -105,7 +105,7 @@ func challengeTo(r *http.Request) string {
 	return `Basic realm="lksms", charset="UTF-8"`
 }
 
-// OperationsOf returns the ids of the operations that a user may call.
+// OperationsOf returns the ids of the operations that a user is allowed to call, sorted.
 func (g *Gate) OperationsOf(who access.Principal) []string {
 	ids := []string{}
 	for _, o := range g.contract.Operations() {

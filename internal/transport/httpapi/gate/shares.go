@@ -10,7 +10,7 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// slot waits for a slot if the request needs one. Requests that act for no company (admins, senders) need none.
+// slot waits for a slot if the request needs one. Requests without a company (of admins and senders) need none. leave frees the slot.
 func (g *Gate) slot(ctx context.Context, x *Exchange) (leave func(), err error) {
 	company, is := x.company()
 	if !is {
@@ -23,14 +23,14 @@ func (g *Gate) slot(ctx context.Context, x *Exchange) (leave func(), err error) 
 	return g.slots.Take(ctx, company)
 }
 
-// paced delays the answer to a request until it is due or the caller has gone.
+// paced delays the response to a request until the response is due or the client disconnects.
 func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	company, is := x.company()
 	switch {
-	case isBusy(ctx) || x.Caller.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
+	case isBusy(ctx) || x.Caller.Provider != "": // a connection beyond the limit must be free soon; a provider is allowed to call often
 	case x.Caller.User.Username == "":
 		who := outbound.NetworkOf(x.Origin.SourceIP)
-		if x.isFile { // a page has many files, which must not delay other requests
+		if x.isFile { // a page consists of many files, which must not delay other requests
 			who = "files " + who
 		}
 		if slices.Contains(contract.AlwaysServed, x.Operation) {

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-func TestOnlyCostlyRequestsOfCompaniesTakeSlots(t *testing.T) {
+func TestOnlyCostlyRequestsOfCompaniesUseSlots(t *testing.T) {
 	t.Parallel()
 	rules, err := contract.Read()
 	if err != nil {

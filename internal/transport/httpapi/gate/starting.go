@@ -15,10 +15,10 @@ import (
 	"lksms/internal/transport/httpapi/text"
 )
 
-// errStarting is the fault of a request that comes before the server can serve.
+// errStarting is the fault of a request during the start of the server.
 var errStarting = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServerStarting, RetryAfter: ErrUnavailable.RetryAfter}
 
-// Health is the answer of a process that answers.
+// Health returns the response of a running process.
 func Health() api.BuildInfoResponse {
 	info := build.Read()
 	health := api.BuildInfo{Version: info.Version}
@@ -31,8 +31,8 @@ func Health() api.BuildInfoResponse {
 	return api.BuildInfoResponse{Code: http.StatusOK, Message: "success", Data: health}
 }
 
-// Starting answers every request before the server can serve. It is alive, so that nobody kills it within a migration, and it is not ready. It reads
-// no bodies and knows no callers. isTLS: callers speak TLS.
+// Starting returns a handler for all requests during the start of the server. It reports the server as alive, so that no supervisor kills it during a
+// migration, but as not ready. It neither reads bodies nor authenticates callers. isTLS says whether clients use TLS.
 func Starting(isTLS bool) http.Handler {
 	headers := headersOf(Options{TLS: isTLS})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,13 +52,13 @@ func Starting(isTLS bool) http.Handler {
 		}
 		body, err := json.Marshal(answer)
 		if err != nil {
-			panic(err) // strings and numbers
+			panic(err) // impossible: the values are strings and numbers
 		}
 		maps.Copy(w.Header(), headers)
 		w.Header().Set("X-Request-Id", id)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(status)
-		_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+		_, _ = w.Write(append(body, '\n')) // an error means that the client disconnected
 	})
 }

@@ -19,10 +19,9 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// strict reads the body, and waits for the slot of the request. It rejects query parameters that the operation does not declare, and
-// text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
-// names, invalid UTF-8 and lone surrogates. encoding/json takes the last of two names and replaces invalid text, so the server would
-// store something else than was sent. The validator checks whether the body is JSON.
+// strict reads the body and waits for the slot of the request. It rejects query parameters that the operation does not declare, and text that PostgreSQL
+// cannot store. It also rejects bodies that JSON parsers read differently: duplicate names, invalid UTF-8 and lone surrogates. encoding/json keeps the last
+// duplicate and replaces invalid text, so the server would store a changed body. The validator checks whether the body is JSON.
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
@@ -31,12 +30,12 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 		if x.Operation == "" {
 			wrong = nil
 		}
-		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
+		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // parsed as in the generated code
 		limits := asked.Limits
 		if !isKnown {
 			limits.Time = LongestAnswer
 		}
-		hasBody := r.Body != nil && r.Body != http.NoBody && limits.BodyBytes > 0 // an operation without a body reads nothing
+		hasBody := r.Body != nil && r.Body != http.NoBody && limits.BodyBytes > 0 // the body of an operation without a body is not read
 		if wrong != nil && (!hasBody || x.Operation == contract.Callback) {
 			g.Fail(w, r, wrong)
 			return
@@ -57,7 +56,7 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and slots that others wait for
+		x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots that others wait for
 		if hasBody && x.Caller.Authorise != nil && time.Since(began) > bodySoon {
 			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)
@@ -73,7 +72,7 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 	})
 }
 
-// receiveBody receives a body. done frees its memory, and read parses it: what it returns also names what is wrong with the address.
+// receiveBody receives a body. done frees its memory. read parses the body; its error also contains wrong, the fault of the address.
 func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, most int64, wrong *fault.Error) (done func(), read func() error, err error) {
 	asked, _ := g.contract.Operation(x.Operation)
 	parse := g.parse
@@ -84,14 +83,14 @@ func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		done, err = g.receive(w, r, x, most)
 	}
 	return done, func() error {
-		if x.Operation == contract.Callback { // a provider chooses the form, and even an incomplete body is stored
+		if x.Operation == contract.Callback { // each provider defines its own format; even an incomplete body is stored
 			return nil
 		}
 		if x.Body.Cut != nil {
 			return x.Body.Cut
 		}
 		err := parse(x)
-		if wrong != nil { // the body may be wrong as well
+		if wrong != nil { // the body can be invalid, too
 			if err == nil {
 				err = g.check(r)
 			}
@@ -104,13 +103,13 @@ func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}, err
 }
 
-// parse reads the JSON of a body. Faults: request.malformed, request.invalid.
+// parse parses the JSON of a body. Faults: request.malformed, request.invalid.
 func (g *Gate) parse(x *Exchange) (err error) {
 	b := &x.Body
 	b.Plain = jsonbody.WholeNumbers(b.Raw)
 	b.Value, err = jsonbody.Parse(b.Plain)
 	if errors.Is(err, jsonbody.ErrNotJSON) {
-		b.Broken = err // the validator checks the content type first
+		b.Broken = err // reported later, because the validator checks the content type first
 		return nil
 	}
 	if err != nil {
@@ -124,8 +123,8 @@ func (g *Gate) parse(x *Exchange) (err error) {
 	return err
 }
 
-// parsedBody is the body of a request whose value is known. The generated code binds the value. If it cannot, it reads the body, and its
-// error names the field.
+// parsedBody is the body of a request with its parsed value. The generated code decodes the value. If this fails, the generated code decodes the text of the
+// body, because the error of that decoding names the field.
 type parsedBody struct {
 	io.Reader
 	value any
@@ -136,9 +135,8 @@ func (parsedBody) Close() error { return nil }
 // ValidatedValue is called by runtime.BindJSONBody.
 func (b parsedBody) ValidatedValue() any { return b.value }
 
-// badAddress returns a fault that names the parameters of path and query that PostgreSQL cannot store, and the query parameters that
-// the operation does not declare: the server must not silently ignore a part of a request. Without a fault it returns the query; nil for
-// a callback.
+// badAddress returns a fault that names text in path or query that PostgreSQL cannot store. It also names query parameters that the operation does not
+// declare, because the server must not silently ignore part of a request. Without a fault, it returns the query; nil for a callback.
 func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	if !postgres.IsText(r.URL.Path) {
@@ -151,7 +149,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 		}
 	}
 	var query url.Values
-	if r.URL.RawQuery != "" && operation != contract.Callback { // a provider chooses the query
+	if r.URL.RawQuery != "" && operation != contract.Callback { // each provider defines the query of its callbacks
 		var err error
 		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
 			query = nil
@@ -172,7 +170,8 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 	return nil, violation.Sorted(all)
 }
 
-// withFieldsOf returns the fault of an address with the fields of the body that are wrong too. A body that cannot be read says nothing of its fields.
+// withFieldsOf returns the fault of an address, extended by the invalid fields of the body. It ignores the error of an unreadable body, which names no
+// fields.
 func withFieldsOf(address *fault.Error, err error) *fault.Error {
 	var body *fault.Error
 	if !errors.As(err, &body) || body.Reason != fault.RequestInvalid {
@@ -188,8 +187,8 @@ func withFieldsOf(address *fault.Error, err error) *fault.Error {
 	return violation.Sorted(&both)
 }
 
-// Undecodable answers a request that the validator accepts and the generated code cannot decode, such as a number that fits the
-// contract only when it is rounded.
+// Undecodable answers a request that the validator accepts but the generated code cannot decode, such as a number that matches the contract only after
+// rounding.
 func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	var param *api.InvalidParamFormatError
 	switch {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// ListEvents pages through what operators should know, newest first.
+// ListEvents pages through the operator events, newest first.
 func (h *Handlers) ListEvents(ctx context.Context, req api.ListEventsRequestObject) (api.ListEventsResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Handlers) ListAlerts(ctx context.Context, req api.ListAlertsRequestObje
 	return api.ListAlerts200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AlertPage{Items: items, NextCursor: next}}, err
 }
 
-// AcknowledgeAlert records that the caller handles an alert.
+// AcknowledgeAlert records that the caller is working on an alert.
 func (h *Handlers) AcknowledgeAlert(ctx context.Context, req api.AcknowledgeAlertRequestObject) (api.AcknowledgeAlertResponseObject, error) {
 	one, err := h.services.Alerts.Acknowledge(ctx, req.AlertID, convert.NonEmpty(req.Body.Remark), gate.Of(ctx).Caller.User.Username)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package insight has the handlers of what operators see and do: statistics, the overview, reconciliation, alerts, history, the audit, and the state
-// of servers.
+// Package insight contains the handlers for operators: statistics, the overview, reconciliation, alerts, history, the audit, and the state of servers.
 package insight
 
 import (
@@ -19,7 +18,7 @@ import (
 	"lksms/internal/transport/httpapi/stream"
 )
 
-// Services are the services that the handlers call.
+// Services contains the services that the handlers call.
 type Services struct {
 	Queue      *queue.Service
 	Directory  *directory.Service
@@ -33,10 +32,10 @@ type Services struct {
 	Servers    *servers.Service
 	Streams    *stream.Streams
 	Log        *slog.Logger
-	Ready      func(context.Context) error // nil when requests can be served
+	Ready      func(context.Context) error // returns nil if the server can serve requests
 }
 
-// Handlers answer operations of the contract.
+// Handlers implements operations of the contract.
 type Handlers struct {
 	services Services
 	scope    *caller.Scope

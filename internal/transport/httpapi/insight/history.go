@@ -12,7 +12,8 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// ListPartitions pages through the partitions of tasks, newest first. The cursor is the first day of the last one, as a number such as 20231201.
+// ListPartitions pages through the partitions of tasks, newest first. The cursor is the first day of the last partition on the page, as a number such as
+// 20231201.
 func (h *Handlers) ListPartitions(ctx context.Context, req api.ListPartitionsRequestObject) (api.ListPartitionsResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {

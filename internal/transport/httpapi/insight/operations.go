@@ -12,7 +12,7 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// RecoverTasks takes back every lease that ran out (S0.12).
+// RecoverTasks recovers all tasks with expired leases (S0.12).
 func (h *Handlers) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObject) (api.RecoverTasksResponseObject, error) {
 	n, err := h.services.Queue.Recover(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (h *Handlers) TaskStatistics(ctx context.Context, _ api.TaskStatisticsReque
 	return api.TaskStatistics200JSONResponse(counts), err
 }
 
-// AppTaskStatistics is TaskStatistics for the installed sender app (S0.18).
+// AppTaskStatistics is the form of TaskStatistics for the installed sender app (S0.18).
 func (h *Handlers) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsRequestObject) (api.AppTaskStatisticsResponseObject, error) {
 	counts, err := h.statistics(ctx, nil)
 	return api.AppTaskStatistics200JSONResponse(counts), err
@@ -51,7 +51,7 @@ func (h *Handlers) statistics(ctx context.Context, company *int64) (api.Statisti
 	}}, err
 }
 
-// TaskStatusInfo explains the states of tasks (S0.13).
+// TaskStatusInfo describes the states of tasks (S0.13).
 func (h *Handlers) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoRequestObject) (api.TaskStatusInfoResponseObject, error) {
 	text := gate.Of(ctx).Text
 	infos := make([]api.StatusInfo, 0, len(text.States))
@@ -63,12 +63,12 @@ func (h *Handlers) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoReque
 	return api.TaskStatusInfo200JSONResponse{Code: convert.OK, Message: convert.Success, Data: infos}, nil
 }
 
-// Health says that the process answers, and from what it was built.
+// Health reports that the process is running, and its build.
 func (h *Handlers) Health(context.Context, api.HealthRequestObject) (api.HealthResponseObject, error) {
 	return api.Health200JSONResponse(gate.Health()), nil
 }
 
-// Ready says whether requests can be served.
+// Ready reports whether the server can serve requests.
 func (h *Handlers) Ready(ctx context.Context, req api.ReadyRequestObject) (api.ReadyResponseObject, error) {
 	if err := h.services.Ready(ctx); err != nil {
 		h.services.Log.Warn("not ready", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
@@ -83,7 +83,7 @@ func (h *Handlers) Ready(ctx context.Context, req api.ReadyRequestObject) (api.R
 	}}, nil
 }
 
-// ListServers lists the servers of the database.
+// ListServers lists the servers of this database.
 func (h *Handlers) ListServers(ctx context.Context, _ api.ListServersRequestObject) (api.ListServersResponseObject, error) {
 	rows, err := h.services.Servers.List(ctx)
 	if err != nil {

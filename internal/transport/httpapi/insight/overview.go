@@ -19,17 +19,17 @@ import (
 	"lksms/internal/transport/httpapi/stream"
 )
 
-// GetOverview shows the figures of this moment.
+// GetOverview shows the current figures.
 func (h *Handlers) GetOverview(ctx context.Context, _ api.GetOverviewRequestObject) (api.GetOverviewResponseObject, error) {
 	data, err := h.overview(ctx, gate.Of(ctx).Caller.User)
 	return api.GetOverview200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// StreamOverview sends the figures again and again.
+// StreamOverview sends the current figures repeatedly.
 func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewRequestObject) (api.StreamOverviewResponseObject, error) {
 	x := gate.Of(ctx)
 	who := x.Caller.User
-	var company string // of all who see all
+	var company string // empty for callers who see all companies
 	if own := caller.OwnCompany(ctx); own != nil {
 		company = fmt.Sprint(*own)
 	}
@@ -50,7 +50,7 @@ func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewReq
 				if event, err = json.Marshal(data); err != nil {
 					return nil, nil, fmt.Errorf("write figures: %w", err)
 				}
-				data.At = time.Time{} // the same figures of a later moment are no news
+				data.At = time.Time{} // figures that differ only in their time count as unchanged
 				if figures, err = json.Marshal(data); err != nil {
 					return nil, nil, fmt.Errorf("write figures: %w", err)
 				}
@@ -58,7 +58,7 @@ func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewReq
 			},
 			MayRead: func() error {
 				err := x.Caller.Authorise()
-				if err == nil && x.Caller.User != who { // it has another role or company, of which other figures are shown
+				if err == nil && x.Caller.User != who { // the role or company of the user has changed, and so the figures that the user can see
 					err = fault.New(fault.Forbidden, fault.AuthForbidden)
 				}
 				return err
@@ -68,19 +68,19 @@ func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewReq
 			source.Limit = new(time.Duration(*req.Params.Seconds) * time.Second)
 		}
 		if err := h.services.Streams.Serve(ctx, w, source); err != nil {
-			h.services.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // its reader has gone or is too slow
+			h.services.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // the reader disconnected or is too slow
 		}
 		return nil
 	}), nil
 }
 
-// streamAnswer is an answer that goes on.
+// streamAnswer is a response that is sent as a stream.
 type streamAnswer func(http.ResponseWriter) error
 
 // VisitStreamOverviewResponse implements api.StreamOverviewResponseObject.
 func (a streamAnswer) VisitStreamOverviewResponse(w http.ResponseWriter) error { return a(w) }
 
-// overview returns the figures that a user may see.
+// overview returns the figures that a user can see.
 func (h *Handlers) overview(ctx context.Context, who access.Principal) (api.Overview, error) {
 	var data api.Overview
 	var company *int64

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// events are the events of one stream.
+// events is an open stream of events.
 type events struct {
 	t    *testing.T
 	from *bufio.Scanner
@@ -53,7 +53,7 @@ func openStream(t *testing.T, url string, headers ...string) *events {
 	return &events{t, bufio.NewScanner(res.Body), res}
 }
 
-// next returns the name and the data of the next event; empty at the end.
+// next returns the name and data of the next event; empty at the end of the stream.
 func (e *events) next() (name, data string) {
 	e.t.Helper()
 	for e.from.Scan() {
@@ -70,7 +70,7 @@ func (e *events) next() (name, data string) {
 	return "", ""
 }
 
-// overview returns the figures of the next event.
+// overview returns the data of the next event, which must be an overview.
 func (e *events) overview() (figures api.Overview) {
 	e.t.Helper()
 	name, data := e.next()
@@ -95,7 +95,7 @@ func (e *events) bye() string {
 	}
 }
 
-func TestTheFiguresOfThisMoment(t *testing.T) {
+func TestOverviewShowsCurrentFigures(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	get := func(headers ...string) api.Overview {
 		t.Helper()
@@ -122,18 +122,18 @@ func TestTheFiguresOfThisMoment(t *testing.T) {
 	if all.FiringAlerts == nil || *all.FiringAlerts != 1 || own.FiringAlerts != nil {
 		t.Errorf("firing alerts %v and %v", all.FiringAlerts, own.FiringAlerts)
 	}
-	// A submit user sees only the tasks that it submitted, so the overview of its company is closed to it.
+	// A user with the role submit sees only its own tasks, so the overview of its company is forbidden.
 	submitter := w.AddUser("submitter", "submit", map[string]any{"company_no": "acme"})
 	for _, path := range []string{"/api/v1/admin/overview", "/api/v1/admin/stream?seconds=0"} {
 		w.Expect(403, "auth.forbidden", "GET", path, nil, submitter...)
 	}
-	// A company sees the senders of its routes, which have polled, and no other.
+	// A company sees only the senders of its routes.
 	if own.Senders.Ready+own.Senders.NotReady != 2 || all.Senders.Ready+all.Senders.NotReady < 3 {
 		t.Errorf("senders of acme %+v, of all %+v", own.Senders, all.Senders)
 	}
 }
 
-func TestRatesAndWaits(t *testing.T) {
+func TestOverviewShowsRatesAndLongestWait(t *testing.T) {
 	b := apptest.New(t)
 	from := openStream(t, b.URL)
 	if first := from.overview(); first.Rates.In != nil || first.OldestWaitSeconds != nil {
@@ -141,7 +141,7 @@ func TestRatesAndWaits(t *testing.T) {
 	}
 	done, failed := b.Submit("x"), b.Submit("x")
 	b.Submit("x")
-	for range 3 { // a cancelled task was submitted too
+	for range 3 { // a cancelled task was submitted, too
 		b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": time.Now().Add(time.Hour)}).TaskID+"/cancel", nil)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a&limit=2", nil)
@@ -160,7 +160,7 @@ func TestRatesAndWaits(t *testing.T) {
 	if now.Tasks.PendingNew != 1 || now.Tasks.Processing != 1 {
 		t.Errorf("%+v, and %s", now.Tasks, failed)
 	}
-	// A company whose tasks do not wait has no longest wait.
+	// A company without waiting tasks has no longest wait.
 	b.AddCompany("other", 1)
 	other := b.AddUser("other", "read", map[string]any{"company_no": "other"})
 	for headers, isNone := range map[*[]string]bool{&other: true, new(b.AddUser("default", "read", map[string]any{"company_no": "default"})): false} {
@@ -169,7 +169,7 @@ func TestRatesAndWaits(t *testing.T) {
 			t.Errorf("the longest wait of %s: %v", optional.Value(o.CompanyNo), o.OldestWaitSeconds)
 		}
 	}
-	// A task that failed and is requeued has failed all the same.
+	// A task that failed and was requeued still counts as failed.
 	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": failed, "app_id": "a", "status": 3})
 	for now.Tasks.Failed == 0 {
 		now = from.overview()
@@ -183,7 +183,7 @@ func TestRatesAndWaits(t *testing.T) {
 	}
 }
 
-func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
+func TestOverviewShowsReasonOfUnreadySender(t *testing.T) {
 	b := apptest.New(t)
 	for _, sender := range []string{"ready", "paused", "no_quota", "no_funds", "silent", "never", "off"} {
 		b.Expect(200, "", "POST", "/api/v1/admin/senders", map[string]any{"sender_no": sender, "name": "Sender " + sender})
@@ -200,7 +200,7 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	at("silent", "seen_at = now() - interval '12 minutes'")
 	at("never", "seen_at = NULL")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/off", `{"status":"off"}`)
-	// Polls of a sender whose routes are all off are recorded later, as those of one without routes.
+	// Polls of a sender whose routes are all off are recorded as late as those of a sender without routes.
 	for sender, status := range map[string]string{"idle": "off", "routed": "on"} {
 		b.AddSender(map[string]any{"sender_no": sender, "name": "Sender " + sender})
 		b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("default", sender, 1).RouteNo), map[string]any{"status": status})
@@ -219,8 +219,8 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	}
 }
 
-// The overview names what holds messages, and a company sees its own.
-func TestTheOverviewNamesTheSwitchesThatHoldMessages(t *testing.T) {
+// The overview names the switches that hold messages back. A company sees only its own messages.
+func TestOverviewNamesSwitchesThatHoldMessages(t *testing.T) {
 	b := apptest.New(t)
 	users := map[string][]string{}
 	for no, n := range map[string]int{"acme": 2, "other": 1, "open": 1} {
@@ -242,7 +242,7 @@ func TestTheOverviewNamesTheSwitchesThatHoldMessages(t *testing.T) {
 	}
 }
 
-func TestAtMost20SendersThatAreNotReadyAreNamed(t *testing.T) {
+func TestOverviewNamesAtMost20UnreadySenders(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO senders (sender_no, name) SELECT 's' || n, 'n' FROM generate_series(1, 30) n")
 	b.Exec("INSERT INTO sender_states (sender_id, seen_at) SELECT id, CASE WHEN sender_no IN ('s1', 's2', 's3') THEN now() END FROM senders")
@@ -252,7 +252,7 @@ func TestAtMost20SendersThatAreNotReadyAreNamed(t *testing.T) {
 	}
 }
 
-// signIn signs in from a page, and returns the headers of its further requests.
+// signIn signs in from a page and returns the headers for further requests.
 func signIn(b *apptest.Bundle, username, password string) []string {
 	b.T.Helper()
 	page := []string{"Authorization", "", "Sec-Fetch-Site", "same-origin", "X-Requested-With", "console"}
@@ -264,8 +264,8 @@ func signIn(b *apptest.Bundle, username, password string) []string {
 	return append(page, "Cookie", cookie.Name+"="+cookie.Value)
 }
 
-// A stream must not show anything to a user that may not see it any more.
-func TestAStreamEndsWithItsSession(t *testing.T) {
+// A stream must not send figures to a user that has lost the permission to see them.
+func TestStreamEndsWithSession(t *testing.T) {
 	b := apptest.New(t)
 	second := apptest.Another(b)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -312,8 +312,8 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// A request ends after 15 seconds, and the connection of one that answers nothing after 30.
-func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
+// Without a stream, a request ends after 15 seconds, and an idle connection is closed after 30 seconds.
+func TestStreamOutlivesRequestTimeouts(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "GET", "/api/v1/admin/stream?seconds=18", nil)
 	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\nevent: ping\ndata: {\"current\":true}\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
@@ -325,8 +325,8 @@ func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
 	}
 }
 
-// Streams neither delay the end of a server nor take the connections of requests.
-func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
+// Streams neither delay the shutdown of a server nor use up the connections of requests.
+func TestStreamsLeaveConnectionsFreeAndEndWithServer(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections = 40 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -337,7 +337,7 @@ func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
 	b.URL = url
 	company := b.AddUser("user", "read", map[string]any{"company_no": "default"})
 	var streams []*events
-	for n := range 10 { // half of them of a company, half of others
+	for n := range 10 { // half of them of a company, half of an admin
 		s := openStream(t, url, [][]string{nil, company}[n%2]...)
 		s.overview()
 		streams = append(streams, s)
@@ -350,7 +350,7 @@ func TestStreamsLeaveRoomAndEndWithTheServer(t *testing.T) {
 	}
 	streams[1].res.Body.Close()
 	apptest.Eventually(t, "a place is free", func() bool { return b.Call("GET", "/api/v1/admin/stream?seconds=0", nil, company...).Status == 200 })
-	apptest.Together(8, func(int) { // requests of a company that take turns
+	apptest.Together(8, func(int) { // concurrent requests of one company
 		for range 5 {
 			b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, company...)
 		}

@@ -20,7 +20,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// fileAnswer answers with a file.
+// fileAnswer is a response that contains a file.
 type fileAnswer func(http.ResponseWriter) error
 
 // VisitExportDailyTotalsResponse implements api.ExportDailyTotalsResponseObject.
@@ -35,7 +35,7 @@ func (h *Handlers) file(ctx context.Context, name string, header []string, fill 
 	return h.services.Streams.File(ctx, h.services.Log, name, header, fill)
 }
 
-// ListDailyTotals pages through what senders did on each day (S3.13).
+// ListDailyTotals pages through the daily totals of senders (S3.13).
 func (h *Handlers) ListDailyTotals(ctx context.Context, req api.ListDailyTotalsRequestObject) (api.ListDailyTotalsResponseObject, error) {
 	p := req.Params
 	filter, err := h.totalsFilter(ctx, api.ExportDailyTotalsParams{
@@ -65,7 +65,7 @@ func (h *Handlers) ListDailyTotals(ctx context.Context, req api.ListDailyTotalsR
 	}, nil
 }
 
-// totalsFilter returns which totals a caller asks for, and may see.
+// totalsFilter returns the filter of a request, restricted to the totals that the caller can see.
 func (h *Handlers) totalsFilter(ctx context.Context, p api.ExportDailyTotalsParams) (f reconcile.TotalsFilter, err error) {
 	f = reconcile.TotalsFilter{CompanyID: caller.OwnCompany(ctx), SenderNo: p.SenderNo, CountryNo: p.CountryNo, DayFrom: dayOf(p.DayFrom), DayTo: dayOf(p.DayTo)}
 	if p.CompanyNo != nil {
@@ -95,7 +95,7 @@ func totalOf(t reconcile.TotalsRow) api.DailyTotal {
 	}
 }
 
-// typeOf returns a message type by how facts keep it; nil: it is not known.
+// typeOf returns the name of a message type from its number as text; nil if stored is not a known number.
 func typeOf(stored string) *string {
 	code, err := strconv.Atoi(stored)
 	if err != nil || code < 0 || code >= len(convert.MessageTypes) {
@@ -104,10 +104,10 @@ func typeOf(stored string) *string {
 	return new(string(convert.MessageTypes[code]))
 }
 
-// exportPage is how many rows of a file are read at a time.
+// exportPage is the number of rows of a file that one query reads.
 const exportPage = 1000
 
-// ExportDailyTotals answers with a file of what senders did on each day.
+// ExportDailyTotals returns a CSV file of the daily totals of senders.
 func (h *Handlers) ExportDailyTotals(ctx context.Context, req api.ExportDailyTotalsRequestObject) (api.ExportDailyTotalsResponseObject, error) {
 	filter, err := h.totalsFilter(ctx, req.Params)
 	if err != nil {
@@ -140,7 +140,8 @@ func (h *Handlers) ExportDailyTotals(ctx context.Context, req api.ExportDailyTot
 	})
 }
 
-// CreateReconciliation compares what a provider says of a day with what was sent (S3.13): a total at once, a file in the background.
+// CreateReconciliation compares a provider's data about a day with the stored attempts (S3.13). It compares a total immediately, and a file in the
+// background.
 func (h *Handlers) CreateReconciliation(ctx context.Context, req api.CreateReconciliationRequestObject) (api.CreateReconciliationResponseObject, error) {
 	row, err := h.createReconciliation(ctx, req)
 	if err != nil {
@@ -182,7 +183,7 @@ func (h *Handlers) ListReconciliations(ctx context.Context, req api.ListReconcil
 	return api.ListReconciliations200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.ReconciliationPage{Items: items, NextCursor: next}}, err
 }
 
-// GetReconciliation shows a reconciliation, and how far it is.
+// GetReconciliation shows a reconciliation and its progress.
 func (h *Handlers) GetReconciliation(ctx context.Context, req api.GetReconciliationRequestObject) (api.GetReconciliationResponseObject, error) {
 	row, err := h.services.Reconcile.Get(ctx, req.ReconciliationID)
 	if err != nil {
@@ -250,7 +251,7 @@ func differenceOf(ctx context.Context, d reconcile.DifferenceRow) api.Difference
 	return one
 }
 
-// ExportReconciliationDifferences answers with a file of differences.
+// ExportReconciliationDifferences returns a CSV file of differences.
 func (h *Handlers) ExportReconciliationDifferences(ctx context.Context, req api.ExportReconciliationDifferencesRequestObject) (api.ExportReconciliationDifferencesResponseObject, error) {
 	r, err := h.services.Reconcile.Get(ctx, req.ReconciliationID)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"lksms/internal/transport/httpapi/convert"
 )
 
-// ReadStatistics returns what happened in each minute, hour or day.
+// ReadStatistics returns the statistics of each minute, hour or day.
 func (h *Handlers) ReadStatistics(ctx context.Context, req api.ReadStatisticsRequestObject) (api.ReadStatisticsResponseObject, error) {
 	p := req.Params
 	query := statistics.Query{
 		CompanyID: caller.OwnCompany(ctx), From: p.From, To: p.To, Step: string(optional.Or(p.Step, api.StepHour)), By: statistics.ByNothing,
-		Key: p.Key, Limit: optional.Or(p.Limit, 20), // 20 is the contract's default
+		Key: p.Key, Limit: optional.Or(p.Limit, 20), // 20 is the default in the contract
 	}
 	if p.CompanyNo != nil {
 		id, err := h.scope.CompanyID(ctx, p.CompanyNo)
@@ -35,7 +35,7 @@ func (h *Handlers) ReadStatistics(ctx context.Context, req api.ReadStatisticsReq
 	case p.Key == nil:
 	case p.By == nil:
 		return nil, fault.InvalidField("by", fault.Required, nil)
-	case *p.By == api.ByCompany: // the series of a company is that of its tasks
+	case *p.By == api.ByCompany: // the series of a company contains its tasks
 		id, err := h.seriesCompany(ctx, *p.Key)
 		if err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (h *Handlers) ReadStatistics(ctx context.Context, req api.ReadStatisticsReq
 	return api.ReadStatistics200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// seriesCompany returns the company of a series by its key: see seriesOf. Callers of a company know only their own.
+// seriesCompany returns the id of the company of a series by its key, see seriesOf. Callers of a company can only name their own.
 func (h *Handlers) seriesCompany(ctx context.Context, key string) (int64, error) {
 	if number, isDeleted := strings.CutPrefix(key, "#"); isDeleted && caller.OwnCompany(ctx) == nil {
 		if id, err := strconv.ParseInt(number, 10, 64); err == nil {
@@ -75,14 +75,14 @@ func (h *Handlers) seriesCompany(ctx context.Context, key string) (int64, error)
 	return h.scope.CompanyID(ctx, &key)
 }
 
-// seriesOf names a series as callers know it.
+// seriesOf converts a series. Keys of the database become the names that callers use.
 func seriesOf(by string, s statistics.Series) api.StatisticsSeries {
 	key := optional.NonZero(s.Key)
 	switch {
 	case key == nil:
 	case by == statistics.ByCompany:
 		if *key = s.CompanyNo; *key == "" {
-			*key = "#" + s.Key // it was deleted
+			*key = "#" + s.Key // the company was deleted
 		}
 	case by == statistics.ByMessageType:
 		if code, err := strconv.Atoi(s.Key); err == nil && code < len(convert.MessageTypes) {

@@ -7,8 +7,8 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// The items of a list are cut out of the body as they were sent.
-func TestItems(t *testing.T) {
+// The items of a list are returned unchanged.
+func TestItemsReturnsTextOfEachItem(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"list":[]}`: `[]`,
 		`{ "a" : {"list":[0]} , "list" : [ {"b": "]\",中"} ,1.50, [2,[3]] , "" ,null ] , "c":[4] }`: `[{"b": "]\",中"} 1.50 [2,[3]] "" null]`,

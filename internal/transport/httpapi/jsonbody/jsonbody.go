@@ -1,5 +1,5 @@
-// Package jsonbody reads JSON bodies. It rejects bodies of an excessive shape, bodies that parsers read differently, and values that
-// PostgreSQL cannot store. It also reads objects whose fields the contract leaves open.
+// Package jsonbody parses JSON bodies. It rejects bodies that are nested too deeply or have too many items, bodies that parsers read differently, and values
+// that PostgreSQL cannot store. It also reads objects whose fields the contract does not define.
 package jsonbody
 
 import (
@@ -16,14 +16,14 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// ErrNotJSON is the error of a body that is not JSON.
+// ErrNotJSON means that a body is not JSON.
 var ErrNotJSON = errors.New("body is not JSON")
 
-// Parse reads a body: objects as maps, lists as slices, numbers as json.Number. Its error is ErrNotJSON, or the fault of a body that JSON
-// parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate or text after its end, or that PostgreSQL cannot
-// store.
+// Parse parses a body: objects become maps, lists become slices, and numbers become json.Number. It returns ErrNotJSON if the body is not JSON. It returns a
+// fault if PostgreSQL cannot store the body, or if JSON parsers read the body differently. Parsers differ after a duplicate name, invalid UTF-8, a lone
+// surrogate, and text after the end.
 func Parse(body []byte) (any, error) {
-	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool holds nothing else
+	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool contains only parsers
 	defer func() {
 		p.rest, p.unstorable = bytes.Buffer{}, nil
 		parsers.Put(p)
@@ -33,7 +33,7 @@ func Parse(body []byte) (any, error) {
 	value, err := p.next()
 	if err == nil {
 		if _, err := p.tokens.ReadToken(); !errors.Is(err, io.EOF) {
-			return nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end
+			return nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end of the value
 		}
 		if p.unstorable != nil {
 			return nil, p.unstorable
@@ -53,7 +53,8 @@ func Parse(body []byte) (any, error) {
 	}
 }
 
-// Items returns the text of each item of a list in a body that Parse has read; none if the body is no object with such a list. It copies nothing.
+// Items returns the text of each item of a list in a body that Parse accepts; nil if the body is not an object with such a list. The items are slices of
+// body, not copies.
 func Items(body []byte, field string) (items []json.RawMessage) {
 	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
 	if token, err := tokens.ReadToken(); err != nil || token.Kind() != '{' {
@@ -70,7 +71,7 @@ func Items(body []byte, field string) (items []json.RawMessage) {
 			}
 			continue
 		}
-		_, _ = tokens.ReadToken() // the bracket
+		_, _ = tokens.ReadToken() // the opening bracket
 		for kind := tokens.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = tokens.PeekKind() {
 			item, err := tokens.ReadValue()
 			if err != nil {
@@ -84,11 +85,11 @@ func Items(body []byte, field string) (items []json.RawMessage) {
 	return nil
 }
 
-// parser reads one body at a time.
+// parser parses one body at a time.
 type parser struct {
 	rest       bytes.Buffer
 	tokens     *jsontext.Decoder
-	unstorable *fault.Error // the first value that PostgreSQL cannot store, or only at many times its length: a NUL, or a huge number
+	unstorable *fault.Error // fault of the first value that PostgreSQL cannot store (NUL), or stores with many times its length (a huge number)
 }
 
 var parsers = sync.Pool{New: func() any { return &parser{tokens: jsontext.NewDecoder(bytes.NewReader(nil))} }}
@@ -138,7 +139,7 @@ func (p *parser) object() (any, error) {
 			return nil, err
 		}
 	}
-	_, err := p.tokens.ReadToken() // the end of the object, or the error in its place
+	_, err := p.tokens.ReadToken() // the end of the object, or an error
 	return object, err             //nolint:wrapcheck // as above
 }
 
@@ -158,21 +159,21 @@ func (p *parser) list() (any, error) {
 // maxNumber is the maximum length of a number in characters.
 const maxNumber = 100
 
-// isHuge reports whether a number is longer than maxNumber, or has an exponent of more than two digits.
+// isHuge reports whether a number is longer than maxNumber or has an exponent of more than two digits.
 func isHuge(number string) bool {
 	e := strings.IndexAny(number, "eE")
 	return len(number) > maxNumber || e >= 0 && len(strings.TrimLeft(number[e+1:], "+-")) > 2
 }
 
-// isPointed reports whether a number is written with a point or an exponent, and may be whole.
+// isPointed reports whether a number contains ".0" or an exponent, and so could be an integer in another form.
 func isPointed(number []byte) bool {
 	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
 }
 
-// IsLong reports whether a number may exceed a generated type. The smallest type has 32 bits.
+// IsLong reports whether a number could overflow a generated type. The smallest type has 32 bits.
 func IsLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
 
-// HasNumber reports whether is holds for any number in a body. It reads each byte once, and skips strings.
+// HasNumber reports whether is returns true for any number in a body. It reads each byte once and skips strings.
 func HasNumber(body []byte, is func(number []byte) bool) bool {
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
@@ -196,12 +197,12 @@ func HasNumber(body []byte, is func(number []byte) bool) bool {
 	return false
 }
 
-// maxWhole is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
-// grow to 100 characters.
+// maxWhole is the maximum length in characters of an integer that a generated type can hold. Longer numbers are not converted: 1e99 would become 100
+// characters long.
 const maxWhole = 20
 
-// WholeNumbers returns a body with its whole numbers written without point and exponent: the contract accepts 1.0 as an integer, but the
-// generated types do not.
+// WholeNumbers returns a body whose integers are written without a decimal point or exponent. The contract accepts 1.0 as an integer, but the generated types
+// do not.
 func WholeNumbers(body []byte) []byte {
 	if !HasNumber(body, isPointed) {
 		return body
@@ -215,10 +216,10 @@ func WholeNumbers(body []byte) []byte {
 			return append(plain, body[copied:]...)
 		}
 		if err != nil {
-			return body // not JSON: with another number before the error, it could be
+			return body // body is not JSON; changing numbers before the error could make it valid
 		}
 		text := token.String()
-		if token.Kind() != '0' || !isPointed([]byte(text)) || isHuge(text) { // Parse rejects a huge number
+		if token.Kind() != '0' || !isPointed([]byte(text)) || isHuge(text) { // Parse rejects huge numbers
 			continue
 		}
 		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= maxWhole {
@@ -229,7 +230,7 @@ func WholeNumbers(body []byte) []byte {
 	}
 }
 
-// fieldAt returns the name of a field as faults give it: its path, joined with dots.
+// fieldAt returns the name of a field in faults: the parts of its path, joined by dots.
 func fieldAt(pointer jsontext.Pointer) string {
 	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
 	if field == "" {

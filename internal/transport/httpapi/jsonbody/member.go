@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Member returns a member of a good body as it was sent, nil if it was left out. Fault: request.invalid if PostgreSQL would write it in
-// more than most bytes.
+// Member returns a member of a valid body as it was sent; nil if it is missing. Fault: request.invalid if PostgreSQL would store the member in more than most
+// bytes.
 func Member(body []byte, name string, most int) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
@@ -26,8 +26,8 @@ func Member(body []byte, name string, most int) (json.RawMessage, error) {
 	return text, nil
 }
 
-// isStoredBeyond reports whether JSON takes more than most bytes as PostgreSQL writes it: without the white space of its author, and with
-// numbers written out. 1e99 takes a hundred bytes.
+// isStoredBeyond reports whether PostgreSQL would store a JSON text in more than most bytes. PostgreSQL removes white space and writes exponents out: 1e99
+// becomes a hundred bytes long.
 func isStoredBeyond(text []byte, most int) bool {
 	var compact bytes.Buffer
 	if json.Compact(&compact, text) != nil {
@@ -47,7 +47,7 @@ func isStoredBeyond(text []byte, most int) bool {
 	return size > most
 }
 
-// Fields reads an object. Numbers stay as they are written. No text and null are an empty object.
+// Fields parses a JSON object and keeps numbers as they are written. An empty text and null become an empty map.
 func Fields(text []byte) (map[string]any, error) {
 	fields := map[string]any{}
 	if len(text) == 0 {

@@ -10,26 +10,26 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Limits of the shape of a JSON body. The bodies of the contract need three levels, and lists of up to MaxListItems.
+// These are the limits of the shape of a JSON body. Bodies of the contract need three levels, and lists of up to MaxListItems items.
 const (
 	maxDepth     = 32
 	MaxListItems = 5000
 	maxMembers   = 500
-	maxValues    = 25_000 // in the whole body; a batch of a thousand messages has half as many
+	maxValues    = 25_000 // in the whole body; a batch of a thousand messages contains half as many
 )
 
-// The errors of a ShapeReader.
+// A ShapeReader returns these errors.
 var (
 	ErrTooDeep = errors.New("body nests too deep")
 	ErrTooMany = errors.New("list or object of the body is too long")
 )
 
-// ShapeReader reads JSON and fails where its shape exceeds the limits, before anything is built from it.
+// ShapeReader reads JSON and returns an error as soon as the shape exceeds the limits, before a parser allocates memory for it.
 type ShapeReader struct {
 	io.Reader
 	depth    int
-	commas   [maxDepth + 1]int  // so far in the list or object at each level
-	opened   [maxDepth + 1]byte // the byte that opened it
+	commas   [maxDepth + 1]int  // so far, in the open list or object of each level
+	opened   [maxDepth + 1]byte // opening byte of the list or object of each level
 	values   int                // so far
 	inString bool
 	escaped  bool
@@ -66,7 +66,7 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// mostIn returns the maximum number of items of a list, or of members of an object, by the byte that opens it.
+// mostIn returns the maximum number of items of a list, or of members of an object. opened is its opening byte.
 func mostIn(opened byte) int {
 	if opened == '{' {
 		return maxMembers
@@ -74,7 +74,7 @@ func mostIn(opened byte) int {
 	return MaxListItems
 }
 
-// TooMany returns a fault that names the list or object that is too long. start is the body up to there.
+// TooMany returns a fault that names the list or object with too many items. start is the body up to the error.
 func TooMany(start []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(start), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-func TestShapesOfBodies(t *testing.T) {
+func TestShapeReaderLimitsDepthAndLength(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want error
@@ -30,8 +30,8 @@ func TestShapesOfBodies(t *testing.T) {
 	}
 }
 
-// A number is written out only if a type can hold it: the numbers 1e99 in a body of 8 MB would take a gigabyte.
-func TestOnlyNumbersThatATypeCanHoldAreWrittenOut(t *testing.T) {
+// A number is written without an exponent only if a type can hold it: otherwise the numbers 1e99 in a body of 8 MB would become a gigabyte.
+func TestWholeNumbersConvertsOnlyNumbersThatFitType(t *testing.T) {
 	for number, want := range map[string]string{"1.0": "1", "1E5": "100000", "-2.50e1": "-25", "1e19": "10000000000000000000", "1e20": "1e20", "1e99": "1e99", "0.5": "0.5"} {
 		if got := string(WholeNumbers([]byte("[" + number + "]"))); got != "["+want+"]" {
 			t.Errorf("%s became %s", number, got)
@@ -39,7 +39,7 @@ func TestOnlyNumbersThatATypeCanHoldAreWrittenOut(t *testing.T) {
 	}
 }
 
-func TestABodyWithTooManyValuesInAllIsRefused(t *testing.T) {
+func TestBodyWithTooManyValuesInTotalIsRejected(t *testing.T) {
 	body := "[" + strings.Repeat("[1,2,3,4],", maxValues/5) + "1]"
 	if _, err := io.ReadAll(&ShapeReader{Reader: strings.NewReader(body)}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("%v", err)

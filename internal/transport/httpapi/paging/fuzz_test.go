@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// FuzzCursor reads any cursor. PostgreSQL can take the values of a cursor that is accepted.
+// FuzzCursor reads any cursor. PostgreSQL can store the values of every accepted cursor.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"task_x", "task_\xff", "12", "2026-01-01T00:00:00.5Z,3", "9999-12-31T23:59:59-23:59,1", "u-1\nzhang\n", ""} {
 		f.Add(seed)

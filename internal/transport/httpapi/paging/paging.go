@@ -1,4 +1,4 @@
-// Package paging reads what a list was asked for, and writes the cursor of the next page.
+// Package paging reads the cursor and limit of list requests, and writes the cursor of the next page.
 package paging
 
 import (
@@ -15,14 +15,13 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Page cuts rows, of which one more than limit was asked for, to limit items, and gives the cursor of the next page if
-// there is one.
+// Page converts at most limit rows to items, and returns the cursor of the next page; nil if the page is the last one. The caller must query limit + 1 rows.
 func Page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
 	items, next, _ := TryPage(rows, limit, func(row Row) (Item, error) { return one(row), nil }, key)
 	return items, next
 }
 
-// TryPage is Page for rows of which not every one can be made an item.
+// TryPage is like Page, for a conversion that can fail.
 func TryPage[Row, Item any](rows []Row, limit int, one func(Row) (Item, error), key func(Row) string) (items []Item, next *string, err error) {
 	if len(rows) > limit {
 		rows = rows[:limit]
@@ -37,12 +36,12 @@ func TryPage[Row, Item any](rows []Row, limit int, one func(Row) (Item, error), 
 	return items, next, nil
 }
 
-// CursorOf returns the cursor after a key.
+// CursorOf returns the cursor of the page after key.
 func CursorOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
 
 var errNotACursor = fault.InvalidField("cursor", fault.NotACursor, nil)
 
-// keyOf reads what CursorOf wrote. Anybody can write a cursor: what is no text would fail in PostgreSQL.
+// keyOf decodes a cursor of CursorOf. A client can send any cursor, so keyOf rejects text that PostgreSQL cannot store.
 func keyOf(cursor string) (string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || !postgres.IsText(string(text)) {
@@ -51,7 +50,7 @@ func keyOf(cursor string) (string, error) {
 	return string(text), nil
 }
 
-// TaskCursor reads a cursor of a list of tasks, newest first: a task id. A row that was made by hand may have an id of any shape.
+// TaskCursor reads a cursor of a list of tasks, newest first. Its key is a task id, which can have any format, because operators can insert rows by hand.
 func TaskCursor(cursor *string) (string, error) {
 	if cursor == nil {
 		return taskid.Last, nil
@@ -59,7 +58,7 @@ func TaskCursor(cursor *string) (string, error) {
 	return keyOf(*cursor)
 }
 
-// IDCursor reads a cursor of a list that is in the order of ids, newest first.
+// IDCursor reads a cursor of a list that is sorted by id, newest first.
 func IDCursor(cursor *string) (int64, error) {
 	if cursor == nil {
 		return math.MaxInt64, nil
@@ -75,7 +74,7 @@ func IDCursor(cursor *string) (int64, error) {
 	return id, nil
 }
 
-// TextCursor reads a cursor of a list that is in the order of a text.
+// TextCursor reads a cursor of a list that is sorted by a text.
 func TextCursor(cursor *string) (string, error) {
 	if cursor == nil {
 		return "", nil
@@ -99,10 +98,10 @@ func PositionCursor(cursor *string) (contact.Place, error) {
 	return contact.Place{Term: term, UserID: id}, nil
 }
 
-// positionSeparator is in no user id.
+// positionSeparator cannot occur in a user id.
 const positionSeparator = "\n"
 
-// CursorOfPosition returns the cursor after a position of a search; nil for nil.
+// CursorOfPosition returns the cursor of the page after a position of a search; nil for nil.
 func CursorOfPosition(p *contact.Place) *string {
 	if p == nil {
 		return nil
@@ -110,7 +109,7 @@ func CursorOfPosition(p *contact.Place) *string {
 	return new(CursorOf(p.UserID + positionSeparator + p.Term))
 }
 
-// TimeCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
+// TimeCursor reads a cursor of a list that is sorted by time and then by id, newest first.
 func TimeCursor(cursor *string) (at time.Time, id int64, err error) {
 	if cursor == nil {
 		return farFuture, math.MaxInt64, nil
@@ -129,16 +128,16 @@ func TimeCursor(cursor *string) (at time.Time, id int64, err error) {
 	return at, id, nil
 }
 
-// farFuture is after every time in the database.
+// farFuture is later than every time in the database.
 var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// IDText returns the key of an id.
+// IDText returns an id as the key of a cursor.
 func IDText(id int64) string { return strconv.FormatInt(id, 10) }
 
-// Size applies the contract's default.
+// Size returns the page size of a request, or the default of the contract.
 func Size(limit *int) int { return optional.Or(limit, 20) }
 
-// Of reads what a list was asked for: rows with smaller ids than before, and how many.
+// Of reads the cursor and limit of a list that is sorted by id, newest first. The page contains up to most rows with ids smaller than before.
 func Of(cursor *string, limit *int) (before int64, most int, err error) {
 	before, err = IDCursor(cursor)
 	return before, Size(limit), err

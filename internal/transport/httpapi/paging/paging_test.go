@@ -2,7 +2,7 @@ package paging
 
 import "testing"
 
-func TestACursorOfTasksContinuesAfterAnIDOfAnyShape(t *testing.T) {
+func TestTaskCursorAcceptsIDOfAnyFormat(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"task_20260101_1", "imported-1"} {
 		if read, err := TaskCursor(new(CursorOf(id))); err != nil || read != id {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pageLimit is how long a reader may take for the rows that one call of CSVWriter.Add brings.
+// pageLimit is the maximum time for which a client can block one call of CSVWriter.Add.
 const pageLimit = 30 * time.Second
 
 // CSVWriter writes the rows of a CSV file.
@@ -17,15 +17,15 @@ type CSVWriter struct {
 	rows       *csv.Writer
 }
 
-// WriteCSV answers with a CSV file, which spreadsheet programs open as it is meant: its header, and the rows that fill adds. Once the answer has begun, an error can only break it off, so that the reader
-// does not take a part for the whole; WriteCSV returns the error for the log.
+// WriteCSV responds with a CSV file that spreadsheet programs display correctly: header, and the rows that fill adds. If fill fails, WriteCSV aborts the
+// connection, so that the client does not regard the incomplete file as complete. It returns the error only for logging.
 func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CSVWriter) error) error {
 	out := &CSVWriter{connection: http.NewResponseController(w), rows: csv.NewWriter(w)}
 	out.rows.UseCRLF = true
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	w.WriteHeader(http.StatusOK)
-	_, err := w.Write([]byte("\uFEFF")) // without it, Excel takes the text for another encoding
+	_, err := w.Write([]byte("\uFEFF")) // without this byte order mark, Excel assumes another encoding
 	if err == nil {
 		err = out.Add([][]string{header})
 	}
@@ -33,15 +33,15 @@ func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CS
 		err = fill(out)
 	}
 	if err != nil {
-		_ = out.connection.SetWriteDeadline(time.Unix(1, 0)) // the end of the answer cannot be written; recorders of tests have no deadlines
+		_ = out.connection.SetWriteDeadline(time.Unix(1, 0)) // prevents the regular end of the response; fails on test recorders, which is ignored
 		return fmt.Errorf("write file: %w", err)
 	}
 	return nil
 }
 
-// Add writes rows. They are sent before it returns, so that a slow reader holds no more than these.
+// Add writes rows and sends them before it returns, so that a slow reader makes the server hold no more than these rows in memory.
 func (w *CSVWriter) Add(rows [][]string) error {
-	_ = w.connection.SetWriteDeadline(time.Now().Add(pageLimit)) // recorders of tests have none
+	_ = w.connection.SetWriteDeadline(time.Now().Add(pageLimit)) // fails on test recorders, which is ignored
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
@@ -55,14 +55,14 @@ func (w *CSVWriter) Add(rows [][]string) error {
 	if err := w.rows.Error(); err != nil {
 		return fmt.Errorf("write rows: %w", err)
 	}
-	_ = w.connection.Flush() // as above; a reader that has gone is noticed by the next rows
+	_ = w.connection.Flush() // as above; the next call detects that the client disconnected
 	return nil
 }
 
-// formula has the characters with which a cell begins that a spreadsheet program computes.
+// formula contains the characters at the start of a cell that spreadsheet programs evaluate.
 const formula = "=+-@\t\r"
 
-// Harmless puts an apostrophe before a text that a spreadsheet program would take for a formula. An import of contacts removes it.
+// Harmless adds an apostrophe before a text that a spreadsheet program would evaluate as a formula. An import of contacts removes the apostrophe.
 func Harmless(cell string) string {
 	if cell != "" && strings.ContainsRune(formula, rune(cell[0])) {
 		return "'" + cell

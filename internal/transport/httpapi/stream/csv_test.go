@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCellsThatWouldBeComputedAreHarmless(t *testing.T) {
+func TestFormulaCellsAreEscaped(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string]string{
 		"": "", "a": "a", "=1+1": "'=1+1", "+86": "'+86", "-1": "'-1", "@a": "'@a", "\tx": "'\tx", "\rx": "'\rx", "'a": "'a", "张=": "张=", "1=": "1=",
@@ -17,7 +17,7 @@ func TestCellsThatWouldBeComputedAreHarmless(t *testing.T) {
 	}
 }
 
-func TestAFile(t *testing.T) {
+func TestWriteCSVWritesFileAndAbortsAfterError(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	if err := WriteCSV(w, "x.csv", []string{"名", "=b"}, func(w *CSVWriter) error { return w.Add([][]string{{`a"b`, "c,d"}, {"", "e\nf"}}) }); err != nil {

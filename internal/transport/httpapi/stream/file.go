@@ -10,8 +10,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// File returns an answer with a CSV file. It may take as long as its reader needs: it counts as a stream, and its pages end when the reader may not
-// read any more. Fault: request.too_much.
+// File returns a response with a CSV file. The response counts as a stream and can take as long as the client reads. It ends when the caller loses its
+// permission. Fault: request.too_much.
 func (s *Streams) File(
 	ctx context.Context, log *slog.Logger, name string, header []string, fill func(add func(rows [][]string) error) error,
 ) (func(http.ResponseWriter) error, error) {

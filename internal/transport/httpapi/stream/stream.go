@@ -1,4 +1,4 @@
-// Package stream answers requests for as long as their callers read: with server-sent events, while the caller may read them, and with CSV files.
+// Package stream writes responses that last as long as their clients read: server-sent events, until the caller loses its permission, and CSV files.
 package stream
 
 import (
@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// heartbeat is the longest time without anything on the connection, so that proxies keep it and readers notice when it breaks.
+	// heartbeat is the maximum time without data on the connection, so that proxies keep it open and clients detect a broken connection.
 	heartbeat = 15 * time.Second
-	// writeLimit is how long a reader may take for an event. A server that stops waits longer.
+	// writeLimit is the maximum time in which a client must read one event. The shutdown timeout of the server is longer.
 	writeLimit = 3 * time.Second
-	// ofUser is how many streams one user has.
+	// ofUser is the maximum number of streams of one user.
 	ofUser = 20
 )
 
-// Streams are the streams of a server.
+// Streams counts and ends the streams of a server.
 type Streams struct {
 	most, ofCompany int
-	heartbeat       time.Duration // see the constant
+	heartbeat       time.Duration // normally the constant heartbeat
 
 	mu        sync.Mutex
 	count     int
@@ -36,18 +36,18 @@ type Streams struct {
 	stop     sync.Once
 }
 
-// New returns Streams that allows most at once, half of them to one company.
+// New returns Streams that allows most streams at a time, and half of them for one company.
 func New(most int) *Streams {
 	return &Streams{most: most, ofCompany: max(1, most/2), heartbeat: heartbeat, users: map[string]int{}, companies: map[string]int{}, stopping: make(chan struct{})}
 }
 
-// Stop makes all streams say goodbye and end, which takes them writeLimit at the longest.
+// Stop makes all streams send a bye event and end, which takes at most writeLimit.
 func (s *Streams) Stop() { s.stop.Do(func() { close(s.stopping) }) }
 
-// errTooMany is the fault for a caller that has too many streams, or of which others have too many.
+// errTooMany is the fault for a new stream beyond the limit of the user, the company or the server.
 var errTooMany = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: 30 * time.Second}
 
-// Open counts a stream of a user and its company until leave is called. Fault: request.too_much.
+// Open counts a stream of a user and its company until leave is called. An empty company means all companies. Fault: request.too_much.
 func (s *Streams) Open(username, company string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,35 +72,35 @@ func decrement(counts map[string]int, key string) {
 	}
 }
 
-// Source is what a stream sends.
+// Source provides the events of a stream.
 type Source struct {
 	Event string
 	Every time.Duration
-	// Next returns the data of the event, one line of JSON. An event is not sent if what is the same as of the event before.
+	// Next returns the data of the event as one line of JSON. The event is skipped if the result named what equals that of the previous event.
 	Next func(context.Context) (data, what []byte, err error)
-	// MayRead is called before each event. A fault ends the stream; after any other error the event is left out.
+	// MayRead is called before each event. A fault ends the stream. After any other error the event is skipped.
 	MayRead func() error
-	Limit   *time.Duration // ends the stream; nil: none
-	// IsPlain: the reader knows only its own events. Comments keep the connection, and the stream ends without a goodbye.
+	Limit   *time.Duration // maximum duration of the stream; nil: unlimited
+	// IsPlain is true for a client that accepts only its own events: heartbeats are comments, and the stream ends without a bye event.
 	IsPlain bool
 }
 
-// The reasons with which a server ends a stream.
+// These are the reasons with which a server ends a stream.
 const (
 	byeShutdown = "shutdown"
 	byeAccess   = "access"
 	byeOver     = "over"
 )
 
-// Serve sends the events of a source until the caller goes, the server stops, or the caller may not read any more.
+// Serve sends the events of a source until the client disconnects, the server stops, the time limit ends, or the caller loses its permission.
 func (s *Streams) Serve(ctx context.Context, w http.ResponseWriter, from Source) error {
 	out := writer{ResponseWriter: w, connection: http.NewResponseController(w)}
-	// A connection without deadlines could be held for ever.
+	// A connection without write deadlines could be blocked forever.
 	if err := out.connection.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 		return fmt.Errorf("prepare stream: %w", err)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect events
+	w.Header().Set("X-Accel-Buffering", "no") // disables buffering of events in nginx
 	w.WriteHeader(http.StatusOK)
 	bye, err := s.serve(ctx, &out, from)
 	if err == nil && bye != "" && !from.IsPlain {
@@ -109,7 +109,7 @@ func (s *Streams) Serve(ctx context.Context, w http.ResponseWriter, from Source)
 	return err
 }
 
-// serve returns why the server ends the stream; empty: the caller has gone.
+// serve returns the reason why the server ends the stream; empty if the client disconnected.
 func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye string, err error) {
 	over := make(<-chan time.Time)
 	if from.Limit != nil {
@@ -138,7 +138,7 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 			}
 		}
 		select {
-		case <-s.stopping: // also if the stream is over
+		case <-s.stopping: // has priority over the end of the stream
 			return byeShutdown, nil
 		default:
 		}
@@ -155,7 +155,7 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 	}
 }
 
-// isFinal reports whether an error says that the caller may not read any more. While the database is out of reach, nobody knows.
+// isFinal reports whether an error means that the caller has lost its permission. An error of an unreachable database does not.
 func isFinal(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected) && expected.Kind != fault.Unavailable && expected.Kind != fault.Internal
@@ -165,15 +165,15 @@ func isFinal(err error) bool {
 type writer struct {
 	http.ResponseWriter
 	connection *http.ResponseController
-	last       time.Time // when something was sent
-	latest     []byte    // what was sent
+	last       time.Time // time of the latest write
+	latest     []byte    // result named what of Source.Next for the latest event
 }
 
-// event sends the next event if it has changed, and reports whether it could be read.
+// event sends the next event unless it is unchanged. isCurrent reports whether the data could be read.
 func (w *writer) event(ctx context.Context, from Source) (isCurrent bool, err error) {
 	data, what, err := from.Next(ctx)
 	if err != nil {
-		return false, nil //nolint:nilerr // the next try may succeed; meanwhile there is nothing to send
+		return false, nil //nolint:nilerr // the next attempt can succeed
 	}
 	if bytes.Equal(what, w.latest) {
 		return true, nil

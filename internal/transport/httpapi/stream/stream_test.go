@@ -17,20 +17,20 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// serve starts a server whose every request is a stream.
+// serve starts a server on which every request is a stream.
 func serve(t *testing.T, s *Streams, from Source) (url string, ended <-chan error) {
 	t.Helper()
 	done := make(chan error, 100)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		done <- s.Serve(r.Context(), w, from)
 	}))
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond // a stream lasts longer
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond // streams must outlive these timeouts
 	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL, done
 }
 
-// numbers is a source whose data changes with each event.
+// numbers returns a source whose data changes with each event.
 func numbers(every time.Duration) Source {
 	var n atomic.Int64
 	return Source{Event: "n", Every: every, MayRead: func() error { return nil }, Next: func(context.Context) (data, what []byte, err error) {
@@ -52,7 +52,7 @@ func open(t *testing.T, url string) *bufio.Reader {
 	return bufio.NewReader(res.Body)
 }
 
-// event reads the next event.
+// event reads the next event of a stream.
 func event(t *testing.T, from *bufio.Reader) string {
 	t.Helper()
 	var lines []string
@@ -68,7 +68,7 @@ func event(t *testing.T, from *bufio.Reader) string {
 	}
 }
 
-func TestAStreamOutlivesTheTimeoutsOfItsServer(t *testing.T) {
+func TestStreamOutlivesServerTimeouts(t *testing.T) {
 	t.Parallel()
 	url, _ := serve(t, New(1), numbers(100*time.Millisecond))
 	from := open(t, url)
@@ -79,7 +79,7 @@ func TestAStreamOutlivesTheTimeoutsOfItsServer(t *testing.T) {
 	}
 }
 
-func TestOnlyNewsAreSent(t *testing.T) {
+func TestUnchangedDataIsNotSent(t *testing.T) {
 	t.Parallel()
 	source, reads := numbers(time.Millisecond), atomic.Int64{}
 	source.Next = func(context.Context) (data, what []byte, err error) {
@@ -98,8 +98,8 @@ func TestOnlyNewsAreSent(t *testing.T) {
 	}
 }
 
-// A reader that hears nothing cannot know whether the figures stay as they are, cannot be read, or do not arrive.
-func TestAQuietStreamSaysWhetherTheLatestEventIsCurrent(t *testing.T) {
+// Without heartbeats, a reader could not distinguish unchanged figures, unreadable figures and a broken connection.
+func TestHeartbeatReportsWhetherLatestEventIsCurrent(t *testing.T) {
 	t.Parallel()
 	s, source, isOut := New(1), numbers(time.Millisecond), atomic.Bool{}
 	s.heartbeat = 5 * time.Millisecond
@@ -140,7 +140,7 @@ func TestAQuietStreamSaysWhetherTheLatestEventIsCurrent(t *testing.T) {
 	await(stale)
 }
 
-func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
+func TestStreamEndsWhenReaderLosesPermission(t *testing.T) {
 	t.Parallel()
 	source, may := numbers(time.Millisecond), atomic.Pointer[error]{}
 	asked := make(chan int64)
@@ -163,11 +163,11 @@ func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
 	url, ended := serve(t, New(1), source)
 	from := open(t, url)
 	event(t, from)
-	// While nobody knows, nothing is sent.
+	// Nothing is sent while the permission cannot be checked.
 	for _, err := range []error{errors.New("out of reach"), fault.New(fault.Unavailable, fault.ServiceUnavailable)} {
 		may.Store(&err)
 	}
-	<-asked // it may have asked for the rights before
+	<-asked // the first value may be from an earlier check
 	before := <-asked
 	for range 10 {
 		if after := <-asked; after != before {
@@ -191,7 +191,7 @@ func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsAfterItsLimit(t *testing.T) {
+func TestStreamEndsAfterTimeLimit(t *testing.T) {
 	t.Parallel()
 	source := numbers(time.Hour)
 	source.Limit = new(time.Duration(0))
@@ -202,7 +202,7 @@ func TestAStreamEndsAfterItsLimit(t *testing.T) {
 	}
 }
 
-func TestAPlainStreamHasItsOwnEventsAndComments(t *testing.T) {
+func TestPlainStreamContainsOnlyOwnEventsAndComments(t *testing.T) {
 	t.Parallel()
 	s, source, n := New(1), numbers(time.Millisecond), atomic.Int64{}
 	s.heartbeat = 5 * time.Millisecond
@@ -239,14 +239,14 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// One that begins afterwards ends at once.
+	// A stream that begins after the stop ends immediately.
 	if rest, err := io.ReadAll(open(t, url)); err != nil || !strings.HasSuffix(string(rest), "\"shutdown\"}\n\n") {
 		t.Errorf("%q %v", rest, err)
 	}
 }
 
-// A reader that takes nothing must not hold its stream, nor a server that stops.
-func TestAReaderThatIsTooSlowLosesItsStream(t *testing.T) {
+// A reader that does not read must block neither its stream nor the shutdown of the server.
+func TestStreamOfSlowReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	source := numbers(time.Millisecond)
 	large := strings.Repeat("x", 1<<20)
@@ -274,7 +274,7 @@ func TestAReaderThatIsTooSlowLosesItsStream(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWhenItsReaderGoes(t *testing.T) {
+func TestStreamEndsWhenReaderDisconnects(t *testing.T) {
 	t.Parallel()
 	url, ended := serve(t, New(1), numbers(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -293,15 +293,15 @@ func TestAStreamEndsWhenItsReaderGoes(t *testing.T) {
 	}
 }
 
-// Without deadlines a reader could hold a stream for ever.
-func TestAStreamNeedsAConnectionWithDeadlines(t *testing.T) {
+// Without deadlines, a reader could block a stream forever.
+func TestStreamRequiresConnectionWithDeadlines(t *testing.T) {
 	t.Parallel()
 	if err := New(1).Serve(t.Context(), httptest.NewRecorder(), numbers(time.Hour)); !errors.Is(err, http.ErrNotSupported) {
 		t.Error(err)
 	}
 }
 
-func TestTheNumberOfStreams(t *testing.T) {
+func TestStreamsAreLimitedByUserCompanyAndServer(t *testing.T) {
 	t.Parallel()
 	expect := func(s *Streams, isOpen bool, username, company string) (leave func()) {
 		t.Helper()
@@ -316,18 +316,18 @@ func TestTheNumberOfStreams(t *testing.T) {
 	for range ofUser - 1 {
 		expect(s, true, "a", "1")
 	}
-	expect(s, false, "a", "1") // of the user
+	expect(s, false, "a", "1") // limit of the user
 	first()
-	first() // again, it counts nothing
+	first() // a second call has no effect
 	expect(s, true, "a", "1")
 	expect(s, false, "a", "1")
 	for n := range 50 - ofUser {
 		expect(s, true, fmt.Sprint("b", n), "1")
 	}
-	expect(s, false, "c", "1") // of the company
+	expect(s, false, "c", "1") // limit of the company
 	for n := range 50 {
 		expect(s, true, fmt.Sprint("d", n), fmt.Sprint("of d", n))
 	}
-	expect(s, false, "e", "e") // of all
+	expect(s, false, "e", "e") // limit of the server
 	expect(New(1), true, "a", "")()
 }

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// SendSmsBatch accepts many messages.
+// SendSmsBatch accepts many messages. Each message has its own outcome.
 func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := gate.Of(ctx)
 	wrong := wrongOf(x.Body.Items)
@@ -67,7 +67,7 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 	return api.SendSmsBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// logRefused logs the messages of a request that were rejected while others were accepted; in the transaction of the request, if it has one.
+// logRefused stores the rejected messages of a request in which other messages were accepted. It uses the transaction of the request if one exists.
 func (h *Handlers) logRefused(ctx context.Context, refused []submit.Refused) error {
 	x := gate.Of(ctx)
 	switch {
@@ -84,7 +84,7 @@ func wrongOf(items []contract.Item) []error {
 	return convert.List(items, func(one contract.Item) error { return one.Wrong })
 }
 
-// ReportTasks takes the outcomes of many tasks.
+// ReportTasks accepts the reports of many tasks. Each report has its own outcome.
 func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
 	x, reports := gate.Of(ctx), h.services.Gate.Reports()
 	wrong := wrongOf(x.Body.Items)
@@ -124,7 +124,7 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 	return api.ReportTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// StartTasks records which tasks a sender starts to send (S4.6).
+// StartTasks records that a sender starts to send tasks (S4.6).
 func (h *Handlers) StartTasks(ctx context.Context, req api.StartTasksRequestObject) (api.StartTasksResponseObject, error) {
 	if err := h.scope.RequireApp(ctx, req.Body.AppID); err != nil {
 		return nil, err

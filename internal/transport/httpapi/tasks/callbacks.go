@@ -9,11 +9,11 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// TakeCallback takes a receipt of a provider (S3.11).
+// TakeCallback accepts a receipt from a provider (S3.11).
 func (h *Handlers) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := gate.Of(ctx)
 	answer, contentType, err := h.services.Receipts.Take(ctx, x.Call(req.SenderNo))
-	x.Caller.Provider = req.SenderNo // also if what it says is rejected
+	x.Caller.Provider = req.SenderNo // even if the content of a proven callback is rejected
 	if receipt.IsUnproven(err) {
 		x.Caller.Provider = ""
 	}

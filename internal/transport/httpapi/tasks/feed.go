@@ -14,7 +14,7 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// PullEvents hands out events behind a cursor, and waits for them (B13).
+// PullEvents returns events after a cursor. Without such events, it waits for new ones (B13).
 func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObject) (api.PullEventsResponseObject, error) {
 	p, x := req.Params, gate.Of(ctx)
 	seen := caller.Viewer(ctx)
@@ -26,7 +26,7 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 		seen.CompanyID = &company
 	}
 	who := x.Caller.User
-	stillMay := func(context.Context) error { // the user may have been disabled, or got another company, while it waited
+	stillMay := func(context.Context) error { // while it waited, the user may have been disabled or assigned to another company
 		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
@@ -36,13 +36,13 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 		return nil
 	}
 	pull := feed.Pull{
-		Viewer: seen, Limit: optional.Or(p.Limit, 100), Wait: time.Duration(optional.Value(p.Wait)) * time.Second, // 100 is the contract's default
+		Viewer: seen, Limit: optional.Or(p.Limit, 100), Wait: time.Duration(optional.Value(p.Wait)) * time.Second, // 100 is the default in the contract
 		StillMay: stillMay,
 	}
 	if p.After != nil {
-		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // empty: the beginning
+		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // empty: from the beginning
 		if err != nil {
-			return nil, err // the contract allows 18 digits
+			return nil, err // impossible: the contract allows at most 18 digits
 		}
 		pull.After = &after
 	}

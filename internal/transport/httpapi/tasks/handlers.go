@@ -1,5 +1,5 @@
-// Package tasks has the handlers of what submitters, senders and providers call: messages, claims, reports, receipts, inbounds, and the events of
-// tasks with their webhooks.
+// Package tasks contains the handlers for submitters, senders and providers: messages, claims, reports, receipts, inbounds, and events of tasks with their
+// webhooks.
 package tasks
 
 import (
@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/inbound"
 )
 
-// Services are the services that the handlers call.
+// Services contains the services that the handlers call.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -28,7 +28,7 @@ type Services struct {
 	Gate        *gate.Gate
 }
 
-// Handlers answer operations of the contract.
+// Handlers implements operations of the contract.
 type Handlers struct {
 	services Services
 	scope    *caller.Scope

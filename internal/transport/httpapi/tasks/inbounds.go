@@ -16,7 +16,7 @@ import (
 	"lksms/internal/transport/inbound"
 )
 
-// PostInbound makes messages of what another program posts (B16).
+// PostInbound converts the post of another program to messages and submits them (B16).
 func (h *Handlers) PostInbound(ctx context.Context, req api.PostInboundRequestObject) (api.PostInboundResponseObject, error) {
 	x := gate.Of(ctx)
 	post := h.services.Inbounds.Post
@@ -54,7 +54,7 @@ func (h *Handlers) PostInbound(ctx context.Context, req api.PostInboundRequestOb
 	return api.PostInbound200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// inboundItemOf is the answer for a message that was accepted.
+// inboundItemOf returns the item of the response for a message.
 func inboundItemOf(m inbound.Message) api.InboundItem {
 	item := api.InboundItem{Code: convert.OK, PhoneNumber: m.PhoneNumber}
 	recipient := m.Made.Recipient
@@ -63,7 +63,7 @@ func inboundItemOf(m inbound.Message) api.InboundItem {
 	case m.Preview != nil:
 		item.FinalContent, item.Segments, item.Verdict = &m.Preview.Final, &m.Preview.Segments, new(api.InboundItemVerdict(m.Preview.Verdict))
 		recipient = m.Preview.Recipient
-	case m.Made.TaskID == "": // it was dropped from the history
+	case m.Made.TaskID == "": // a duplicate of a task that was dropped from the history
 		item.Deduplicated = new(true)
 	default:
 		item.TaskID, item.Status, item.FinalContent = &m.Made.TaskID, new(api.TaskStatus(m.Made.Status)), &m.Made.FinalContent
@@ -152,7 +152,7 @@ func descriptionOf(d api.InboundDescription) *inbound.Description {
 	}
 }
 
-// shownDescription is the answer for a description.
+// shownDescription converts a description for a response.
 func shownDescription(d inbound.Description) *api.InboundDescription {
 	shown := &api.InboundDescription{Number: d.Number, International: d.International, Text: convert.OptionalList(d.Text), Dedup: convert.OptionalList(d.Dedup)}
 	if d.Expect != nil {
@@ -164,7 +164,7 @@ func shownDescription(d inbound.Description) *api.InboundDescription {
 	return shown
 }
 
-// inboundAnswer is the answer with an inbound, or the error of reading or changing it.
+// inboundAnswer returns the response with an inbound, or err if it is not nil.
 func inboundAnswer(row inbound.Row, err error) (api.InboundResponse, error) {
 	if err != nil {
 		return api.InboundResponse{}, err

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// CreateTaskJob counts the tasks of a filter, or creates a job that changes them.
+// CreateTaskJob counts the tasks that match a filter, or creates a job that changes them.
 func (h *Handlers) CreateTaskJob(ctx context.Context, req api.CreateTaskJobRequestObject) (api.CreateTaskJobResponseObject, error) {
 	body := req.Body
 	filter, err := h.jobFilter(ctx, body.Filter)
@@ -94,7 +94,7 @@ func (h *Handlers) GetTaskJob(ctx context.Context, req api.GetTaskJobRequestObje
 	return api.GetTaskJob200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// StopTaskJob ends a job before it is finished.
+// StopTaskJob stops a running job.
 func (h *Handlers) StopTaskJob(ctx context.Context, req api.StopTaskJobRequestObject) (api.StopTaskJobResponseObject, error) {
 	row, err := h.services.Jobs.Stop(ctx, req.JobID, gate.Of(ctx).Caller.User.Username)
 	if err != nil {

@@ -26,7 +26,7 @@ func (h *Handlers) ListCallbacks(ctx context.Context, req api.ListCallbacksReque
 	}}, err
 }
 
-// cursorBefore returns the cursor of a page that starts before an id; 0: no page before it.
+// cursorBefore returns the cursor of the page with ids smaller than id; nil if id is 0, because no further page exists.
 func cursorBefore(id int64) *string {
 	if id == 0 {
 		return nil
@@ -34,7 +34,7 @@ func cursorBefore(id int64) *string {
 	return new(paging.CursorOf(paging.IDText(id)))
 }
 
-// GetCallback shows a callback and what is read from it.
+// GetCallback shows a callback and the receipts that it contains.
 func (h *Handlers) GetCallback(ctx context.Context, req api.GetCallbackRequestObject) (api.GetCallbackResponseObject, error) {
 	c, read, err := h.services.Receipts.Callback(ctx, req.CallbackID)
 	return api.GetCallback200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.CallbackDetail{
@@ -82,7 +82,7 @@ func readReceiptOf(r receipt.ReadReceipt) api.ReadReceipt {
 	return read
 }
 
-// receiptStates has the names of the states of messages at providers.
+// receiptStates contains the names of a message's states at its provider.
 var receiptStates = [...]api.ReceiptState{
 	callback.OnItsWay: api.ReceiptOnItsWay, callback.Delivered: api.ReceiptDelivered, callback.Undelivered: api.ReceiptUndelivered,
 }

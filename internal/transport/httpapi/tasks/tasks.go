@@ -56,7 +56,7 @@ func (h *Handlers) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRe
 	return api.SendSms200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// ExplainTask explains why a task has its state.
+// ExplainTask explains why a task has its current state.
 func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObject) (api.ExplainTaskResponseObject, error) {
 	e, err := h.services.Tasks.Explain(ctx, caller.Viewer(ctx), req.TaskID)
 	if err != nil {
@@ -76,7 +76,7 @@ func (h *Handlers) ExplainTask(ctx context.Context, req api.ExplainTaskRequestOb
 	return api.ExplainTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// SubmissionOf returns the submission of a body, which is kept as raw.
+// SubmissionOf converts a request body to a submission. raw is stored with it.
 func SubmissionOf(body api.SendRequest, raw []byte) submit.Submission {
 	var params json.RawMessage
 	if body.Params != nil {
@@ -112,14 +112,14 @@ func secondsOf(d *time.Duration) *float64 {
 	return new(d.Seconds())
 }
 
-// CancelTask ends a task that no sender holds.
+// CancelTask cancels a task that no sender has leased.
 func (h *Handlers) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
 	row, err := h.services.Tasks.Cancel(ctx, caller.Viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
 	t, err := h.taskAnswer(ctx, row, err)
 	return api.CancelTask200JSONResponse{Code: convert.OK, Message: convert.Success, Data: t}, err
 }
 
-// RequeueTask sends a task again that has ended.
+// RequeueTask queues a finished task again.
 func (h *Handlers) RequeueTask(ctx context.Context, req api.RequeueTaskRequestObject) (api.RequeueTaskResponseObject, error) {
 	remark := ""
 	if req.Body != nil {
@@ -170,7 +170,7 @@ func (h *Handlers) ListTasks(ctx context.Context, req api.ListTasksRequestObject
 	return api.ListTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TaskPage{Items: items, NextCursor: next, Places: placesOf(page, items)}}, err
 }
 
-// placesOf counts the items of a page that follow each other and are all recent, or all of the history.
+// placesOf divides the items of a page into groups of consecutive items that are all recent or all history, and counts each group.
 func placesOf(page task.Page, items []api.Task) []api.StorageOfItems {
 	places := []api.StorageOfItems{}
 	for _, item := range items {
@@ -187,19 +187,19 @@ func placesOf(page task.Page, items []api.Task) []api.StorageOfItems {
 	return places
 }
 
-// GetTaskTimeline shows everything that happened to one task.
+// GetTaskTimeline shows all events of one task.
 func (h *Handlers) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
 	rows, err := h.services.Tasks.Timeline(ctx, caller.Viewer(ctx), req.TaskID)
 	return api.GetTaskTimeline200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, eventOf)}, err
 }
 
-// ClaimTasks leases tasks to a sender (S0.3).
+// ClaimTasks leases waiting tasks to a sender (S0.3).
 func (h *Handlers) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
 	rows, err := h.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, req.Params.Wait)
 	return api.ClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
 }
 
-// ClaimTasksNow is ClaimTasks for senders that want more at once.
+// ClaimTasksNow is like ClaimTasks, with a larger limit and further options.
 func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
 	c := claim.Request{SenderNo: req.Body.AppID, Limit: optional.Or(req.Body.Limit, claimDefault)}
 	if req.Body.StartSeconds != nil {
@@ -209,7 +209,7 @@ func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowReque
 	return api.ClaimTasksNow200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
 }
 
-// AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
+// AppClaimTasks is ClaimTasks in the format of the installed sender app (S0.18).
 func (h *Handlers) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
 	rows, err := h.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, nil)
 	return api.AppClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AppTaskPage{
@@ -217,7 +217,7 @@ func (h *Handlers) AppClaimTasks(ctx context.Context, req api.AppClaimTasksReque
 	}}, err
 }
 
-// claimDefault is the contract's default of limit.
+// claimDefault is the default of limit in the contract.
 const claimDefault = 10
 
 func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]claim.Lease, error) {
@@ -225,7 +225,7 @@ func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]cla
 		return nil, err
 	}
 	x := gate.Of(ctx)
-	c.StillMay = func(ctx context.Context) error { // the user may have been disabled while it waited
+	c.StillMay = func(ctx context.Context) error { // the user may have been disabled while the claim waited
 		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]cla
 	return rows, err
 }
 
-// ReportTask takes the outcome of a task (S0.4).
+// ReportTask accepts the report of a task (S0.4).
 func (h *Handlers) ReportTask(ctx context.Context, req api.ReportTaskRequestObject) (api.ReportTaskResponseObject, error) {
 	err := h.report(ctx, *req.Body)
 	return api.ReportTask200JSONResponse{DoneJSONResponse: convert.Done()}, err
@@ -257,7 +257,7 @@ func (h *Handlers) report(ctx context.Context, body api.ReportRequest) error {
 	return h.services.Queue.Report(ctx, ReportOf(body, x.Body.Raw))
 }
 
-// ReportOf returns the report of a body, which is kept as raw.
+// ReportOf converts a request body to a report. raw is stored with it.
 func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
 	report := queue.Report{
 		TaskID: body.TaskID, SenderNo: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
@@ -270,7 +270,7 @@ func ReportOf(body api.ReportRequest, raw []byte) queue.Report {
 	return report
 }
 
-// taskAnswer is a task, or the error of reading or changing it.
+// taskAnswer returns a task for a response, or err if it is not nil.
 func (h *Handlers) taskAnswer(ctx context.Context, row task.Row, err error) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
@@ -282,7 +282,7 @@ func (h *Handlers) taskAnswer(ctx context.Context, row task.Row, err error) (api
 	return tasks[0], nil
 }
 
-// tasksOf returns the answers for tasks.
+// tasksOf converts tasks for a response.
 func (h *Handlers) tasksOf(ctx context.Context, rows []task.Row) ([]api.Task, error) {
 	origins, err := h.services.Tasks.Origins(ctx, rows)
 	if err != nil {
@@ -326,7 +326,7 @@ func appTaskOf(t claim.Lease) api.AppTask {
 func eventOf(e task.TimelineRow) api.TimelineEvent {
 	var from *api.MessageTemplate
 	if len(e.Template) > 0 && json.Unmarshal(e.Template, &from) != nil {
-		from = nil // the row was made by hand
+		from = nil // an operator inserted the row by hand
 	}
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// webhookUser is the user whose webhooks alone the caller sees and changes; nil for an admin, who sees all.
+// webhookUser returns the user whose webhooks the caller can see and change; nil for an admin, who sees all webhooks.
 func webhookUser(ctx context.Context) *string {
 	if who := gate.Of(ctx).Caller.User; who.Role != access.RoleAdmin {
 		return &who.Username
@@ -23,7 +23,7 @@ func webhookUser(ctx context.Context) *string {
 	return nil
 }
 
-// CreateWebhook adds a webhook: of the caller, or of an admin for a company or for all (B13).
+// CreateWebhook adds a webhook of the caller. An admin adds it for a company or for all companies (B13).
 func (h *Handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
 	owner := webhook.Owner{Username: webhookUser(ctx)}
 	if owner.Username != nil || req.Body.CompanyNo != nil {
@@ -76,14 +76,14 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookReque
 	return api.DeleteWebhook200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// RotateWebhook gives a webhook a new secret.
+// RotateWebhook creates a new secret for a webhook.
 func (h *Handlers) RotateWebhook(ctx context.Context, req api.RotateWebhookRequestObject) (api.RotateWebhookResponseObject, error) {
-	overlap := time.Duration(optional.Or(req.Body.OverlapSeconds, 86_400)) * time.Second // the contract's default
+	overlap := time.Duration(optional.Or(req.Body.OverlapSeconds, 86_400)) * time.Second // the default in the contract
 	row, secret, err := h.services.Webhooks.Rotate(ctx, webhookUser(ctx), req.WebhookID, overlap)
 	return api.RotateWebhook200JSONResponse(newWebhook(row, secret)), err
 }
 
-// TestWebhook posts a test event now.
+// TestWebhook posts a test event immediately.
 func (h *Handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
 	a, err := h.services.Webhooks.Test(ctx, webhookUser(ctx), req.WebhookID)
 	return api.TestWebhook200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.WebhookTest{
@@ -121,7 +121,7 @@ func (h *Handlers) ReplayWebhook(ctx context.Context, req api.ReplayWebhookReque
 	return api.ReplayWebhook200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, err
 }
 
-// ListWebhookDeliveries pages through the last posts of a webhook, newest first.
+// ListWebhookDeliveries pages through the latest posts of a webhook, newest first.
 func (h *Handlers) ListWebhookDeliveries(ctx context.Context, req api.ListWebhookDeliveriesRequestObject) (api.ListWebhookDeliveriesResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {

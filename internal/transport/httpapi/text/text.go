@@ -1,4 +1,4 @@
-// Package text has every text that people read, in English and in Chinese.
+// Package text contains every text for people, in English and in Chinese.
 package text
 
 import (
@@ -20,19 +20,19 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Catalogue holds every text for people, in one language.
+// Catalogue contains every text for people in one language.
 type Catalogue struct {
 	Alerts      delivery.Language
 	Pages       string                      // the folder of the documents in this language, below that of the English ones
-	reasons     map[fault.Reason]string     // %d stands for the limit of the fault, if it has one
-	rules       map[fault.Rule]string       // %v stands for the limit of the rule, if it has one
-	Recovered   string                      // %d stands for the number of tasks
-	States      [queue.Cancelled + 1]string // names of a task's states, by status code
+	reasons     map[fault.Reason]string     // %d: the limit of the fault, if it has one
+	rules       map[fault.Rule]string       // %v: the limit of the rule, if it has one
+	Recovered   string                      // %d: the number of tasks
+	States      [queue.Cancelled + 1]string // names of the states of a task, by status code
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
 	explained   map[string]string // by task.Explanation.Reason; %d stands for the number of tasks ahead
 	BatchWaits  map[string]string // by progress.Wait.Reason
-	switches    map[string]string // what holds a task, by its kind; empty: nothing any more
+	switches    map[string]string // reasons that hold a task back, by kind; empty kind: the task is not held any more
 
 	switchesApart string
 
@@ -98,7 +98,7 @@ var english = &Catalogue{
 		fault.ErasureNotFound:        "There is no such erasure.",
 		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
 		fault.TemplateNotActive:      "The template is not active: enable it, or choose another one.",
-		fault.TemplateWrongStatus:    "The template cannot be given this status now: error.fields names those that it can be given.",
+		fault.TemplateWrongStatus:    "The template cannot change to this status now: error.fields lists the allowed ones.",
 		fault.TemplateInReview:       "The texts of a template in review cannot be changed: make it a draft first.",
 		fault.TemplateVoided:         "The template is voided, which is final: add another one.",
 		fault.DefaultContentNotFound: "There is no such default content.",
@@ -168,7 +168,7 @@ var english = &Catalogue{
 		fault.OnlyTogether:       "is allowed only together with %v",
 		fault.OnlyForSenders:     "is allowed only for users with the role send",
 		fault.OnlyForBoundRoles:  "is allowed only for users with the role submit or read: leave it out, or set it to null if the user has a company",
-		fault.OnlyOfAllCompanies: "is an event of the service, which only users with the events of all companies get: leave it out",
+		fault.OnlyOfAllCompanies: "is an event of the service: only users with access to the events of all companies receive it; leave it out",
 		fault.CountryNotServed:   "is in a country that this company or channel does not send to",
 		fault.SwitchedOff:        "is not sent to now: %v",
 		fault.NotThere:           "refers to something that does not exist",
@@ -201,7 +201,7 @@ var english = &Catalogue{
 		fault.CutShort:           "ends in the middle of a value: %v",
 		fault.NotText:            "contains bytes that are not text in its encoding: %v. Name the encoding, such as Windows-1252: without it, the list is read as UTF-8, UTF-16 or GB18030",
 		fault.NotCertain:         "must be named: the list can be read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252",
-		fault.NotAValue:          "must have one text, number or truth value in each place: %v",
+		fault.NotAValue:          "must contain one text, number or boolean in each cell: %v",
 		fault.CellTooLong:        "has a value that is too long: %v",
 		fault.NoHeader:           "has no header: the first row must name the columns",
 		fault.UnnamedColumn:      "has a column without a name: name or delete it: %v",
@@ -246,7 +246,7 @@ var english = &Catalogue{
 	BatchWaits: map[string]string{
 		progress.WaitsForTime:   "It is scheduled for later.",
 		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
-		progress.WaitsForAny:    "No sender can take it now: all that may send it are off, silent, paused, or out of quota or balance.",
+		progress.WaitsForAny:    "No sender can claim it now: every sender that serves it is off, silent, paused, or out of quota or balance.",
 		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
@@ -257,8 +257,8 @@ var english = &Catalogue{
 		"country":         "country %s is off",
 		"company_country": "the company may not send to country %s now",
 		"channel_country": "the channel does not serve country %s now",
-		"shared_senders":  "no route of company %s serves it, and shared senders may not",
-		"":                "it goes on in a moment",
+		"shared_senders":  "no route of company %s serves it, and the company does not use shared senders",
+		"":                "it continues in a moment",
 	},
 	switchesApart: "; ",
 }
@@ -488,7 +488,7 @@ var chinese = &Catalogue{
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
 
-// For picks the language by Accept-Language. English is the default.
+// For returns the Catalogue of the language that Accept-Language prefers. English is the default.
 func For(acceptLanguage string) *Catalogue {
 	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), maxLanguages)]
 	if acceptLanguage == "" {
@@ -503,14 +503,14 @@ func For(acceptLanguage string) *Catalogue {
 // maxLanguages is how many bytes of Accept-Language are read.
 const maxLanguages = 200
 
-// Limits of the wrong fields that an answer names: a body or a query can have any number of fields of two bytes each, and names of any length.
+// These limits bound the invalid fields that a response names. A body or query can contain any number of fields, and names of any length.
 const (
 	maxFields     = 100
-	MaxItemFields = 10  // of an item of a batch
+	MaxItemFields = 10  // of one item of a batch
 	maxFieldName  = 200 // characters
 )
 
-// Detail builds the part of an error answer that programs read.
+// Detail returns the part of an error response that programs read.
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
@@ -531,7 +531,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	return detail
 }
 
-// Explain returns the text for an explanation.
+// Explain returns the text of an explanation.
 func (c *Catalogue) Explain(e task.Explanation) string {
 	text := c.explained[e.Reason]
 	if e.Reason == task.BecauseHeld {
@@ -547,7 +547,7 @@ func (c *Catalogue) Explain(e task.Explanation) string {
 	return text
 }
 
-// heldBy returns the text for what holds a task; without switches, for a task that is about to go on.
+// heldBy returns a text that names the switches that hold a task back. Without switches, it returns the text for a task that is about to continue.
 func (c *Catalogue) heldBy(all []explain.Switch) string {
 	if len(all) == 0 {
 		return c.switches[""]
@@ -559,7 +559,7 @@ func (c *Catalogue) heldBy(all []explain.Switch) string {
 	return strings.Join(texts, c.switchesApart)
 }
 
-// Reason returns the text for a fault.
+// Reason returns the text of a fault.
 func (c *Catalogue) Reason(f *fault.Error) string {
 	text := c.reasons[f.Reason]
 	switch {
@@ -571,10 +571,10 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	return text
 }
 
-// Remark returns what is wrong with a field, in one sentence.
+// Remark returns one sentence about an invalid field.
 func (c *Catalogue) Remark(f fault.Field) string { return f.Name + " " + c.rule(f) }
 
-// rule returns the text for a wrong field.
+// rule returns the text of an invalid field's rule.
 func (c *Catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]
 	if !strings.Contains(text, "%v") {
@@ -586,12 +586,12 @@ func (c *Catalogue) rule(f fault.Field) string {
 	return fmt.Sprintf(text, c.limit(f.Limit))
 }
 
-// limit returns the text for a bound, a place, or the items of a list.
+// limit returns the text of a limit, a place in a file, or the items of a list.
 func (c *Catalogue) limit(of any) string {
 	switch v := of.(type) {
 	case fault.Place:
 		return c.place(v)
-	case float64: // of the contract
+	case float64: // a number from the contract
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []explain.Switch:
 		return c.heldBy(v)

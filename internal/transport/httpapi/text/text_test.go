@@ -8,8 +8,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// A limit reads as people write it, whatever its type is.
-func TestLimitsAreWrittenPlainly(t *testing.T) {
+// Limits of any type are formatted as people write them.
+func TestLimitsAreFormattedPlainly(t *testing.T) {
 	for _, c := range []struct {
 		limit any
 		want  string
@@ -27,7 +27,7 @@ func TestLimitsAreWrittenPlainly(t *testing.T) {
 	}
 }
 
-func TestEveryFaultHasATextInEachLanguage(t *testing.T) {
+func TestEveryFaultHasTextInEachLanguage(t *testing.T) {
 	for name, c := range map[string]*Catalogue{"english": english, "chinese": chinese} {
 		for _, reason := range fault.Reasons {
 			if c.reasons[reason] == "" {

@@ -1,4 +1,5 @@
-// Package violation turns the errors of the validator, and of reading a body, into faults that name each field and the broken rule, but not the value.
+// Package violation converts the errors of the validator, and of reading a body, to faults. A fault names each invalid field and the broken rule, but not the
+// value.
 package violation
 
 import (
@@ -19,7 +20,7 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// OfRoute returns the fault of a request for no operation. Another error is returned as it is.
+// OfRoute returns the fault of a request that matches no operation. It returns any other error unchanged.
 func OfRoute(err error) error {
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
@@ -30,8 +31,8 @@ func OfRoute(err error) error {
 	return err
 }
 
-// OfRequest returns the fault of a request whose parameters or body break the contract, or nil. The errors are those of the validator;
-// another error is returned as it is.
+// OfRequest returns the fault of a request whose parameters or body violate the contract, or nil. Both arguments are errors of the validator; any other error
+// is returned unchanged.
 func OfRequest(parameters, body error) error {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(parameters) {
@@ -154,7 +155,7 @@ func typeOf(schema *openapi3.Schema) string {
 	return cmp.Or(strings.Join(alternatives, ", "), "object")
 }
 
-// unfold returns the errors of the alternative that a value was meant to be, by its type. If it has the type of none, this is the error.
+// unfold returns the errors of the alternative in a oneOf that has the type of the value. If no alternative has this type, it returns e.
 func unfold(e *openapi3.SchemaError) []*openapi3.SchemaError {
 	var alternatives openapi3.MultiError
 	if e.SchemaField != "oneOf" || !errors.As(e.Origin, &alternatives) {
@@ -177,7 +178,7 @@ func unfold(e *openapi3.SchemaError) []*openapi3.SchemaError {
 	return all
 }
 
-// flatten unfolds the validator's nested lists of errors.
+// flatten returns the errors of the validator's nested lists as one list.
 func flatten(err error) []error {
 	if err == nil {
 		return nil
@@ -192,7 +193,7 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// OfReading returns the fault for a body of which only start could be read.
+// OfReading returns the fault of a body that could not be read completely. start is the part that was read.
 func OfReading(err error, start []byte) *fault.Error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -209,7 +210,7 @@ func OfReading(err error, start []byte) *fault.Error {
 	}
 }
 
-// OfDecoding returns a fault that names the field which the generated type cannot hold; nil if err is nil.
+// OfDecoding returns a fault that names the field which does not fit its generated type; nil if err is nil.
 func OfDecoding(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// server is a whole server that phones reach by TLS.
+// server is a whole server that phones reach over TLS.
 type server struct {
 	*apptest.Bundle
 	address string
@@ -56,13 +56,13 @@ func newServer(t *testing.T) *server {
 	return &server{b, "https://" + listener.Addr().String() + "/smsgate/mobile/v1", client}
 }
 
-// pair opens a code for a sender.
+// pair creates a pairing code for a sender.
 func (s *server) pair(senderNo string, body any) api.Pairing {
 	s.T.Helper()
 	return apptest.Decode[api.Pairing](s.T, s.Expect(200, "", "POST", "/api/v1/admin/senders/"+senderNo+"/pairing", body))
 }
 
-// newPhone adds a sender, and a phone that is registered for it.
+// newPhone adds a sender and registers a phone for it.
 func (s *server) newPhone(senderNo string) *phone {
 	s.T.Helper()
 	s.AddSender(map[string]any{"sender_no": senderNo})
@@ -77,28 +77,28 @@ func (s *server) registered(senderNo string) *phone {
 	return p
 }
 
-// phone does what the app does, as its source says (GatewayApi, GatewayService, MessagesService and its workers), with a radio that the test plays.
-// It keeps what it knows of messages for ever, by their ids.
+// phone simulates the app according to its source code (GatewayApi, GatewayService, MessagesService and its workers). The test simulates the radio. The phone
+// stores all messages forever, by id.
 type phone struct {
 	t       testing.TB
 	client  *http.Client
-	address string // the setting cloud_url
+	address string // setting cloud_url
 
-	info  *registration // the setting REGISTRATION_INFO
-	clock time.Duration // by which the phone's clock is ahead
+	info  *registration // setting REGISTRATION_INFO
+	clock time.Duration // how far the clock of the phone is ahead
 	known map[string]*local
-	order []string // of the ids in known
+	order []string // keys of known in the order of arrival
 
-	channel, processing string // settings that the server changes
+	channel, processing string // settings that the server can change
 }
 
-// registration is DeviceRegisterResponse.
+// registration corresponds to DeviceRegisterResponse of the app.
 type registration struct {
 	ID, Token, Login string
 	Password         *string
 }
 
-// local is a message in the database of the app. Each has one recipient here.
+// local is a message in the database of the app. Here, each message has one recipient.
 type local struct {
 	ID           string
 	TextMessage  *struct{ Text string }
@@ -113,7 +113,7 @@ type local struct {
 	states      map[string]time.Time
 }
 
-// moment is read as Gson with SimpleDateFormat of yyyy-MM-dd'T'HH:mm:ss.SSSXXX does.
+// moment is a time that is parsed like Gson does with SimpleDateFormat and yyyy-MM-dd'T'HH:mm:ss.SSSXXX.
 type moment struct{ time.Time }
 
 func (m *moment) UnmarshalJSON(text []byte) (err error) {
@@ -125,7 +125,7 @@ func newPhone(t testing.TB, client *http.Client, address string) *phone {
 	return &phone{t: t, client: client, address: address, known: map[string]*local{}, channel: "AUTO", processing: "LIFO"}
 }
 
-// call sends a request as the app's HTTP client does, and returns the status and the body of the answer.
+// call sends a request like the HTTP client of the app, and returns the status and body of the response.
 func (p *phone) call(method, path, authorization string, body any) (int, []byte) {
 	p.t.Helper()
 	var reader io.Reader
@@ -166,7 +166,7 @@ func (p *phone) call(method, path, authorization string, body any) (int, []byte)
 
 func (p *phone) bearer() string { return "Bearer " + p.info.Token }
 
-// must fails unless a call has this status, and returns the body.
+// must sends a request, fails the test unless the response has the status want, and returns its body.
 func (p *phone) must(want int, method, path, authorization string, body any) []byte {
 	p.t.Helper()
 	status, raw := p.call(method, path, authorization, body)
@@ -176,10 +176,10 @@ func (p *phone) must(want int, method, path, authorization string, body any) []b
 	return raw
 }
 
-// sims are the SIM cards as the app sends them, with all but the last four characters redacted.
+// sims contains the SIM cards as the app sends them: all but the last four characters are masked.
 var sims = []map[string]any{{"slotIndex": 0, "simNumber": 1, "phoneNumber": "*******8000", "carrierName": "****", "iccid": "****************1234"}}
 
-// tryCode is registerDevice with a code.
+// tryCode corresponds to registerDevice with a code, and returns the status.
 func (p *phone) tryCode(code string) int {
 	p.t.Helper()
 	status, raw := p.call("POST", "/device", "Code "+code, map[string]any{"name": "samsung/a52q", "pushToken": "a-token-of-google", "simCards": sims})
@@ -193,7 +193,7 @@ func (p *phone) tryCode(code string) int {
 	return status
 }
 
-// signInByCode is tryCode that must succeed, and what the app does then.
+// signInByCode registers the phone with a code, and then starts the workers like the app.
 func (p *phone) signInByCode(code string) {
 	p.t.Helper()
 	if status := p.tryCode(code); status/100 != 2 {
@@ -202,10 +202,10 @@ func (p *phone) signInByCode(code string) {
 	p.start()
 }
 
-// start is GatewayService.start: the workers run, each for itself.
+// start corresponds to GatewayService.start: each worker runs once.
 func (p *phone) start() {
 	p.t.Helper()
-	p.must(204, "PATCH", "/device", p.bearer(), map[string]any{"id": p.info.ID, "simCards": sims}) // Gson leaves out a pushToken that is null
+	p.must(204, "PATCH", "/device", p.bearer(), map[string]any{"id": p.info.ID, "simCards": sims}) // Gson omits a pushToken that is null
 	p.pull()
 	p.updateWebhooks()
 	p.updateSettings()
@@ -220,7 +220,7 @@ func (p *phone) updateWebhooks() {
 	}
 }
 
-// updateSettings is SettingsService.update for the settings that this server knows.
+// updateSettings corresponds to SettingsService.update for the settings that this server returns.
 func (p *phone) updateSettings() {
 	p.t.Helper()
 	settings := map[string]map[string]any{}
@@ -249,13 +249,13 @@ func (p *phone) read(raw []byte, into any) {
 	}
 }
 
-// pull is getNewMessages: what the phone knows it reports again, and the rest it puts into its own queue. It returns the ids of the answer.
+// pull corresponds to getNewMessages. The phone reports known messages again and queues new ones. pull returns the ids in the response.
 func (p *phone) pull() []string {
 	p.t.Helper()
 	return p.take(p.must(200, "GET", "/message?order="+strings.ToLower(p.processing), p.bearer(), nil))
 }
 
-// take is the rest of pull, after an answer that came.
+// take processes the response of a pull.
 func (p *phone) take(raw []byte) []string {
 	p.t.Helper()
 	var messages []*local
@@ -283,7 +283,7 @@ func (p *phone) take(raw []byte) []string {
 	return ids
 }
 
-// sendState is SendStateWorker: all that the phone knows of a message.
+// sendState corresponds to SendStateWorker: it reports all known states of a message.
 func (p *phone) sendState(id string) {
 	p.t.Helper()
 	p.must(204, "PATCH", "/message", p.bearer(), []any{p.stateOf(id)})
@@ -302,7 +302,7 @@ func (p *phone) stateOf(id string) map[string]any {
 	return map[string]any{"id": id, "state": m.state, "recipients": []any{recipient}, "states": states}
 }
 
-// becomes is updateState, without telling the server: the app keeps a Failed as it is.
+// becomes corresponds to updateState without a report to the server. A message that is Failed keeps this state.
 func (p *phone) becomes(id, state, said string) {
 	m := p.known[id]
 	m.states[state] = time.Now()
@@ -311,14 +311,14 @@ func (p *phone) becomes(id, state, said string) {
 	}
 }
 
-// tells is updateState, and the worker that it starts.
+// tells corresponds to updateState and the worker that it starts.
 func (p *phone) tells(id, state, said string) {
 	p.t.Helper()
 	p.becomes(id, state, said)
 	p.sendState(id)
 }
 
-// sendPending is sendPendingMessages with a radio that takes everything. It returns the messages that went out, as number and text.
+// sendPending corresponds to sendPendingMessages with a radio that accepts every message. It returns the number and text of each sent message.
 func (p *phone) sendPending() (out []string) {
 	p.t.Helper()
 	order := slices.Clone(p.order)
@@ -341,7 +341,7 @@ func (p *phone) sendPending() (out []string) {
 	return out
 }
 
-// listen is SSEManager: it opens the stream of events, and returns them by name. The stream ends with the test.
+// listen corresponds to SSEManager: it opens the event stream and returns the names of events. The stream ends with the test.
 func (p *phone) listen() <-chan string {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
@@ -382,7 +382,7 @@ func basic(name, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
 }
 
-// ids are the ids of messages in the phone.
+// ids returns the ids of all messages on the phone.
 func (p *phone) ids() []string { return slices.Sorted(maps.Keys(p.known)) }
 
 func (p *phone) only() string {

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// minEventInterval is the shortest time between two events. An event makes the app pull anew, and break off a pull that is underway.
+	// minEventInterval is the minimum time between two events. After each event the app pulls again, and aborts a pull in progress.
 	minEventInterval = 3 * time.Second
-	// maxEventInterval is the longest time between two events while messages wait that the phone does not get, because its quota, its share or something
-	// else keeps them from it.
+	// maxEventInterval is the maximum time between two events while messages wait that the phone cannot claim, for example because of its quota or share.
 	maxEventInterval = 2 * time.Minute
-	// eventWait is how long one poll for messages waits. After that the phone must still be allowed to read.
+	// eventWait is the duration of one wait for messages. After it, the permission of the phone is checked again.
 	eventWait = 10 * time.Second
-	// eventPoll is the time between polls.
+	// eventPoll is the interval of checking for events.
 	eventPoll = time.Second
-	// maxStream is how long a stream lasts. The app opens another one and pulls. A phone that has gone without a word counts as present no longer.
+	// maxStream is the duration of a stream. The app then opens another one and pulls. So a phone that disappeared without closing its stream soon counts as
+	// absent.
 	maxStream = 5 * time.Minute
 )
 
-// streams are the streams of phones, by device_no.
+// streams contains the open streams of phones, by device_no.
 type streams struct {
 	mu   sync.Mutex
 	ends map[string]*context.CancelFunc
 }
 
-// begin ends the stream that a phone had before, and returns how the new one is ended.
+// begin ends the phone's previous stream. It returns a context for the new stream and a function that ends it.
 func (s *streams) begin(ctx context.Context, deviceNo string) (context.Context, func()) {
 	ctx, end := context.WithCancel(ctx)
 	s.mu.Lock()
@@ -52,14 +52,14 @@ func (s *streams) begin(ctx context.Context, deviceNo string) (context.Context, 
 	}
 }
 
-// pacer decides when the next event may come.
+// pacer limits the rate of events.
 type pacer struct {
-	apart   time.Duration // since the last one
-	last    time.Time     // when the last one came
-	claimed time.Time     // when the phone had last got new messages then
+	apart   time.Duration // minimum time after the last event
+	last    time.Time     // time of the last event
+	claimed time.Time     // last known claim of new messages by the phone
 }
 
-// may reports whether an event may come now. claimed is when the phone last got new messages.
+// may reports whether an event can be sent now. claimed is when the phone last claimed new messages.
 func (p *pacer) may(now, claimed time.Time) bool {
 	if !claimed.Equal(p.claimed) {
 		p.claimed, p.apart = claimed, minEventInterval
@@ -67,7 +67,7 @@ func (p *pacer) may(now, claimed time.Time) bool {
 	return now.Sub(p.last) >= p.apart
 }
 
-// came counts an event. The next one waits twice as long, unless the phone gets messages.
+// came counts an event and doubles the interval. A claim by the phone resets the interval.
 func (p *pacer) came(now time.Time) {
 	if p.last = now; p.apart == 0 {
 		p.apart = minEventInterval
@@ -76,13 +76,13 @@ func (p *pacer) came(now time.Time) {
 	p.apart = min(2*p.apart, maxEventInterval)
 }
 
-// idle records that no message waits, so that the event of the next message comes soon.
+// idle resets the interval when no message waits, so that the event of the next message is sent soon.
 func (p *pacer) idle() { p.apart = minEventInterval }
 
-// errNothing says that there is no event.
+// errNothing means that there is no event.
 var errNothing = errors.New("nothing waits for the phone")
 
-// events sends a phone an event when messages wait for it, for as long as it listens. The app does not read the data of the event.
+// events sends an event to a phone whenever messages wait for it, until the phone disconnects. The app ignores the data of the event.
 func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	x := gate.Of(r.Context())
 	leave, err := s.options.Streams.Open(x.Caller.User.Username, "phones")
@@ -94,7 +94,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 	defer end()
 	x.Stream()
 	limit := maxStream
-	pace := pacer{apart: minEventInterval, last: time.Now()} // the app pulls when the stream begins
+	pace := pacer{apart: minEventInterval, last: time.Now()} // the app also pulls when a stream begins
 	claimed, count := phone.ClaimedAt, 0
 	source := stream.Source{
 		Event: "MessageEnqueued", Every: eventPoll, Limit: &limit, IsPlain: true,
@@ -127,7 +127,7 @@ func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) err
 		},
 	}
 	if err := s.options.Streams.Serve(ctx, w, source); err != nil {
-		s.options.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // its reader has gone or is too slow
+		s.options.Log.Debug("stream ended", "request_id", x.Origin.RequestID, "error", err) // the reader disconnected or is too slow
 	}
 	return nil
 }

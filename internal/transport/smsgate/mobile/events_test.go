@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestAPhoneThatGetsNothingIsNotifiedLessAndLessOften(t *testing.T) {
+func TestEventIntervalGrowsWhilePhoneClaimsNothing(t *testing.T) {
 	t.Parallel()
 	var p pacer
 	start := time.Now()
@@ -21,7 +21,7 @@ func TestAPhoneThatGetsNothingIsNotifiedLessAndLessOften(t *testing.T) {
 	if n := toldIn(0, time.Hour, time.Time{}); n < 30 || n > 40 { // 3, 6, 12, 24, 48 and 96 seconds apart, then 120
 		t.Errorf("a phone that gets nothing is notified %d times in an hour", n)
 	}
-	for i := range 3 { // it gets messages after each event
+	for i := range 3 { // the phone claims messages after each event
 		from := time.Hour + time.Duration(3*i)*time.Second
 		if n := toldIn(from, from+3*time.Second, start.Add(from)); n != 1 {
 			t.Errorf("a phone that gets messages is notified %d times in three seconds", n)

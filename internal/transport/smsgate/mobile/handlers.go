@@ -18,7 +18,7 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// Prefix is the path under which phones call.
+// Prefix is the path prefix of the routes for phones.
 const Prefix = "/smsgate/mobile/v1"
 
 const (
@@ -27,7 +27,7 @@ const (
 	maxStates = 100 // in one request; the app sends one
 )
 
-// Options are what the routes need beside the domain.
+// Options configures Mount.
 type Options struct {
 	Streams *stream.Streams
 	Log     *slog.Logger
@@ -39,7 +39,7 @@ type server struct {
 	streams streams
 }
 
-// Mount serves the routes.
+// Mount registers the routes for phones with a ServeMux.
 func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Options) {
 	s := &server{phones: phones, options: options, streams: streams{ends: map[string]*context.CancelFunc{}}}
 	mount := func(route string, body int64, roles []string, handle func(http.ResponseWriter, *http.Request) error) {
@@ -63,7 +63,8 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, phones *Service, options Option
 	mount("PATCH /user/password", maxBody, phone, s.as(func(w http.ResponseWriter, r *http.Request, _ Phone) error { return s.refuse(w, r) }))
 }
 
-// as calls a handler with the phone of the caller. The caller must have sent a token: a browser would send a password or a cookie by itself.
+// as calls a handler with the phone of the caller. It accepts only bearer tokens, because a browser can add a password or cookie to a request of another
+// site.
 func (s *server) as(handle func(http.ResponseWriter, *http.Request, Phone) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " "); !strings.EqualFold(scheme, "Bearer") {
@@ -79,12 +80,12 @@ func (s *server) as(handle func(http.ResponseWriter, *http.Request, Phone) error
 	}
 }
 
-// refuse answers what the app offers and phones of this server do not have: codes of users, and passwords.
+// refuse rejects features of the app that phones of this server do not have: codes of users, and passwords.
 func (s *server) refuse(http.ResponseWriter, *http.Request) error {
 	return fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
-// write answers with JSON.
+// write writes a JSON response.
 func write(w http.ResponseWriter, status int, answer any) error {
 	body, err := json.Marshal(answer)
 	if err != nil {
@@ -92,11 +93,11 @@ func write(w http.ResponseWriter, status int, answer any) error {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
+	_, _ = w.Write(append(body, '\n')) // an error means that the client disconnected
 	return nil
 }
 
-// read reads the body of a request.
+// read decodes the body of a request into into. Fault: request.malformed.
 func read(r *http.Request, into any) error {
 	b := gate.Of(r.Context()).Body
 	if b.Broken != nil || len(b.Plain) == 0 {
@@ -108,7 +109,8 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// moment is a time as the app reads it: its pattern takes all digits after the point for milliseconds.
+// moment is a time in the format that the app parses: with exactly three digits after the point, because the app interprets all of these digits as
+// milliseconds.
 type moment time.Time
 
 // MarshalJSON implements json.Marshaler.
@@ -116,12 +118,13 @@ func (m moment) MarshalJSON() ([]byte, error) {
 	return []byte(time.Time(m).UTC().Format(`"2006-01-02T15:04:05.000Z07:00"`)), nil
 }
 
-// address answers with the address of the caller, which the app shows. The app sends its token if it has one; the token may be old.
+// address returns the IP address of the caller, which the app shows. The app sends its token if it has one, but the token can be outdated, so this route
+// needs no authentication.
 func (s *server) address(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, map[string]string{"externalIp": gate.Of(r.Context()).Origin.SourceIP})
 }
 
-// register makes a phone with a code a sender.
+// register registers a phone with a pairing code as a sender.
 func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Name *string `json:"name"`
@@ -130,7 +133,7 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	scheme, code, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Code") { // the app asks without one when its token was refused
+	if !strings.EqualFold(scheme, "Code") { // after its token was rejected, the app registers without a code
 		return access.ErrRequired
 	}
 	x := gate.Of(r.Context())
@@ -146,11 +149,11 @@ func (s *server) register(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusCreated, struct {
 		ID    string `json:"id"`
 		Token string `json:"token"`
-		Login string `json:"login"` // without a password, the app shows none
+		Login string `json:"login"` // the app shows no login without a password
 	}{made.DeviceNo, made.Token, made.Username})
 }
 
-// update takes what the app reports at each start: its SIMs, and a token for pushes by Google, which this server does not send.
+// update accepts the report of the app at each start: its SIMs and a token for Google push messages. This server uses neither.
 func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var body struct {
 		ID string `json:"id"`
@@ -165,10 +168,10 @@ func (s *server) update(w http.ResponseWriter, r *http.Request, phone Phone) err
 	return nil
 }
 
-// message is a message as the app reads it.
+// message is a message in the format of the app.
 type message struct {
 	ID                 string      `json:"id"`
-	Message            string      `json:"message"` // of installations from before textMessage
+	Message            string      `json:"message"` // read by old versions of the app instead of textMessage
 	TextMessage        textMessage `json:"textMessage"`
 	PhoneNumbers       []string    `json:"phoneNumbers"`
 	SimNumber          *int16      `json:"simNumber,omitempty"`
@@ -182,7 +185,7 @@ type textMessage struct {
 	Text string `json:"text"`
 }
 
-// pull gives a phone the messages that it shall send. The app asks for an order, which its own setting keeps: see settings.
+// pull returns the messages that a phone must send. The parameter for their order is ignored, because a setting of the app determines it, see settings.
 func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	held, err := s.phones.Pull(r.Context(), phone)
 	if err != nil {
@@ -199,7 +202,7 @@ func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error
 	return write(w, http.StatusOK, messages)
 }
 
-// report takes states of messages.
+// report accepts states of messages.
 func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	var items []json.RawMessage
 	if err := read(r, &items); err != nil {
@@ -224,7 +227,7 @@ func (s *server) report(w http.ResponseWriter, r *http.Request, phone Phone) err
 	return nil
 }
 
-// stateOf reads the state of one message. Each message has one recipient, whose state is more exact than that of the message.
+// stateOf parses the state of one message. Each message has one recipient, and the state of the recipient is more exact than the state of the message.
 func stateOf(raw json.RawMessage) (State, error) {
 	var item struct {
 		ID         string `json:"id"`
@@ -250,9 +253,9 @@ func stateOf(raw json.RawMessage) (State, error) {
 	return state, nil
 }
 
-// settings answers with the settings that the app needs as a sender of this server; all other settings stay as they are on the phone. Without the first, a phone
-// with Google's services waits for pushes by Google, which this server does not send. Without the second, it sends its newest message first, while
-// the leases of the others end.
+// settings returns the settings that the app needs as a sender of this server; the app keeps its other settings. Without notification_channel, a phone with
+// Google services would wait for Google push messages, which this server does not send. Without processing_order, the phone would send its newest message
+// first, and the leases of older messages would expire.
 func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, map[string]map[string]string{
 		"gateway":  {"notification_channel": "SSE_ONLY"},
@@ -260,7 +263,7 @@ func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error
 	})
 }
 
-// webhooks answers with the webhooks to which the app posts received messages: none.
+// webhooks returns an empty list: the app posts received messages to no webhook.
 func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, []struct{}{})
 }

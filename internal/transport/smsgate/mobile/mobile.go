@@ -1,6 +1,7 @@
-// Package mobile owns the phones with the app of SMSGate that are senders: how a phone becomes one, what it is given to send, and what its
-// states mean. A phone is an app sender with a user of its own; claims, reports and receipts go through queue.
-// Its handlers speak the protocol with which the app calls its server. What the app expects is read from the app; docs/senders.md has the routes.
+// Package mobile owns the phones with the SMSGate app that are senders: their registration, the messages that they send, and the meaning of the states that
+// they report. A phone is an app sender with a user of its own. Claims, reports and receipts use package queue.
+//
+// The handlers implement the protocol between the app and its server, as read from the source of the app. docs/senders.md lists the routes.
 package mobile
 
 import (
@@ -24,24 +25,24 @@ import (
 )
 
 const (
-	codeDigits = 12               // the app accepts digits only
-	codeValid  = 10 * time.Minute // how long a code is open
-	maxModel   = 128              // characters of a model that are stored
+	codeDigits = 12               // the app accepts only digits
+	codeValid  = 10 * time.Minute // validity of a pairing code
+	maxModel   = 128              // characters of a stored model name
 )
 
-// Services are the services that phones need.
+// Services contains the other services that a Service uses.
 type Services struct {
 	Access  *access.Service
 	Queue   *queue.Service
 	Senders *sender.Service
 }
 
-// Service serves phones.
+// Service registers phones, hands messages to them, and accepts their reports.
 type Service struct {
 	Services
 	db      *postgres.DB
 	q       *mobileq.Queries
-	inParts *mobileq.Queries // statements that read tasks by their ids
+	inParts *mobileq.Queries // for statements that read tasks by their ids
 }
 
 // New returns a Service on db.
@@ -49,14 +50,14 @@ func New(db *postgres.DB, services Services) *Service {
 	return &Service{Services: services, db: db, q: mobileq.New(db), inParts: mobileq.New(db.InPartitions())}
 }
 
-// Code is a code with which one phone can register.
+// Code is a pairing code with which one phone can register.
 type Code struct {
 	Code  string
 	Until time.Time
 }
 
-// Pair opens a code for a sender. A nil simNumber lets the phone choose the SIM. Faults: sender.not_found, sender.is_driven; request.invalid for a
-// sender of another channel than sms.
+// Pair creates a pairing code for a sender. A nil simNumber lets the phone choose the SIM. Faults: sender.not_found, sender.is_driven; request.invalid for a
+// sender of a channel other than sms.
 func (s *Service) Pair(ctx context.Context, senderNo string, simNumber *int16) (Code, error) {
 	row, err := s.Senders.Get(ctx, nil, senderNo)
 	if err != nil {
@@ -90,7 +91,7 @@ func hashOf(code string) []byte {
 	return sum[:]
 }
 
-// Registration is what a phone needs to call as itself.
+// Registration contains the identity and credentials of a newly registered phone.
 type Registration struct {
 	DeviceNo string
 	Username string
@@ -98,17 +99,17 @@ type Registration struct {
 	SenderNo string
 }
 
-// Applicant is a phone that asks to be registered, and its request.
+// Applicant is a phone that requests its registration.
 type Applicant struct {
 	Code, Model         string
 	SourceIP, RequestID string
 }
 
-// errWrongCode ends the transaction of a registration.
+// errWrongCode rolls back the transaction of a registration.
 var errWrongCode = errors.New("no such code is open")
 
-// Register registers a phone that names an open code, for the sender of the code. The phone that was registered before loses its user, and with
-// it its token. Faults: auth.required, auth.too_many_failures.
+// Register registers a phone with a valid pairing code for the sender of this code. The user and token of the sender's previous phone are deleted. Faults:
+// auth.required, auth.too_many_failures.
 func (s *Service) Register(ctx context.Context, a Applicant) (made Registration, err error) {
 	err = s.Access.TryCode(ctx, a.SourceIP, func(ctx context.Context) (isRight bool, err error) {
 		if !isCode(a.Code) {
@@ -141,7 +142,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 		}
 		made.SenderNo = opened.SenderNo
 		if err := s.q.PhoneUserDelete(ctx, opened.SenderID); err != nil {
-			return fmt.Errorf("end phone of before: %w", err)
+			return fmt.Errorf("delete previous phone: %w", err)
 		}
 		if _, err := s.Access.Create(ctx, access.User{Username: made.Username, Role: access.RoleSend, AppID: &made.SenderNo}); err != nil {
 			return err
@@ -159,7 +160,7 @@ func (s *Service) register(ctx context.Context, a Applicant) (made Registration,
 	return made, err
 }
 
-// shortened returns the first characters of a text, at most most, as PostgreSQL can store them.
+// shortened returns at most the first most characters of a text, without characters that PostgreSQL cannot store.
 func shortened(text string, most int) string {
 	runes := []rune(postgres.Text(text))
 	return string(runes[:min(len(runes), most)])
@@ -170,11 +171,11 @@ type Phone struct {
 	senderID  int64
 	SenderNo  string
 	DeviceNo  string
-	SimNumber *int16    // the SIM that sends; nil: the phone chooses
-	ClaimedAt time.Time // when it last got new messages; zero: never
+	SimNumber *int16    // SIM that sends; nil: the phone chooses
+	ClaimedAt time.Time // when the phone last claimed new messages; zero: never
 }
 
-// Get returns the phone of a user. Faults: auth.forbidden if the user is no phone's, sender.is_driven.
+// Get returns the phone of a user. Faults: auth.forbidden if the user does not belong to a phone, sender.is_driven.
 func (s *Service) Get(ctx context.Context, username string) (Phone, error) {
 	row, err := s.q.PhoneGet(ctx, username)
 	if err != nil {

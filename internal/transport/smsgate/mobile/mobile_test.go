@@ -15,8 +15,8 @@ import (
 	"lksms/internal/transport/smsgate/mobile"
 )
 
-// B16: the phone does what the app does, by its source.
-func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
+// B16: the simulated phone behaves like the source code of the app.
+func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME"})
 	paired := s.pair("phone", map[string]any{})
@@ -58,8 +58,8 @@ func TestAPhoneOfSMSGateSendsFromItsPairingToTheReceipt(t *testing.T) {
 	}
 }
 
-// A carrier that adds the signature, or forbids it, has phones that send the text alone.
-func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
+// If the carrier adds the signature or forbids it, the phone sends the text without a signature.
+func TestPhoneSendsTextWithoutSignatureIfCarrierSigns(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "sign": "ACME", "sign_mode": "by_provider"})
 	p := newPhone(t, s.client, s.address)
@@ -70,7 +70,7 @@ func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
 	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
 		t.Errorf("the phone sent %q", out)
 	}
-	// The phone gets a message that it holds unchanged when it asks again: the first answer may have been lost.
+	// A repeated pull returns held messages unchanged, because the first response may have been lost.
 	s.Submit("held")
 	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})
@@ -89,11 +89,11 @@ func TestAPhoneWhoseCarrierSignsSendsTheTextAlone(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
+func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.SubmitMany("text", 14, nil)
-	lost := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil) // the answer does not arrive
+	lost := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil) // this response does not arrive
 	got := p.pull()
 	if again := newPhone(t, s.client, s.address).take(lost); !slices.Equal(got, again) || len(got) != 10 {
 		t.Fatalf("first %v, then %v", again, got)
@@ -101,7 +101,7 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	if got := p.must(200, "GET", "/messages", p.bearer(), nil); lineOf(got) != lineOf(lost) {
 		t.Errorf("first %s, then %s", lost, got)
 	}
-	p.pull() // tells that all is pending
+	p.pull() // reports all messages as Pending
 	for i, id := range p.order {
 		if i < 3 {
 			p.tells(id, "Sent", "")
@@ -110,7 +110,7 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	if got := p.pull(); len(got) != 10 || !slices.Equal(got[:7], p.order[3:10]) || len(p.ids()) != 13 {
 		t.Errorf("the phone holds %v, and knows %v", got, p.ids())
 	}
-	// A message whose lease ended comes under another id.
+	// A message whose lease has expired is returned under another id.
 	s.ExpireLeases()
 	s.Recover()
 	s.Exec("UPDATE queue SET due_at = now() - interval '1 minute'")
@@ -122,8 +122,8 @@ func TestAPhoneIsGivenAgainWhatItHolds(t *testing.T) {
 	}
 }
 
-// A lease that no phone knows would end as unclear, and fail a message that nobody sent.
-func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
+// A lease that no phone has would expire as unclear, and its message would fail although nobody sent it.
+func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
 	p := s.registered("phone")
@@ -155,7 +155,7 @@ func TestAMessageThatNoPhoneWasGivenIsNotLeased(t *testing.T) {
 	}
 }
 
-// A ServeMux takes HEAD for GET, and a pull without an answer would strand its leases.
+// A ServeMux routes HEAD to the GET handler. A pull without a response body would lease messages that the phone never receives.
 func TestHeadClaimsNothing(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
@@ -169,7 +169,7 @@ func TestHeadClaimsNothing(t *testing.T) {
 	}
 }
 
-func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
+func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -181,7 +181,7 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	if got := p.known[p.only()]; !got.ValidUntil.Equal(until.Add(-time.Minute).Truncate(time.Millisecond)) || !got.CreatedAt.Equal(from.Truncate(time.Millisecond)) {
 		t.Errorf("the message is from %v and valid until %v, and leased from %v until %v", got.CreatedAt, got.ValidUntil, from, until)
 	}
-	p.clock = time.Hour // the phone was off for so long, or its clock is ahead
+	p.clock = time.Hour // the phone was off for that long, or its clock is fast
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}
@@ -196,10 +196,10 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 		t.Errorf("the phone sent %v", out)
 	}
 	s.AwaitStatus(id, 2)
-	p.sendState(p.order[0]) // the refusal comes again, late
+	p.sendState(p.order[0]) // the rejection is repeated late
 	s.ExpectEffects(id, "released troubled", "reported success")
 
-	// It comes when the lease is over: the sweep takes the message back.
+	// The rejection arrives after the lease has expired: the sweep recovers the message.
 	id = s.Submit("text")
 	got := p.pull()
 	s.ExpireLeases()
@@ -210,7 +210,7 @@ func TestAMessageThatAPhoneRefusedAsTooLateIsTriedAgain(t *testing.T) {
 	s.ExpectEffects(id, "recovered retry")
 }
 
-func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
+func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	s := newServer(t)
 	p, other := s.newPhone("phone"), s.newPhone("other")
 	id := s.Submit("text")
@@ -220,7 +220,7 @@ func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
 	s.ExpectEffects(id)
 	p.becomes(of, "Sent", "")
 	early := p.stateOf(of)
-	p.tells(of, "Delivered", "") // Sent is on its way
+	p.tells(of, "Delivered", "") // the report of Sent is still in transit
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 	for range 3 {
 		p.must(204, "PATCH", "/message", p.bearer(), []any{early})
@@ -231,7 +231,7 @@ func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
 	p.must(204, "PATCH", "/messages", p.bearer(), []any{late, late, early})
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 
-	// States of leases that the phone never held are ignored, and answered with success so that the app does not repeat them.
+	// States of leases that the phone never held are ignored. The response is a success, so that the app does not repeat them.
 	second := s.Submit("text")
 	other.pull()
 	stolen := other.stateOf(other.only())
@@ -245,7 +245,7 @@ func TestStatesOfAPhoneComeInAnyOrderAndAgain(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
+func TestMessageSentAfterLeaseExpiredCountsAsSent(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -258,8 +258,8 @@ func TestAMessageThatWasSentAfterItsLeaseIsSent(t *testing.T) {
 	s.AwaitStatus(id, 2)
 }
 
-// A task that has ended stays as it ended.
-func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
+// A finished task keeps its state.
+func TestUnclearMessageStaysFailedAfterLateReceipt(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
 	p := s.registered("phone")
@@ -277,7 +277,7 @@ func TestAMessageThatFailedAsUnclearStaysFailedWithItsReceipt(t *testing.T) {
 	}
 }
 
-func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
+func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	for said, want := range map[string]string{
@@ -300,14 +300,14 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 		s.Exec("DELETE FROM queue")
 		s.endPauses()
 	}
-	// A part of a message was sent, and another was not.
+	// One part of a message was sent, and another failed.
 	id := s.Submit("long")
 	of := p.pull()[0]
 	p.tells(of, "Sent", "")
 	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	s.endPauses()
-	// A part may be sent already, and be paid.
+	// Another part may have been sent and charged.
 	for said, want := range map[string]string{
 		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
 		"Can't send message: No SIMs found":        "released troubled",
@@ -327,13 +327,13 @@ func TestTheErrorOfAPhoneSaysWhetherAMessageIsTriedAgain(t *testing.T) {
 	s.ExpectEffects(id, "released troubled")
 }
 
-// endPauses lets phones that are paused try again.
+// endPauses ends the pauses of all phones.
 func (s *server) endPauses() {
 	s.T.Helper()
 	s.Exec("UPDATE phones SET rest_until = now() - interval '1 second' WHERE rest_until IS NOT NULL")
 }
 
-func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
+func TestFailingPhonePausesAndThenProbesOneMessage(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	pausedFor := func() time.Duration {
@@ -350,7 +350,7 @@ func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 	if got := pausedFor(); got != 30*time.Second {
 		t.Errorf("the phone is paused for %v after ten troubles in a row", got)
 	}
-	for range 4 { // a minute, then two, four and eight
+	for range 4 { // one minute, then two, four and eight
 		s.endPauses()
 		if got := p.pull(); len(got) != 1 {
 			t.Fatalf("a phone that could not send tries %v", got)
@@ -378,7 +378,7 @@ func TestAPhoneInTroubleRestsAndThenTriesOneMessage(t *testing.T) {
 	}
 }
 
-func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
+func TestMessageNearEndOfLeaseIsNotReturnedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -395,7 +395,7 @@ func TestAMessageNearTheEndOfItsLeaseIsNotGivenAgain(t *testing.T) {
 	s.ExpectEffects(id, "reported success")
 }
 
-func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
+func TestFailureOfLostLeaseIsNotStoredAsReceipt(t *testing.T) {
 	s := newServer(t)
 	p, next := s.newPhone("phone"), s.newPhone("next")
 	id := s.Submit("text")
@@ -416,13 +416,13 @@ func TestAFailureOfALeaseThatWasLostIsNoReceipt(t *testing.T) {
 	}
 }
 
-func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
+func TestConcurrentPullsRespectMessageLimitOfPhone(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.SubmitMany("text", 60, nil)
 	var all sync.WaitGroup
 	for i := range 6 {
-		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // the app does so
+		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // as the app does
 		r, err := http.NewRequestWithContext(ctx, "GET", p.address+"/message", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -444,7 +444,7 @@ func TestPullsOfAPhoneAtTheSameTimeGiveItWhatItMayHold(t *testing.T) {
 	}
 }
 
-func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
+func TestPullWaitsForOtherPullOfSamePhone(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")
@@ -454,7 +454,7 @@ func TestAPhoneWaitsForItsOtherPull(t *testing.T) {
 	}
 }
 
-func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
+func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	phones := mobile.New(s.App.DB, mobile.Services{Queue: s.App.Queue, Senders: s.App.Senders})
@@ -479,7 +479,7 @@ func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
 	}
 	s.SubmitMany("text", 12, nil)
 	p.pull()
-	polls() // that of the pull
+	polls() // ignores the poll of the pull
 	if n := polls(); n != 0 {
 		t.Errorf("a full phone polled %d times", n)
 	}
@@ -490,7 +490,7 @@ func TestAPhoneThatIsFullOrPausedDoesNotCountAsPresent(t *testing.T) {
 	}
 }
 
-func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
+func TestNewStreamOfPhoneEndsPreviousOne(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	old := p.listen()
@@ -505,7 +505,7 @@ func TestANewStreamOfAPhoneEndsItsOldOne(t *testing.T) {
 	})
 }
 
-func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
+func TestPairingCodeDoesNotAffectCurrentPhone(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	p := newPhone(t, s.client, s.address)
@@ -525,7 +525,7 @@ func TestACodeForTheNextPhoneLeavesTheOneOfNowAsItIs(t *testing.T) {
 	}
 }
 
-func TestACodeRegistersOnePhoneOnce(t *testing.T) {
+func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone"})
 	replaced, code := s.pair("phone", map[string]any{}).Code, s.pair("phone", map[string]any{}).Code
@@ -554,7 +554,7 @@ func TestACodeRegistersOnePhoneOnce(t *testing.T) {
 	if status := second.tryCode(right); status != http.StatusTooManyRequests {
 		t.Errorf("after many wrong codes, another answers %d", status)
 	}
-	p.pull() // a phone with a token does not wait for the guesses of others
+	p.pull() // a phone with a token does not wait for wrong codes of others
 	if n := s.Count("SELECT count(*) FROM phones WHERE code_hash = sha256(convert_to($1, 'UTF8'))", right); n != 1 {
 		t.Errorf("%d codes are stored as their sums", n)
 	}
@@ -563,7 +563,7 @@ func TestACodeRegistersOnePhoneOnce(t *testing.T) {
 	}
 }
 
-func TestTheNextPhoneOfASenderEndsTheOneBefore(t *testing.T) {
+func TestRegistrationReplacesPreviousPhoneOfSender(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")
@@ -583,7 +583,7 @@ func TestTheNextPhoneOfASenderEndsTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
+func TestPhoneOfDeletedSenderIsRejected(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	p.must(204, "PATCH", "/device", p.bearer(), map[string]any{"id": p.info.ID})
@@ -604,7 +604,7 @@ func TestThePhoneOfADeletedSenderIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsGivenTheMessagesOfItsRoutesOnly(t *testing.T) {
+func TestPhoneReceivesOnlyMessagesOfItsRoutes(t *testing.T) {
 	s := newServer(t)
 	acme, beta := s.AddCompany("acme", 1), s.AddCompany("beta", 1)
 	s.AddSender(map[string]any{"sender_no": "phone", "is_shared": false, "sign": "X"})
@@ -621,7 +621,7 @@ func TestAPhoneIsGivenTheMessagesOfItsRoutesOnly(t *testing.T) {
 	}
 }
 
-func TestAPhoneIsPacedAsItsSender(t *testing.T) {
+func TestPhoneObeysRateLimitOfSender(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "limits": map[string]any{"per_hour": 3}})
 	p := newPhone(t, s.client, s.address)
@@ -639,7 +639,7 @@ func TestAPhoneIsPacedAsItsSender(t *testing.T) {
 	}
 }
 
-func TestAPhoneHearsThatMessagesWait(t *testing.T) {
+func TestPhoneReceivesEventWhenMessagesWait(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	events := p.listen()
@@ -670,7 +670,7 @@ func TestAPhoneHearsThatMessagesWait(t *testing.T) {
 	})
 }
 
-func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
+func TestInvalidReportsOfPhoneAreRejectedOrIgnored(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	id := s.Submit("text")
@@ -706,7 +706,7 @@ func TestAPhoneThatAnswersNonsenseHarmsNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
+func TestOnlyPhonesCanUseMobileAPI(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.AddUser("app", "send", map[string]any{"app_id": "phone"})
@@ -733,8 +733,8 @@ func TestOnlyAPhoneIsServedAsAPhone(t *testing.T) {
 	s.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{"sim_number": 4})
 }
 
-// The app looks at validUntil right before it sends a message.
-func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
+// The app checks validUntil immediately before it sends a message.
+func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	submit := func() string {
@@ -752,7 +752,7 @@ func TestAMessageOfAPhoneIsValidUntilItExpires(t *testing.T) {
 	if got := p.pull(); len(got) > 0 {
 		t.Errorf("an expired message is given again: %v", got)
 	}
-	p.clock = time.Minute // its own time goes on, too
+	p.clock = time.Minute // simulates the passing of time on the phone
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}

@@ -13,39 +13,39 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxHeld is how many messages a phone holds at a time. A phone sends one after the other, and refuses those whose lease ended meanwhile; each such
-// refusal costs an attempt.
+// maxHeld is the maximum number of messages that a phone holds. A phone sends its messages one after the other and rejects a message whose lease has expired.
+// Each rejection costs an attempt.
 const maxHeld = 10
 
 const (
-	// maxProbed is how many messages a phone holds that could not send and has not sent since.
+	// maxProbed is the maximum number of messages that a phone holds after a failure, until it has sent a message again.
 	maxProbed = 1
-	// validMargin is how long before the end of its lease a message is no longer valid, for the message that is with the radio already, and for the
-	// clock of the phone.
+	// validMargin is how long before the end of the lease a message becomes invalid for the phone. The margin covers a message that the radio is sending
+	// already, and the clock error of the phone.
 	validMargin = time.Minute
-	// pullLimit is how long a pull works, also after its caller has gone.
+	// pullLimit is the timeout of a pull, which continues after its client has disconnected.
 	pullLimit = 5 * time.Second
-	// pullPoll is the time between polls of a pull that waits for another one.
+	// pullPoll is the poll interval of a pull that waits for another pull.
 	pullPoll = 50 * time.Millisecond
 )
 
 // Message is a message that a phone holds.
 type Message struct {
 	ID          string // see messageID
-	PhoneNumber string // in E.164: the phone may roam
+	PhoneNumber string // in E.164, because the phone can roam in another country
 	Text        string
-	CreatedAt   time.Time // of the lease
-	ValidUntil  time.Time // when the message expires, or validMargin before the end of the lease if that is earlier
+	CreatedAt   time.Time // start of the lease
+	ValidUntil  time.Time // when the message expires, or validMargin before the end of the lease, whichever is earlier
 }
 
-// messageID returns the id under which a phone knows the message of a lease. The app remembers ids for ever, and does not send again what it knows:
-// each lease is another message to it. The number of a lease alone would repeat in another installation, or after a backup was restored, and the
-// phone would answer with the state of the other message.
+// messageID returns the id of a lease's message for the phone. The app stores ids forever and does not send a known id again, so each lease has its own id.
+// The lease id alone is not unique: it repeats in another installation, or after a backup was restored. The phone would then report the state of the older
+// message.
 func messageID(taskID string, leaseID int64) string {
 	return taskID + "-" + strconv.FormatInt(leaseID, 10)
 }
 
-// leaseOf reads an id of messageID.
+// leaseOf parses an id of messageID. ok is false for any other text.
 func leaseOf(id string) (taskID string, leaseID int64, ok bool) {
 	at := strings.LastIndexByte(id, '-')
 	if at < 1 {
@@ -55,12 +55,14 @@ func leaseOf(id string) (taskID string, leaseID int64, ok bool) {
 	return id[:at], leaseID, err == nil && leaseID > 0 && len(id) <= maxID
 }
 
-// maxID is the length of the longest id that is read.
+// maxID is the maximum length of an id that leaseOf accepts.
 const maxID = 100
 
-// Pull returns the messages that a phone holds, after it claimed as many as it may hold more. What it was given before and has not reported is given
-// again under the same id, because the answer may have been lost, until it is no longer valid. The app breaks off a pull when it begins another one:
-// a pull goes on without its caller, and others of the phone wait for it. Faults: those of queue.Claim.
+// Pull claims as many messages as the phone can still hold, and returns all messages that the phone holds. An earlier response may have been lost, so Pull
+// returns unreported messages again, under the same id, until they become invalid.
+//
+// The app aborts a pull when it starts another one. So a pull continues without its client, and other pulls of the phone wait for it. Faults: those of
+// queue.Claim.
 func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	held, err := s.pull(ctx, p)
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *Service) pull(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, er
 	return s.held(ctx, p)
 }
 
-// beginPull waits for other pulls of a phone, and reports whether this one may claim now.
+// beginPull waits for other pulls of a phone. It reports whether this pull is allowed to claim.
 func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	known, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*pullLimit)
 	defer cancel()
@@ -113,7 +115,8 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	poll := time.NewTicker(pullPoll)
 	defer poll.Stop()
 	for {
-		// The right outlasts the pull: pullLimit begins later. A caller that goes away during the statement must not leave a right of which nobody knows.
+		// The right to pull lasts longer than the pull, because pullLimit starts later. The statement ignores a disconnect of the client: otherwise it could
+		// store a right that no pull ends.
 		n, err := s.q.PhonePullBegin(known, mobileq.PhonePullBeginParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, ValidFor: 2 * pullLimit})
 		if err != nil {
 			return false, fmt.Errorf("begin pull of phone: %w", err)
@@ -131,21 +134,21 @@ func (s *Service) beginPull(ctx context.Context, p Phone) (bool, error) {
 	}
 }
 
-// endPull lets the next pull of a phone begin. If that fails, the next one waits until the right of this one ends.
+// endPull allows the next pull of a phone. If endPull fails, the next pull waits until the right of the current pull expires.
 func (s *Service) endPull(ctx context.Context, p Phone) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullLimit)
 	defer cancel()
 	_ = s.q.PhonePullEnd(ctx, mobileq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 }
 
-// room returns how many messages a phone may hold more than held. A phone that could not send pauses, and then tries one message.
+// room returns how many more messages a phone can hold. A phone that could not send pauses, and then receives one message as a probe.
 func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	state, err := s.q.PhoneTroubles(ctx, mobileq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 	switch {
 	case postgres.IsNoRows(err): // another phone has been registered
 		return 0, nil
 	case err != nil:
-		return 0, fmt.Errorf("read troubles of phone: %w", err)
+		return 0, fmt.Errorf("read failures of phone: %w", err)
 	case state.IsPaused:
 		return 0, nil
 	case state.Troubles > 0:
@@ -155,7 +158,7 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	}
 }
 
-// hasRoom reports whether a phone may hold more messages.
+// hasRoom reports whether a phone can hold more messages.
 func (s *Service) hasRoom(ctx context.Context, p Phone) (bool, error) {
 	held, err := s.held(ctx, p)
 	if err != nil {
@@ -165,7 +168,7 @@ func (s *Service) hasRoom(ctx context.Context, p Phone) (bool, error) {
 	return room > 0, err
 }
 
-// held returns the messages that a phone holds, also those that are no longer valid.
+// held returns the messages that a phone holds, including those that have become invalid.
 func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
 	rows, err := s.q.PhoneHeld(ctx, mobileq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
 	if err != nil {
@@ -174,11 +177,11 @@ func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, er
 	return rows, nil
 }
 
-// errReplaced undoes a claim.
+// errReplaced rolls back a claim.
 var errReplaced = errors.New("another phone has been registered")
 
-// keep stores the leases of a claim for the phone, see claim.Request. A lease that no phone knows would end unreported, and fail its message
-// (on_unclear).
+// keep stores the leases of a claim for the phone, see claim.Request. Without this, a lease whose response is lost would expire without a report, and its
+// message would fail (on_unclear).
 func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Lease) error {
 	params := mobileq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
 	for _, l := range leases {
@@ -194,8 +197,8 @@ func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Leas
 	return nil
 }
 
-// AwaitMessages waits for up to wait until a phone should pull, and reports whether it should: messages may wait for it, and it may hold more. A phone
-// that waits counts as one that polls. One that is full or paused does not: its messages are for other senders.
+// AwaitMessages waits until the phone should pull, or until wait has passed. It reports whether messages wait and the phone can hold more. A waiting phone
+// counts as polling. A full or paused phone does not, so that other senders receive its messages.
 func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration) (bool, error) {
 	if has, err := s.hasRoom(ctx, p); err != nil || !has {
 		return false, err

@@ -18,33 +18,34 @@ import (
 )
 
 const (
-	maxError = 500 // characters of an error that are stored
-	maxCode  = 100 // characters of an error that a receipt has as its code
+	maxError = 500 // characters of a stored error
+	maxCode  = 100 // characters of an error that a receipt stores as its code
 
-	// A phone that could not send pauses for pause. The pause doubles each time until it sends, up to maxPause.
+	// pause is the first pause of a phone that could not send. Each further failure doubles it, up to maxPause. A sent message resets it.
 	pause    = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
 
-// State is what a phone says of a message.
+// State is a state that a phone reports for a message.
 type State struct {
-	ID    string // of the message
+	ID    string // id of the message
 	State string
-	Error string // of Failed, and of some Delivered
-	Raw   []byte // as JSON, for the log
+	Error string // set for Failed, and for some Delivered
+	Raw   []byte // JSON for the log
 }
 
-// Report takes states of messages: Sent and Failed end leases, and Delivered, or a Failed after Sent, is a receipt. A message that the phone could
-// not send whatever it was is given back, which costs the message no attempt, and pauses the phone. The app repeats states, and some get lost:
-// each state says all that came before it, and what is known already changes nothing. A state of a message that the phone never held changes nothing
-// either, because the app would only repeat it.
+// Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and so is Failed after Sent. If the phone could not have sent any
+// message, the lease is released without costing an attempt, and the phone pauses.
+//
+// The app repeats some states and loses others. So each state implies all earlier ones, and a state that is already known changes nothing. A state of a
+// message that the phone never held is ignored, because the app would repeat it after an error.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	known, err := s.known(ctx, p, states)
 	if err != nil {
 		return err
 	}
 	var reports []queue.Report
-	var troubled []bool // of reports: the phone was in trouble
+	var troubled []bool // by index in reports: the phone has a problem
 	var unused, expired []queue.Unused
 	var finals []queue.Final
 	for _, state := range states {
@@ -87,7 +88,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			known[of] = was
 		}
 	}
-	if len(unused) > 0 { // those whose leases have ended wait again already, or will
+	if len(unused) > 0 { // releasing an expired lease has no effect
 		n, err := s.Queue.Release(ctx, p.SenderNo, unused)
 		if err != nil {
 			return err
@@ -102,19 +103,19 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	if err := s.pause(ctx, p, sent, failed); err != nil {
 		return err
 	}
-	// If the task was given to another sender meanwhile, the end of this message says nothing about it.
+	// If the task was given to another sender meanwhile, an undelivered message of this phone is not the outcome of the task.
 	return s.settle(ctx, slices.DeleteFunc(finals, func(f queue.Final) bool {
 		return f.State == callback.Undelivered && !known[lease{f.TaskID, *f.LeaseID}].isSettled
 	}))
 }
 
-// The effects of reports, as queue names them.
+// These are the effects of reports as queue names them.
 const (
 	effectSuccess = "success"
 	effectIgnored = "ignored"
 )
 
-// pause pauses a phone that failed to send, and ends the pause of one that sent.
+// pause pauses a phone that failed to send, or ends the pause of a phone that sent.
 func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
 	if sent {
 		if err := s.q.PhonePauseEnd(ctx, mobileq.PhonePauseEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}); err != nil {
@@ -130,21 +131,21 @@ func (s *Service) pause(ctx context.Context, p Phone, sent, failed bool) error {
 	return nil
 }
 
-// lease is a lease that a phone names.
+// lease identifies a lease of a phone.
 type lease struct {
 	taskID  string
 	leaseID int64
 }
 
-// reported is what a phone has said of a lease before.
+// reported contains what is already known about a lease.
 type reported struct {
 	isSent, isFailed bool
-	isSettled        bool // Sent settled the task
-	isLong           bool // the message has several parts, of which some may be sent and others not
-	isExpired        bool // the message has expired, so that the phone was right to refuse it
+	isSettled        bool // the report Sent settled the task
+	isLong           bool // the message has several parts: some can be sent although others failed
+	isExpired        bool // the message has expired, so the phone rejected it correctly
 }
 
-// known returns the leases of states that the phone has or had.
+// known returns the current and past leases of the phone that states name.
 func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease]reported, error) {
 	params := mobileq.PhoneReportedParams{SenderNo: p.SenderNo}
 	for _, state := range states {
@@ -166,13 +167,13 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	return all, nil
 }
 
-// meaning is what a state adds to what the phone said before.
+// meaning is the effect of a state, in addition to earlier states.
 type meaning struct {
-	report  *queue.Report // ends the lease
-	trouble bool          // the phone could not send whatever the message was; without a report, the lease is given back
-	expired bool          // the phone refused the message because it had expired; the lease is given back
-	reason  string        // of the trouble
-	final   *queue.Final  // a receipt; nil: none
+	report  *queue.Report // ends the lease; nil: no report
+	trouble bool          // the phone could not have sent any message; if report is nil, the lease is released
+	expired bool          // the phone rejected the message because it had expired; the lease is released
+	reason  string        // reason of the release
+	final   *queue.Final  // receipt; nil: no receipt
 }
 
 func judge(state State, was reported) meaning {
@@ -190,9 +191,9 @@ func judge(state State, was reported) meaning {
 	case smsgate.Failed:
 		undelivered := &queue.Final{State: callback.Undelivered, Code: code}
 		switch {
-		case was.isSent: // a part of it was sent, and another was not, or the network gave it up
+		case was.isSent: // one part failed after another was sent, or the network gave up
 			return meaning{final: undelivered}
-		case isOfNetwork(said): // the phone had sent it, and that report was lost
+		case isOfNetwork(said): // the phone sent the message, and its report Sent was lost
 			return meaning{report: &queue.Report{Status: queue.Success}, final: undelivered}
 		case was.isFailed:
 			return meaning{}
@@ -200,13 +201,13 @@ func judge(state State, was reported) meaning {
 			return meaning{expired: true, reason: said}
 		case isTrouble(said) && (!was.isLong || resultOf(said) == ""):
 			return meaning{trouble: true, reason: said}
-		default: // also a part of a message: others may have been sent
+		default: // also for a failed part of a long message: other parts may have been sent
 			return meaning{
 				report:  &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)},
 				trouble: isTrouble(said),
 			}
 		}
-	case smsgate.Cancelled: // it was not sent
+	case smsgate.Cancelled: // the message was not sent
 		if was.isSent || was.isFailed {
 			return meaning{}
 		}
@@ -216,33 +217,32 @@ func judge(state State, was reported) meaning {
 	}
 }
 
-// isOfNetwork reports whether an error is a delivery report of the network: the phone did send the message.
+// isOfNetwork reports whether an error is a delivery report of the network, which means that the phone sent the message.
 func isOfNetwork(said string) bool { return strings.HasPrefix(said, "Delivery result") }
 
-// The results of the radio, as the app names them.
+// These are results of the radio, as the app names them.
 var (
-	// hopeless are about the message.
+	// hopeless contains results that are caused by the message.
 	hopeless = []string{
 		"RESULT_ERROR_NULL_PDU", "RESULT_INVALID_ARGUMENTS", "RESULT_INVALID_SMS_FORMAT", "RESULT_ENCODING_ERROR",
 		"RESULT_RIL_INVALID_ARGUMENTS", "RESULT_RIL_INVALID_SMS_FORMAT", "RESULT_RIL_ENCODING_ERR",
 	}
-	// troubles are about the phone, its SIM or its network, and nothing went out.
+	// troubles contains results that are caused by the phone, its SIM or its network. No part was sent.
 	troubles = []string{
 		"RESULT_ERROR_RADIO_OFF", "RESULT_ERROR_NO_SERVICE", "RESULT_ERROR_LIMIT_EXCEEDED", "RESULT_ERROR_FDN_CHECK_FAILURE", "RESULT_RADIO_NOT_AVAILABLE",
 		"RESULT_NO_DEFAULT_SMS_APP", "RESULT_RIL_RADIO_NOT_AVAILABLE", "RESULT_RIL_REQUEST_RATE_LIMITED", "RESULT_RIL_NETWORK_NOT_READY", "RESULT_RIL_SIM_ABSENT",
 	}
 )
 
-// expired is the error of a message that the phone refused, because its time was over. If the lease still lives and the message has not expired, the phone's
-// clock is ahead.
+// expired is the error of a message that the phone rejected as expired. If neither the lease nor the message has expired, the clock of the phone is fast.
 const expired = "TTL expired"
 
-// isTrouble reports whether an error says for certain that the phone could not send any message.
+// isTrouble reports whether an error proves that the phone could not have sent any message.
 func isTrouble(said string) bool {
 	return said == expired || strings.HasPrefix(said, "Can't send message: ") || slices.Contains(troubles, resultOf(said))
 }
 
-// resultOf returns the result of the radio that an error names; empty: none.
+// resultOf returns the result of the radio in an error; empty if the error contains none.
 func resultOf(said string) string {
 	result, is := strings.CutPrefix(said, "Send result: ")
 	if !is {
@@ -252,12 +252,12 @@ func resultOf(said string) string {
 	return name
 }
 
-// isHopeless reports whether an error says for certain that the message cannot be sent.
+// isHopeless reports whether an error proves that the message can never be sent.
 func isHopeless(said string) bool {
 	return slices.Contains(hopeless, resultOf(said)) || strings.HasPrefix(said, "sendSMS: Invalid destinationAddress") || strings.HasPrefix(said, "sendSMS: Invalid message body")
 }
 
-// end ends leases, and returns the effect of each report. A report that the queue refuses would be refused again: it is over.
+// end reports leases and returns the effect of each report. A rejected report has an empty effect and is not repeated, because it would be rejected again.
 func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, error) {
 	if len(reports) == 0 {
 		return nil, nil
@@ -278,10 +278,10 @@ func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, er
 	return effects, err
 }
 
-// errLater is the fault for a receipt that cannot be stored now: the app reports it again.
+// errLater is the fault for a receipt that cannot be stored now. The app reports it again.
 var errLater = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 30 * time.Second}
 
-// settle stores receipts.
+// settle stores receipts. Fault: service.unavailable if one of them cannot be stored now.
 func (s *Service) settle(ctx context.Context, finals []queue.Final) error {
 	if len(finals) == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// device is a sender that the caller's company may name.
+// device is a sender that the caller's company can choose.
 type device struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -22,7 +22,7 @@ type device struct {
 	LastSeen  time.Time `json:"lastSeen"`
 }
 
-// devices lists the senders.
+// devices lists the senders of the caller's company.
 func (s *server) devices(w http.ResponseWriter, r *http.Request) error {
 	rows, err := s.Messages.Devices(r.Context(), gate.Of(r.Context()).Origin)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *server) devices(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// deleteDevice removes none: senders serve all companies, so that administrators delete them.
+// deleteDevice always returns an error: a sender serves all companies, so only administrators can delete it.
 func (s *server) deleteDevice(_ http.ResponseWriter, r *http.Request) error {
 	isThere, err := s.Messages.HasDevice(r.Context(), gate.Of(r.Context()).Origin, r.PathValue("id"))
 	switch {
@@ -48,14 +48,14 @@ func (s *server) deleteDevice(_ http.ResponseWriter, r *http.Request) error {
 	return &refusal{http.StatusNotImplemented, "an administrator removes devices, with DELETE /api/v1/admin/senders/{sender_no}"}
 }
 
-// hook is a webhook.
+// hook is a webhook in the format of SMSGate.
 type hook struct {
 	ID       string  `json:"id"`
 	DeviceID *string `json:"deviceId"`
 	URL      string  `json:"url"`
 	Event    string  `json:"event"`
 
-	SigningKey string `json:"signingKey,omitempty"` // in addition to SMSGate: of the first webhook of a user, shown once
+	SigningKey string `json:"signingKey,omitempty"` // extension of SMSGate: returned once, with the first webhook of a user
 }
 
 func hookOf(row webhook.Row) hook {
@@ -76,7 +76,7 @@ func (s *server) listWebhooks(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// registerWebhook adds a webhook of the caller, or replaces the one with its id.
+// registerWebhook adds a webhook of the caller, or replaces the webhook with the same id.
 func (s *server) registerWebhook(w http.ResponseWriter, r *http.Request) error {
 	var asked hook
 	if err := read(r, &asked); err != nil {
@@ -101,7 +101,7 @@ func (s *server) registerWebhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// errNoOwner refuses the configured admin, who is in no table.
+// errNoOwner rejects the admin of the server configuration, who is not stored in the database.
 var errNoOwner = &refusal{http.StatusForbidden, "webhooks belong to a user: add a user with the role submit, and register with its credentials"}
 
 func isForbidden(err error) bool {
@@ -109,7 +109,7 @@ func isForbidden(err error) bool {
 	return errors.As(err, &f) && f.Kind == fault.Forbidden
 }
 
-// deleteWebhook removes a webhook of the caller. One that is not there is gone already, as for SMSGate.
+// deleteWebhook deletes a webhook of the caller. Like SMSGate, it also succeeds for an unknown webhook.
 func (s *server) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
 	err := s.Webhooks.Unregister(r.Context(), gate.Of(r.Context()).Caller.User.Username, r.PathValue("id"))
 	var f *fault.Error
@@ -123,13 +123,13 @@ func (s *server) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getSettings answers that nothing is set: what SMSGate sets of devices is not here, and its answers never show keys.
+// getSettings returns an empty object: this server has no settings of devices, and SMSGate does not return keys either.
 func (s *server) getSettings(w http.ResponseWriter, _ *http.Request) error {
 	write(w, http.StatusOK, struct{}{})
 	return nil
 }
 
-// putSettings sets the key with which webhooks are signed. There are no other settings.
+// putSettings sets the key that signs webhooks. There are no other settings.
 func (s *server) putSettings(w http.ResponseWriter, r *http.Request) error {
 	sections := map[string]json.RawMessage{}
 	if err := read(r, &sections); err != nil {
@@ -147,12 +147,12 @@ func (s *server) putSettings(w http.ResponseWriter, r *http.Request) error {
 		for name, value := range values {
 			switch {
 			case isNull(value):
-			case section == "webhooks" && (name == "signing_key" || name == "signingKey"): // the second is that of the client for npm
+			case section == "webhooks" && (name == "signing_key" || name == "signingKey"): // signingKey is the name in the npm client
 				if json.Unmarshal(value, &key) != nil {
 					return fault.InvalidField("webhooks."+name, fault.WrongFormat, nil)
 				}
 			default:
-				return &refusal{http.StatusNotImplemented, "settings: this server has webhooks.signing_key alone; administrators set what senders do"}
+				return &refusal{http.StatusNotImplemented, "settings: only webhooks.signing_key is supported; administrators configure senders"}
 			}
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// Prefix is where the API begins.
+// Prefix is the path prefix of the API.
 const Prefix = "/smsgate/3rdparty/v1"
 
-// Services are what the API leads to.
+// Services contains the services that the handlers call.
 type Services struct {
 	Messages *Service
 	Webhooks *webhook.Service
-	Ready    func(context.Context) error // nil when requests can be served
+	Ready    func(context.Context) error // returns nil if the server can serve requests
 }
 
 type server struct {
@@ -31,7 +31,7 @@ type server struct {
 }
 
 const (
-	maxBody   = 64 << 10 // as an operation of the contract; the text of a message is much shorter
+	maxBody   = 64 << 10 // default of the contract; the text of a message is much shorter
 	limit     = 10 * time.Second
 	listLimit = 30 * time.Second
 )
@@ -58,7 +58,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	for _, path := range []string{"/health", "/health/live", "/health/ready", "/health/startup"} {
 		op("GET "+path, nil, s.health, nil)
 	}
-	for _, path := range []string{"/message", "/messages"} { // the first is the older name, which clients still use
+	for _, path := range []string{"/message", "/messages"} { // /message is the older name, which clients still use
 		op("POST "+path, submit, s.send, toMany)
 		op("GET "+path, submit, s.list, func(o *gate.ForeignOperation) { o.IsCostly, o.Limit = true, listLimit })
 		op("GET "+path+"/{id}", submit, s.get, nil)
@@ -91,7 +91,7 @@ func Mount(mux *http.ServeMux, guard *gate.Gate, services Services) {
 	})
 }
 
-// refusal is an error of this API alone, with the sentence that is answered.
+// refusal is an error that only this API has. text is the message of the response.
 type refusal struct {
 	status int
 	text   string
@@ -102,12 +102,12 @@ func (r *refusal) Error() string { return r.text }
 
 func refuse(text string) error { return &refusal{http.StatusBadRequest, text} }
 
-// notHere answers an operation that this server does not have.
+// notHere returns a handler for an operation that this server does not support.
 func notHere(why string) func(http.ResponseWriter, *http.Request) error {
 	return func(http.ResponseWriter, *http.Request) error { return &refusal{http.StatusNotImplemented, why} }
 }
 
-// refusing answers refusals of a handler, and leaves other errors to the gate.
+// refusing writes the response of a refusal, and passes other errors to the gate.
 func refusing(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		err := handle(w, r)
@@ -120,7 +120,7 @@ func refusing(handle func(http.ResponseWriter, *http.Request) error) func(http.R
 	}
 }
 
-// errorAnswer is the answer of a failure.
+// errorAnswer is the response of a failed request.
 type errorAnswer struct {
 	Message string     `json:"message"`
 	Data    *errorData `json:"data,omitempty"`
@@ -131,7 +131,7 @@ type errorData struct {
 	RequestID string `json:"request_id"`
 }
 
-// answerFault answers a fault. What this API calls 400 is 422 elsewhere.
+// answerFault answers a fault. It uses 400 in place of 422, as SMSGate does.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	status, answer := faultAnswer(r, status, f)
 	write(w, status, answer)
@@ -140,7 +140,7 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer) {
 	x := gate.Of(r.Context())
 	texts := []string{x.Text.Reason(f)}
-	if f.Reason == fault.RequestInvalid && len(f.Fields) > 0 { // the fields say more
+	if f.Reason == fault.RequestInvalid && len(f.Fields) > 0 { // the fields are more specific
 		texts = nil
 	}
 	for _, field := range f.Fields[:min(len(f.Fields), maxFields)] {
@@ -152,10 +152,10 @@ func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer)
 	return status, errorAnswer{strings.Join(texts, "; "), &errorData{string(f.Reason), x.Origin.RequestID}}
 }
 
-// maxFields is how many wrong fields an answer names.
+// maxFields is the maximum number of invalid fields in a response.
 const maxFields = 10
 
-// write writes an answer. A nil answer has no body.
+// write writes a JSON response. A nil answer means an empty body.
 func write(w http.ResponseWriter, status int, answer any) {
 	if answer == nil {
 		w.WriteHeader(status)
@@ -163,15 +163,15 @@ func write(w http.ResponseWriter, status int, answer any) {
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		panic(err) // texts, numbers and times
+		panic(err) // impossible: the values are texts, numbers and times
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // fails only if the caller has gone
+	_, _ = w.Write(body) // an error means that the client disconnected
 }
 
-// read reads the JSON of a body into v. Members that v does not have are left out, as SMSGate does. Fault: request.invalid, naming a field of
-// another type.
+// read decodes the JSON body into v. Like SMSGate, it ignores unknown members. Faults: request.invalid, which names a field of the wrong type;
+// request.malformed.
 func read(r *http.Request, v any) error {
 	err := json.Unmarshal(gate.Of(r.Context()).Body.Plain, v)
 	var wrong *json.UnmarshalTypeError
@@ -180,12 +180,12 @@ func read(r *http.Request, v any) error {
 		return nil
 	case errors.As(err, &wrong) && wrong.Field != "":
 		return fault.InvalidField(wrong.Field, fault.WrongFormat, nil)
-	default: // a number or time that cannot be, or no object
+	default: // an invalid number or time, or not an object
 		return fault.New(fault.Malformed, fault.RequestMalformed)
 	}
 }
 
-// health answers whether requests can be served.
+// health reports whether the server can serve requests.
 func (s *server) health(w http.ResponseWriter, r *http.Request) error {
 	status, word := http.StatusOK, "pass"
 	if s.Ready(r.Context()) != nil {

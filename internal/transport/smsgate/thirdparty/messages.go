@@ -17,11 +17,11 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// message is a message as a program posts it.
+// message is a posted message in the format of SMSGate.
 type message struct {
 	ID          string    `json:"id"`
 	DeviceID    string    `json:"deviceId"`
-	Message     string    `json:"message"` // the older form of TextMessage
+	Message     string    `json:"message"` // older form of TextMessage
 	TextMessage *content  `json:"textMessage"`
 	DataMessage *struct{} `json:"dataMessage"`
 
@@ -33,7 +33,7 @@ type message struct {
 	ValidUntil   *instant `json:"validUntil"`
 	ScheduleAt   *instant `json:"scheduleAt"`
 
-	// Read and ignored: receipts of the provider are always part of the state.
+	// WithDeliveryReport is ignored: states always include the provider's receipts.
 	WithDeliveryReport *bool `json:"withDeliveryReport"`
 }
 
@@ -41,10 +41,10 @@ type content struct {
 	Text string `json:"text"`
 }
 
-// instant is a time with its zone. The error of another text names the field.
+// instant is a time with a time zone. Its decoding error names the field.
 type instant time.Time
 
-// UnmarshalJSON reads a time of RFC 3339.
+// UnmarshalJSON implements json.Unmarshaler for a time in RFC 3339.
 func (i *instant) UnmarshalJSON(text []byte) error {
 	if (*time.Time)(i).UnmarshalJSON(text) != nil {
 		return &json.UnmarshalTypeError{Value: "string", Type: reflect.TypeFor[time.Time]()}
@@ -52,14 +52,14 @@ func (i *instant) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxSIM is the largest number of a SIM in SMSGate.
+// maxSIM is the maximum SIM number in SMSGate.
 const maxSIM = 3
 
-// check refuses what this server does not do.
+// check rejects a message with features that this server does not support.
 func (m message) check() error {
 	switch {
 	case m.IsEncrypted:
-		return refuse("isEncrypted: this server reads texts, so that it cannot send encrypted ones: send the text as it is")
+		return refuse("isEncrypted: encrypted texts are not supported: send the plain text")
 	case m.DataMessage != nil:
 		return refuse("dataMessage: data messages are not supported: send a textMessage")
 	case m.Message != "" && m.TextMessage != nil:
@@ -83,7 +83,7 @@ func (m message) asked() Message {
 	}
 }
 
-// isToMany reports whether a body may be a message to more than one recipient.
+// isToMany reports whether a body contains more than one recipient or is unreadable.
 func isToMany(_ *http.Request, body []byte) bool {
 	var m struct {
 		PhoneNumbers []json.RawMessage `json:"phoneNumbers"`
@@ -110,7 +110,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 		s.storeRefusal(r, m.asked(), err)
 		return err
 	}
-	if len(m.PhoneNumbers) == 1 { // before, it may be anything but a number
+	if len(m.PhoneNumbers) == 1 { // only after Send has checked that the text is a phone number
 		x.Note("phone", phone.Mask(m.PhoneNumbers[0]))
 	}
 	w.Header().Set("Location", Prefix+"/messages/"+url.PathEscape(state.ID))
@@ -118,8 +118,8 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// storeRefusal stores a refused message, as refused submissions of other ways in: one row for each recipient, so that an erasure finds it by the
-// number.
+// storeRefusal stores a rejected message, like the other ways of submission do. It stores one row for each recipient, so that an erasure finds the row by its
+// phone number.
 func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	var status int
 	var answer errorAnswer
@@ -134,7 +134,7 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 		return
 	}
 	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), MaxRecipients)]
-	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row has them
+	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row contains both
 	raws, err := m.Raws()
 	if err != nil {
 		return
@@ -152,7 +152,7 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	}
 }
 
-// get answers the state of a message.
+// get returns the state of a message.
 func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 	state, err := s.Messages.Get(r.Context(), gate.Of(r.Context()).Origin, r.PathValue("id"))
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// cancel cancels a message that no device has yet.
+// cancel cancels a message that no device has claimed.
 func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
 	state, err := s.Messages.Cancel(r.Context(), gate.Of(r.Context()).Origin, r.PathValue("id"))
 	if err != nil {
@@ -172,10 +172,10 @@ func (s *server) cancel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// pageSize is how many messages a list has that asks for no number.
+// pageSize is the default number of messages in a list.
 const pageSize = 50
 
-// list answers the states of messages.
+// list returns the states of messages.
 func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	f := Filter{Limit: pageSize}
@@ -231,7 +231,7 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// messageState is the state of a message.
+// messageState is the state of a message in the format of SMSGate.
 type messageState struct {
 	ID          string               `json:"id"`
 	DeviceID    string               `json:"deviceId"`

@@ -12,32 +12,32 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// State is the state of a message, as answers have it.
+// State is the state of a message.
 type State struct {
 	ID         string
-	DeviceID   string // the only sender that may send it, else the one that has the first recipient; empty: none yet
+	DeviceID   string // the required sender, or else the sender of the first recipient; empty: none yet
 	State      string
 	Recipients []Recipient
-	States     map[string]time.Time // when it came to each state that it has reached: the last of the recipients
-	Text       string               // with the signature; empty unless it was asked for
+	States     map[string]time.Time // when the message reached each state; the latest time of all recipients
+	Text       string               // includes the signature; empty unless requested
 
 	taskIDs []string
 }
 
 // Recipient is the state of one recipient.
 type Recipient struct {
-	PhoneNumber string // in E.164; empty: an erasure took it
+	PhoneNumber string // in E.164; empty: erased
 	State       string
 	Error       string
 }
 
-// statesOf returns the states of messages, in their order, without those whose tasks the history has dropped: DeleteExpired deletes them.
+// statesOf returns the states of messages in the same order. It skips messages whose tasks were dropped from the history, which DeleteExpired will delete.
 func (s *Service) statesOf(ctx context.Context, messages []thirdpartyq.SmsgateMessageGetRow, withText bool) ([]State, error) {
 	ids, texts := []string{}, []string{}
 	for _, m := range messages {
 		ids = append(ids, m.TaskIds...)
 		if withText {
-			texts = append(texts, m.TaskIds[0]) // all have the same
+			texts = append(texts, m.TaskIds[0]) // all tasks of a message have the same text
 		}
 	}
 	tasks := map[string]thirdpartyq.SmsgateTasksRow{}
@@ -52,14 +52,14 @@ func (s *Service) statesOf(ctx context.Context, messages []thirdpartyq.SmsgateMe
 	}
 	all := make([]State, 0, len(messages))
 	for _, m := range messages {
-		if _, isKept := tasks[m.TaskIds[0]]; isKept { // they were made in one moment, and are dropped together
+		if _, isKept := tasks[m.TaskIds[0]]; isKept { // the tasks of a message were created together and are dropped together
 			all = append(all, stateOf(m, tasks))
 		}
 	}
 	return all, nil
 }
 
-// stateOf returns the state of a message.
+// stateOf returns the state of a message from its tasks.
 func stateOf(m thirdpartyq.SmsgateMessageGetRow, tasks map[string]thirdpartyq.SmsgateTasksRow) State {
 	state := State{
 		ID: m.MessageID, DeviceID: optional.Value(m.SenderNo), taskIDs: m.TaskIds, States: map[string]time.Time{smsgate.Pending: m.CreatedAt},
@@ -91,7 +91,7 @@ func stateOf(m thirdpartyq.SmsgateMessageGetRow, tasks map[string]thirdpartyq.Sm
 	return state
 }
 
-// recipientState returns the state of one task, and why it failed.
+// recipientState returns the state of one task, and the reason if it failed.
 func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 	switch t.Status {
 	case queue.Pending:
@@ -101,7 +101,7 @@ func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 	case queue.Cancelled:
 		return smsgate.Cancelled, ""
 	case queue.Failed:
-		if optional.Value(t.Delivery) == delivered { // its outcome was unclear, and a late receipt says that it arrived
+		if optional.Value(t.Delivery) == delivered { // the outcome was unclear until a late receipt reported the delivery
 			return smsgate.Delivered, ""
 		}
 		return smsgate.Failed, optional.Value(t.Result)
@@ -115,11 +115,11 @@ func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 	return smsgate.Sent, ""
 }
 
-// What a receipt says of a task.
+// These are the delivery states of a task.
 const delivered, undelivered = 1, 2
 
-// whole returns the state of a message of n recipients, as SMSGate concludes it: the first that some are in of Pending, Cancelled and Processed,
-// else the one that all are in, else Sent.
+// whole returns the state of a message with n recipients by the rules of SMSGate. It is Pending, Cancelled or Processed if at least one recipient has that
+// state, in this order. It is Failed or Delivered if all recipients have that state. Otherwise it is Sent.
 func whole(states map[string]int, n int) string {
 	for _, some := range []string{smsgate.Pending, smsgate.Cancelled, smsgate.Processed} {
 		if states[some] > 0 {

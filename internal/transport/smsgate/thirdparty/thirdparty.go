@@ -1,6 +1,7 @@
-// Package thirdparty owns messages of programs that were written for the third-party API of SMSGate: one text to some recipients under one id,
-// which are one task each, and the state of the whole.
-// Its handlers answer with the shapes of SMSGate. docs/integrations.md#smsgate says what the API has, and what is refused.
+// Package thirdparty owns messages of programs that use the third-party API of SMSGate. A message is one text to several recipients under one id: each
+// recipient is one task, and the message has a combined state.
+//
+// The handlers use the formats of SMSGate. docs/integrations.md#smsgate lists what is supported and what is rejected.
 package thirdparty
 
 import (
@@ -28,7 +29,7 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// Service submits such messages and returns their states. A caller sees only its own messages.
+// Service submits messages and returns their states. A caller sees only its own messages.
 type Service struct {
 	db          *postgres.DB
 	q           *thirdpartyq.Queries
@@ -43,47 +44,46 @@ func New(db *postgres.DB, submissions *submit.Service, tasks *task.Service, dir 
 	return &Service{db: db, q: thirdpartyq.New(db), inParts: thirdpartyq.New(db.InPartitions()), submissions: submissions, tasks: tasks, directory: dir}
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-smsgate-messages", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
-// The bounds of a message.
+// These are the limits of a message.
 const (
 	MaxRecipients = 100
 	maxID         = 36
-	maxText       = 1024 // characters; what the database stores, see submit.Limits
+	maxText       = 1024 // characters; the maximum in the database, see queue.Limits
 	minTTL        = 5
-	maxTTL        = 2 * 366 * 24 * 60 * 60 // seconds; the farthest time at which a message may expire
+	maxTTL        = 2 * 366 * 24 * 60 * 60 // seconds; expires_at can be at most this far in the future
 
-	// urgentFrom is the priority from which SMSGate sends a message before all others, and at once.
+	// urgentFrom is the priority from which SMSGate sends a message immediately and before all others.
 	urgentFrom, minPriority, maxPriority = 100, -128, 127
 )
 
-// source is the source of the tasks.
+// source is the value of the field source of these tasks.
 const source = "smsgate"
 
-// Message is a message as a program submits it.
+// Message is a message to submit.
 type Message struct {
-	ID           string // empty: one is made
+	ID           string // empty: Send generates one
 	PhoneNumbers []string
 	Text         string
-	DeviceID     string // the only sender that may send it; empty: any
-	Priority     int    // 0: the usual one; larger is more urgent
+	DeviceID     string // the only sender that is allowed to send it; empty: any
+	Priority     int    // 0: default; larger is more urgent
 	TTL          *int64 // seconds
 	ValidUntil   *time.Time
 	ScheduleAt   *time.Time
 }
 
-// fields are the names that SMSGate has for fields of a submission.
+// fields maps fields of a submission to the names of SMSGate.
 var fields = map[string]string{
 	"content": "textMessage.text", "sender_no": "deviceId", "expires_at": "validUntil", "expect_send_time": "scheduleAt",
 }
 
-// inTheirWords returns a fault of a submission with the names that SMSGate has for the fields, and any other error as it is. The recipient counts
-// from 0.
+// inTheirWords returns a fault with the field names of SMSGate, and any other error unchanged. recipient is the index in PhoneNumbers.
 func inTheirWords(err error, recipient int, m Message) error {
 	var f *fault.Error
 	if !errors.As(err, &f) || len(f.Fields) == 0 {
@@ -105,20 +105,20 @@ func inTheirWords(err error, recipient int, m Message) error {
 	return &renamed
 }
 
-// check checks what queue does not, and returns the numbers in E.164. Fault: request.invalid.
+// check checks what queue does not check, and returns the numbers in E.164. region is the region of numbers without a country code. Fault: request.invalid.
 func (m Message) check(region string) (numbers []string, err error) {
 	switch {
 	case len(m.ID) > 0 && len([]rune(m.ID)) > maxID:
 		return nil, fault.InvalidField("id", fault.TooLong, maxID)
-	case strings.Contains(m.ID, "/"): // no address of the API could name it
+	case strings.Contains(m.ID, "/"): // the id must fit into a URL path
 		return nil, fault.InvalidField("id", fault.BadCharacters, nil)
 	case len(m.PhoneNumbers) == 0:
 		return nil, fault.InvalidField("phoneNumbers", fault.Required, nil)
 	case len(m.PhoneNumbers) > MaxRecipients:
 		return nil, fault.InvalidField("phoneNumbers", fault.TooManyItems, MaxRecipients)
-	case strings.TrimSpace(m.Text) == "": // queue would send the default content of the number
+	case strings.TrimSpace(m.Text) == "": // for an empty text, queue would send the default content of the number
 		return nil, fault.InvalidField("textMessage.text", fault.Blank, nil)
-	case utf8.RuneCountInString(m.Text) > maxText: // before each recipient has a copy
+	case utf8.RuneCountInString(m.Text) > maxText: // checked before each recipient gets a copy
 		return nil, fault.InvalidField("textMessage.text", fault.TooLong, maxText)
 	case m.Priority < minPriority:
 		return nil, fault.InvalidField("priority", fault.TooSmall, minPriority)
@@ -148,7 +148,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 	return numbers, nil
 }
 
-// urgency returns how urgent a priority of SMSGate is, see submit.Scaled.
+// urgency converts a priority of SMSGate to the scale of queue.Scaled.
 func urgency(priority int) float64 {
 	if priority < 0 {
 		return float64(priority) / -minPriority
@@ -156,10 +156,10 @@ func urgency(priority int) float64 {
 	return min(1, float64(priority)/urgentFrom)
 }
 
-// errExists refuses an id that the submitter has used.
+// errExists rejects an id that the submitter has used before.
 var errExists = fault.New(fault.Conflict, fault.Exists)
 
-// Raws returns what the log shows of a message: one submission for each recipient.
+// Raws returns the logged form of a message: one submission for each recipient.
 func (m Message) Raws() ([][]byte, error) {
 	raws := make([][]byte, len(m.PhoneNumbers))
 	for i, number := range m.PhoneNumbers {
@@ -171,8 +171,8 @@ func (m Message) Raws() ([][]byte, error) {
 	return raws, nil
 }
 
-// Send submits a message: one task for each recipient, all or none. The state that it returns has no text. Faults: request.invalid, with the names of SMSGate; exists, for an id that the
-// submitter has used; those of submit.Submit.
+// Send submits a message: one task for each recipient, all or none. The returned state contains no text. Faults: request.invalid, with the field names of
+// SMSGate; exists, for an id that the submitter has used before; those of queue.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	}
 	if m.ID == "" {
 		m.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
-	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // most repeats cost no more; the key decides about those at the same time
+	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // a cheap check of most repeats; the primary key rejects simultaneous ones
 		return State{}, errExists
 	} else if !isNone(err) {
 		return State{}, err
@@ -218,7 +218,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 		at, err = s.q.SmsgateMessagePut(ctx, thirdpartyq.SmsgateMessagePutParams{
 			CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: m.ID, TaskIds: ids, SenderNo: m.DeviceID,
 		})
-		return postgres.Wrap("store message", err, errExists) // no row: a request at the same time has the id
+		return postgres.Wrap("store message", err, errExists) // no row: a simultaneous request used the same id
 	})
 	var refused *submit.RefusedError
 	if errors.As(err, &refused) {
@@ -227,7 +227,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	if err != nil {
 		return State{}, err
 	}
-	// Nothing is read after the commit: a failure now would make the program send the message again.
+	// Do not query the database after the commit: an error now would make the program send the message again.
 	state := State{
 		ID: m.ID, DeviceID: m.DeviceID, State: smsgate.Pending, Recipients: make([]Recipient, len(numbers)), States: map[string]time.Time{smsgate.Pending: at}, taskIDs: ids,
 	}
@@ -246,8 +246,7 @@ func (s *Service) get(ctx context.Context, origin submit.Origin, id string) (thi
 	return row, postgres.Wrap("get message", err, errNone)
 }
 
-// Get returns the state of a message. A task of the caller that came in in another way is a message too, under its task_id. Fault:
-// message.not_found.
+// Get returns the state of a message. A task that the caller submitted in another way counts as a message with its task_id as id. Fault: message.not_found.
 func (s *Service) Get(ctx context.Context, origin submit.Origin, id string) (State, error) {
 	row, err := s.get(ctx, origin, id)
 	if isNone(err) {
@@ -273,13 +272,13 @@ func (s *Service) Get(ctx context.Context, origin submit.Origin, id string) (Sta
 	return all[0], nil
 }
 
-// The bounds of a list.
+// These are the limits of a list.
 const (
 	MaxListed = 100
-	maxSeen   = 10_000 // messages of the time of a list that count
+	maxSeen   = 10_000 // messages in the time range that are counted
 )
 
-// Filter selects messages of a list.
+// Filter selects the messages of a list. A nil field matches all.
 type Filter struct {
 	From, To      *time.Time
 	DeviceID      *string
@@ -288,7 +287,8 @@ type Filter struct {
 	Limit, Offset int
 }
 
-// List returns messages of the caller, and how many there are, of the first ten thousand of the time. Fault: request.invalid.
+// List returns messages of the caller and the total number of matching messages. It searches only the first maxSeen messages in the time range. Fault:
+// request.invalid.
 func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all []State, total int64, err error) {
 	switch {
 	case f.Limit < 1:
@@ -305,7 +305,7 @@ func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all
 		MaxSeen: maxSeen, SenderNo: f.DeviceID, Skipped: int32(f.Offset), PageLimit: int32(f.Limit),
 	}
 	rows, err := s.q.SmsgateMessageList(ctx, p)
-	if err == nil && len(rows) == 0 && f.Offset > 0 { // only a row can say how many there are
+	if err == nil && len(rows) == 0 && f.Offset > 0 { // each row contains the total, so one row is needed
 		p.Skipped, p.PageLimit = 0, 1
 		first, again := s.q.SmsgateMessageList(ctx, p)
 		if err = again; len(first) > 0 {
@@ -324,10 +324,10 @@ func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all
 	return all, total, err
 }
 
-// forever is later than any message.
+// forever is later than the time of any message.
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Cancel cancels a message of which no task was claimed yet: all tasks or none. Faults: message.not_found; task.not_pending.
+// Cancel cancels all tasks of a message, or none if one of them was claimed. Faults: message.not_found, task.not_pending.
 func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (State, error) {
 	state, err := s.Get(ctx, origin, id)
 	if err != nil {
@@ -346,25 +346,25 @@ func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (
 	return s.Get(ctx, origin, id)
 }
 
-// deleteBatch is how many messages one statement of DeleteExpired deletes.
+// deleteBatch is the number of messages that one statement of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes messages whose tasks were dropped from the history, and returns how many.
+// DeleteExpired deletes messages whose tasks were dropped from the history, and returns how many messages it deleted.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) { return s.q.SmsgateMessagesDeleteExpired(ctx, deleteBatch) })
 	return n, postgres.Wrap("delete messages", err, nil)
 }
 
-// maxDevices bounds the devices of a list.
+// maxDevices is the maximum number of devices in a list.
 const maxDevices = 1000
 
-// Devices returns the senders that the caller's company may name.
+// Devices returns the senders that the caller's company can choose.
 func (s *Service) Devices(ctx context.Context, origin submit.Origin) ([]thirdpartyq.SmsgateDevicesRow, error) {
 	rows, err := s.q.SmsgateDevices(ctx, thirdpartyq.SmsgateDevicesParams{Channel: directory.SMS, CompanyID: origin.CompanyID, Most: maxDevices})
 	return rows, postgres.Wrap("list devices", err, nil)
 }
 
-// HasDevice reports whether the caller's company may name a sender.
+// HasDevice reports whether the caller's company can choose a sender.
 func (s *Service) HasDevice(ctx context.Context, origin submit.Origin, senderNo string) (bool, error) {
 	_, err := s.directory.ServingSender(ctx, directory.SMS, origin.CompanyID, submit.Notification, senderNo)
 	var f *fault.Error

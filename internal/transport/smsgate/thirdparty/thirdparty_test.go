@@ -30,7 +30,7 @@ func setup(t *testing.T) bundle {
 	return bundle{apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)}
 }
 
-// answer is an answer of the API.
+// answer is a response of the API.
 type answer struct {
 	status int
 	header http.Header
@@ -49,7 +49,7 @@ type answer struct {
 	}
 }
 
-// call sends a request as a user.
+// call sends a request as a user and returns the response.
 func (b bundle) call(method, path string, body any, headers ...string) (a answer) {
 	b.T.Helper()
 	var reader io.Reader
@@ -79,11 +79,11 @@ func (b bundle) call(method, path string, body any, headers ...string) (a answer
 		b.T.Fatal(err)
 	}
 	a.status, a.header, a.raw = res.StatusCode, res.Header, string(raw)
-	_ = json.Unmarshal(raw, &a.body) // a list is no object
+	_ = json.Unmarshal(raw, &a.body) // the body of a list is not an object
 	return a
 }
 
-// expect sends a request, and fails unless the answer has this status and contains this text.
+// expect sends a request, and fails the test unless the response has this status and contains this text.
 func (b bundle) expect(status int, text, method, path string, body any, headers ...string) answer {
 	b.T.Helper()
 	a := b.call(method, path, body, headers...)
@@ -95,7 +95,7 @@ func (b bundle) expect(status int, text, method, path string, body any, headers 
 
 type fields = map[string]any
 
-// to returns a message with more fields.
+// to returns a message to numbers with more fields.
 func to(more fields, numbers ...string) fields {
 	m := fields{"phoneNumbers": numbers, "textMessage": fields{"text": "您好 hello"}}
 	for k, v := range more {
@@ -109,8 +109,8 @@ const (
 	second = "+8613900139000"
 )
 
-// A message of two recipients is two tasks; its state follows theirs, and the receipts.
-func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
+// A message to two recipients is two tasks. Its state follows their states and receipts.
+func TestStateOfMessageFollowsItsTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	sent := b.expect(202, `"state":"Pending"`, "POST", "/message", to(fields{"id": "m 1", "ttl": 3600, "withDeliveryReport": true, "simNumber": 1}, first, "13900139000"), acme...)
@@ -149,7 +149,7 @@ func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
 	}
 	b.receipt(one.TaskID, 1)
 	states("Sent", "Delivered", "Failed")
-	b.receipt(two.TaskID, 1) // it was sent after all: its lease may have ended as unclear
+	b.receipt(two.TaskID, 1) // a receipt of a message that failed, for example because its lease expired as unclear
 	if a := states("Delivered", "Delivered", "Delivered"); a.body.Recipients[1].Error != "" {
 		t.Errorf("message %s", a.raw)
 	}
@@ -161,7 +161,7 @@ func TestTheStateOfAMessageFollowsItsTasks(t *testing.T) {
 	b.expect(200, `"state":"Failed"`, "GET", "/message/m2", nil, acme...)
 	b.receipt(task.TaskID, 1)
 	b.expect(200, `"state":"Delivered"`, "GET", "/message/m2", nil, acme...)
-	// A message that was submitted in another way is known by the id of its task.
+	// A message that was submitted in another way has its task_id as id.
 	plain := b.Call("POST", "/api/v1/sms/send", fields{"phone_number": first, "content": "x"}, acme...)
 	var made struct {
 		TaskID string `json:"task_id"`
@@ -181,8 +181,8 @@ func (b bundle) receipt(task string, state int16) {
 	}
 }
 
-// Priority, ttl, schedule and device become those of the tasks.
-func TestWhatAMessageAsksForReachesItsTasks(t *testing.T) {
+// Priority, ttl, schedule and device of a message are applied to its tasks.
+func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(fields{"sender_no": "phone-1"})
@@ -200,7 +200,7 @@ func TestWhatAMessageAsksForReachesItsTasks(t *testing.T) {
 			t.Errorf("priority %d is not %d", priority, want)
 		}
 	}
-	// A user that may not ask for more than the usual priority gets the most that it may.
+	// If a user is not allowed to use a higher priority, the highest allowed one is used.
 	slow := b.AddUser("slow", "submit", fields{"company_no": "acme"})
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "slow", "priority": 127}, second), slow...)
 	ttl := b.expect(202, "", "POST", "/messages", to(fields{"ttl": 5}, second), acme...)
@@ -209,8 +209,8 @@ func TestWhatAMessageAsksForReachesItsTasks(t *testing.T) {
 	}
 }
 
-// What cannot be is refused in the shape of SMSGate, naming the field, and nothing is stored of a message that is refused for one recipient.
-func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
+// Invalid requests are rejected in the format of SMSGate, and the error names the field. If one recipient is rejected, nothing of the message is stored.
+func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	many := make([]string, 101)
@@ -259,7 +259,7 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 	if n := b.Count("SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM smsgate_messages)"); n != 0 {
 		t.Errorf("%d rows of refused messages", n)
 	}
-	// Each is in the log of submissions, once for each of its recipients.
+	// Each rejection is stored in the log of submissions, once for each recipient.
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions WHERE phone_number = '12' AND status_code = 400"); n != 1 {
 		t.Errorf("%d rows for the wrong number", n)
 	}
@@ -281,8 +281,8 @@ func TestRefusalsHaveTheShapeOfSMSGate(t *testing.T) {
 	b.expect(501, "message", "GET", "/inbox", nil, acme...)
 }
 
-// Who calls is checked as everywhere: by password or key, by role, with guesses slowed down; and sessions do not count.
-func TestCallersAreCheckedAsEverywhere(t *testing.T) {
+// Callers are checked like everywhere else: by password or key and by role, with delays after wrong passwords. Sessions are not accepted.
+func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(401, `{"message":`, "GET", "/messages", nil)
@@ -306,7 +306,7 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 	cookie, _, _ := strings.Cut(session.Header.Get("Set-Cookie"), ";")
 	b.Expect(200, "", "GET", "/api/v1/session", nil, append([]string{"Authorization", "", "Cookie", cookie}, page...)...)
 	b.expect(401, "", "GET", "/messages", nil, append([]string{"Cookie", cookie}, page...)...)
-	// A deleted user is nobody, and what it sent stays with its company.
+	// A deleted user is rejected, and its messages remain in its company.
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "mine"}, first), acme...)
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
 	apptest.Eventually(t, "the user is refused", func() bool { return b.call("GET", "/messages", nil, acme...).status == 401 })
@@ -314,7 +314,7 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
 		t.Errorf("%d tasks wait", n)
 	}
-	// A user of its name in another company does not see it.
+	// A user with the same name in another company cannot see the message.
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", fields{"company_no": "beta", "name": "beta"})
 	again := b.AddUser("user-of-acme", "submit", fields{"company_no": "beta"})
 	b.expect(404, "", "GET", "/messages/mine", nil, again...)
@@ -328,8 +328,8 @@ func TestCallersAreCheckedAsEverywhere(t *testing.T) {
 	}
 }
 
-// Users see their own messages and devices alone, also of one company.
-func TestUsersSeeTheirOwnMessages(t *testing.T) {
+// Users see only their own messages and devices, even within one company.
+func TestUsersSeeOnlyTheirOwnMessages(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	colleague := b.AddUser("colleague", "submit", fields{"company_no": "acme"})
@@ -382,13 +382,13 @@ func TestUsersSeeTheirOwnMessages(t *testing.T) {
 	b.expect(404, "", "DELETE", "/devices/of-acme", nil, beta...)
 }
 
-// An id is used once, also by requests at the same time: all others are a conflict, and leave nothing.
-func TestAnIDIsUsedOnce(t *testing.T) {
+// An id is accepted once, even in concurrent requests. All other requests are conflicts and store nothing.
+func TestMessageIDIsAcceptedOnce(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	statuses := make([]int, 8)
 	apptest.Together(len(statuses), func(i int) {
-		// Of other recipients each: they share no pool of a country, and only the id decides.
+		// Different recipients, so that only the id causes conflicts.
 		statuses[i] = b.call("POST", "/messages", to(fields{"id": "once"}, fmt.Sprintf("+861380013800%d", i), second), acme...).status
 	})
 	slices.Sort(statuses)
@@ -401,8 +401,8 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 	}
 }
 
-// A message is cancelled as a whole, or not at all.
-func TestAMessageIsCancelledAsAWhole(t *testing.T) {
+// A message is cancelled completely or not at all.
+func TestMessageIsCancelledCompletelyOrNotAtAll(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "one"}, first, second), acme...)
@@ -416,8 +416,8 @@ func TestAMessageIsCancelledAsAWhole(t *testing.T) {
 	b.expect(409, "", "DELETE", "/messages/two", nil, acme...)
 }
 
-// The rows of messages leave with the days of their tasks.
-func TestMessagesLeaveWithTheirTasks(t *testing.T) {
+// The rows of messages are deleted together with the days of their tasks.
+func TestMessagesAreDeletedWithTheirTasks(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "new"}, first), acme...)
@@ -433,7 +433,7 @@ func TestMessagesLeaveWithTheirTasks(t *testing.T) {
 	b.expect(200, "", "GET", "/messages/new", nil, acme...)
 }
 
-// post is a post that a receiver got.
+// post is a request that a receiver received.
 type post struct {
 	header http.Header
 	raw    string
@@ -443,7 +443,7 @@ type post struct {
 	}
 }
 
-// receiver takes posts.
+// receiver starts a server that records posts. take returns the posts since its previous call.
 func receiver(t testing.TB) (url string, take func() []post) {
 	var mu sync.Mutex
 	var got []post
@@ -465,7 +465,7 @@ func receiver(t testing.TB) (url string, take func() []post) {
 	}
 }
 
-// isSignedBy reports whether a post has the signature of SMSGate with a key.
+// isSignedBy reports whether a post has a valid SMSGate signature with a key.
 func (p post) isSignedBy(key string) bool {
 	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte(p.raw + p.header.Get("X-Timestamp")))
@@ -482,12 +482,12 @@ func (b bundle) deliver() {
 	}
 }
 
-// webhooks registers a webhook for each event of messages. It returns the credentials of their user, the key of the webhooks, and what takes their
-// posts.
+// webhooks registers a webhook for each event of messages. It returns the credentials of their user, their signing key, and a function that returns the
+// received posts.
 func (b bundle) webhooks() (boss []string, key string, take func() []post) {
 	b.T.Helper()
 	b.AddCompany("acme", 1)
-	boss = b.AddUser("boss", "admin", nil) // whose webhooks may go to loopback
+	boss = b.AddUser("boss", "admin", nil) // webhooks of an admin are allowed to use loopback addresses
 	url, take := receiver(b.T)
 	made := b.expect(201, `"deviceId":null`, "POST", "/webhooks", fields{"id": "on-sent", "url": url, "event": "sms:sent"}, boss...)
 	if made.body.SigningKey == "" {
@@ -501,7 +501,7 @@ func (b bundle) webhooks() (boss []string, key string, take func() []post) {
 	return boss, made.body.SigningKey, take
 }
 
-// expectEvent checks the payload of an event, and returns the id of its message; task: the id of a task.
+// expectEvent checks the payload of an event and returns the id of its message, or "task" for the id of a task.
 func (p post) expectEvent(t *testing.T) (id string) {
 	t.Helper()
 	id = fmt.Sprint(p.body.Payload["messageId"])
@@ -521,8 +521,8 @@ func (p post) expectEvent(t *testing.T) (id string) {
 	return id
 }
 
-// Webhooks get the events of what their user submitted in any way, in the shape and with the signature of SMSGate.
-func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
+// Webhooks receive the events of all messages of their user, in the format and with the signature of SMSGate.
+func TestWebhooksReceiveEventsInFormatOfSMSGate(t *testing.T) {
 	b := setup(t)
 	boss, key, take := b.webhooks()
 	other := b.AddUser("other", "submit", nil)
@@ -557,8 +557,8 @@ func TestWebhooksGetEventsAsOfAPhone(t *testing.T) {
 	}
 }
 
-// The deliveries of a webhook can be read. Its test posts a ping.
-func TestDeliveriesOfAWebhookCanBeRead(t *testing.T) {
+// The API lists the deliveries of a webhook. Testing a webhook posts a ping.
+func TestDeliveriesOfWebhookAreListed(t *testing.T) {
 	b := setup(t)
 	boss, key, take := b.webhooks()
 	b.expect(202, "", "POST", "/messages", to(nil, first), boss...)
@@ -587,8 +587,8 @@ func TestDeliveriesOfAWebhookCanBeRead(t *testing.T) {
 	b.Expect(422, "request.invalid", "PATCH", path, fields{"events": []string{"batch.finished"}}, boss...)
 }
 
-// A key that the program chooses is that of all its webhooks.
-func TestAProgramChoosesTheKeyOfItsWebhooks(t *testing.T) {
+// A key that the program sets applies to all its webhooks.
+func TestProgramSetsSigningKeyOfItsWebhooks(t *testing.T) {
 	b := setup(t)
 	boss, _, take := b.webhooks()
 	b.expect(200, "", "PATCH", "/settings", fields{"webhooks": fields{"signing_key": "a key of the program"}}, boss...)
@@ -603,14 +603,14 @@ func TestAProgramChoosesTheKeyOfItsWebhooks(t *testing.T) {
 	}
 }
 
-// A webhook with the id of another one of its user replaces it, and keeps the key; other users do not see it.
-func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
+// A new webhook replaces the webhook of the same user with the same id, and keeps the key. Other users do not see it.
+func TestWebhookReplacesWebhookWithSameID(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	hook := fields{"id": "w", "url": "https://a.example", "event": "sms:sent"}
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, acme...)
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, beta...)
-	// Registering the same webhook again changes nothing, and setting the same key neither.
+	// Registering the same webhook again or setting the same key again changes nothing.
 	b.Exec("UPDATE webhooks SET failing_since = now(), failed_runs = 3")
 	b.expect(201, "https://a.example", "POST", "/webhooks", hook, acme...)
 	if n := b.Count("SELECT count(*) FROM webhooks WHERE version = 1 AND failed_runs = 3"); n != 2 {
@@ -637,7 +637,7 @@ func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
 	if a := b.expect(200, "sms:sent", "GET", "/webhooks", nil, beta...); strings.Contains(a.raw, "b.example") {
 		t.Errorf("beta lists %s", a.raw)
 	}
-	b.expect(204, "", "DELETE", "/webhooks/at-once", nil, beta...) // as one that is gone
+	b.expect(204, "", "DELETE", "/webhooks/at-once", nil, beta...) // like an unknown webhook
 	b.expect(204, "", "DELETE", "/webhooks/w", nil, acme...)
 	b.expect(204, "", "DELETE", "/webhooks/w", nil, acme...)
 	if a := b.expect(200, "at-once", "GET", "/webhooks", nil, acme...); strings.Contains(a.raw, `"w"`) {
@@ -679,8 +679,8 @@ func TestAWebhookReplacesTheOneWithItsID(t *testing.T) {
 	}
 }
 
-// A webhook of a user who is no admin does not reach the networks of the server.
-func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
+// A webhook of a user who is not an admin cannot reach internal networks.
+func TestWebhookOfUserCannotReachLoopback(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	url, take := receiver(t)
@@ -688,7 +688,7 @@ func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM webhooks"); n != 0 {
 		t.Errorf("%d webhooks", n)
 	}
-	url = strings.Replace(url, "127.0.0.1", "localhost", 1) // what a name leads to is known when it is called
+	url = strings.Replace(url, "127.0.0.1", "localhost", 1) // a name is resolved only when the webhook is called
 	b.expect(201, "", "POST", "/webhooks", fields{"id": "w", "url": url, "event": "sms:sent"}, acme...)
 	b.expect(400, "public Internet", "POST", "/webhooks", fields{"id": "w", "url": "https://10.0.0.1/", "event": "sms:sent"}, acme...)
 	b.expect(400, "public Internet", "POST", "/webhooks", fields{"id": "w", "url": "https://10.0.0.1/", "event": "sms:failed"}, acme...)
@@ -703,8 +703,8 @@ func TestAWebhookOfAUserDoesNotReachLoopback(t *testing.T) {
 	}
 }
 
-// A caller may send anything as a number or an id, so that the log has neither until it is known what they are.
-func TestTheLogHasNoNumbersAndIDs(t *testing.T) {
+// A client can send any text as a number or an id. The log contains neither until they have been validated.
+func TestLogContainsNoNumbersAndIDs(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.expect(400, "phoneNumbers", "POST", "/messages", to(fields{"id": "of-13700137000"}, "13700137000, 13700137001, 13700137002"), acme...)
@@ -717,8 +717,8 @@ func TestTheLogHasNoNumbersAndIDs(t *testing.T) {
 	}
 }
 
-// An answer that failed after the commit would make a program send a message twice.
-func TestAnAcceptedMessageIsAnsweredWithoutReading(t *testing.T) {
+// An error after the commit would make the program send the message again.
+func TestResponseToAcceptedMessageNeedsNoQuery(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.Exec("ALTER VIEW tasks RENAME TO tasks_away")
@@ -728,8 +728,8 @@ func TestAnAcceptedMessageIsAnsweredWithoutReading(t *testing.T) {
 	}
 }
 
-// A long text is refused before each recipient has a copy of it, and the log has its beginning.
-func TestALongTextIsNotCopiedForEachRecipient(t *testing.T) {
+// A text that is too long is rejected before it is copied for each recipient. The log contains only its beginning.
+func TestTooLongTextIsNotCopiedForEachRecipient(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	many := make([]string, 100)
@@ -743,8 +743,8 @@ func TestALongTextIsNotCopiedForEachRecipient(t *testing.T) {
 	}
 }
 
-// When a shared sender was seen tells a company nothing of the messages of others.
-func TestADeviceThatIsSharedDoesNotSayWhenItWasSeen(t *testing.T) {
+// The time at which a shared sender was last seen would reveal messages of other companies.
+func TestLastSeenOfSharedDeviceIsHidden(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(fields{"sender_no": "own"})
@@ -770,8 +770,8 @@ func TestADeviceThatIsSharedDoesNotSayWhenItWasSeen(t *testing.T) {
 	}
 }
 
-// A day that is dropped takes its messages with it, though an older day is kept.
-func TestMessagesLeaveThoughAnOlderDayIsKept(t *testing.T) {
+// Messages of a dropped day are deleted, although an older day is kept.
+func TestMessagesAreDeletedAlthoughOlderDayRemains(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
 	for _, id := range []string{"kept", "dropped", "beside"} {

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Some answers are cheap, but not by thousands a second: answers to unknown callers, counted by network (unproven callbacks included),
-// and rejections, counted by company. The first paceBurst of them go out at once, more at paceRate, and none waits longer than PaceWait.
-// So a client that asks in a loop gets at most one answer on each of its connections in PaceWait. An accepted request of a company makes
-// up for a rejected one, because some of many messages are always wrong.
+// Some responses are cheap, but not in thousands per second: responses to unknown callers (including unproven callbacks) and rejections. Responses to unknown
+// callers are counted by network, and rejections by company. The first paceBurst responses are sent at once, later ones at paceRate. No response waits longer
+// than PaceWait, so a client that sends requests in a loop receives at most one response per PaceWait on each connection. An accepted request of a company
+// cancels one rejected request, because a few of many messages are always invalid.
 const (
-	paceRate  = 20 // answers a second
+	paceRate  = 20 // responses per second
 	paceBurst = 50
 
-	// PaceWait is the longest time that an answer waits.
+	// PaceWait is the maximum delay of a response.
 	PaceWait = time.Second
 
-	// ProbeWait is the PaceWait of health probes. A probe gives up after a second, and other unknown callers may share its network.
+	// ProbeWait replaces PaceWait for health probes. A probe often times out after a second, and other unknown callers may share its network.
 	ProbeWait = 200 * time.Millisecond
 
 	paceEach   = time.Second / paceRate
 	paceCredit = paceBurst * paceEach
 
-	// paceSweep is the time between two removals of callers that owe nothing.
+	// paceSweep is the interval of removing callers without debt.
 	paceSweep = time.Second
 )
 
-// Pace delays answers, for each caller separately. The zero value is ready to use.
+// Pace delays responses, separately for each caller. The zero value is ready to use.
 type Pace struct {
 	mu    sync.Mutex
-	debts map[string]time.Time // by caller: when its answers so far are paid for at paceRate; other callers owe nothing
+	debts map[string]time.Time // by caller: the time at which paceRate has paid for all its responses so far; a missing caller has no debt
 	swept time.Time
 }
 
-// Delay counts an answer and waits until it is due, for at most most, or until ctx ends.
+// Delay counts a response and waits until it is due. It waits at most most, and ends when ctx ends.
 func (p *Pace) Delay(ctx context.Context, who string, most time.Duration) {
 	wait := p.owe(who, time.Now(), most)
 	if wait <= 0 {
@@ -46,7 +46,7 @@ func (p *Pace) Delay(ctx context.Context, who string, most time.Duration) {
 	}
 }
 
-// owe counts an answer and returns how long it must wait, at most most.
+// owe counts a response and returns its delay, which is at most most.
 func (p *Pace) owe(who string, now time.Time, most time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *Pace) owe(who string, now time.Time, most time.Duration) time.Duration 
 	return max(0, until.Sub(now))
 }
 
-// sweep keeps the callers that owe something, in a new map: a map never shrinks.
+// sweep copies the callers with debt to a new map, because a map never frees memory.
 func (p *Pace) sweep(least time.Time) {
 	kept := map[string]time.Time{}
 	for who, until := range p.debts {
@@ -77,7 +77,7 @@ func (p *Pace) sweep(least time.Time) {
 	p.debts = kept
 }
 
-// Earn makes up for one answer.
+// Earn cancels one counted response.
 func (p *Pace) Earn(who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

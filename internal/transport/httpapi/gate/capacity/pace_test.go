@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestAnswersArePacedForEachCaller(t *testing.T) {
+func TestResponsesAreDelayedForEachCaller(t *testing.T) {
 	t.Parallel()
 	var p Pace
 	now := time.Now()
@@ -33,7 +33,7 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 			t.Fatalf("answer %d waits %s although the debt is paid", i+1, wait)
 		}
 	}
-	// Credit for good requests does not raise the burst.
+	// Credit for accepted requests does not increase the burst.
 	for range 3 * paceBurst {
 		p.Earn("a")
 	}
@@ -47,7 +47,7 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 	if wait := p.owe("a", now, PaceWait); wait != paceEach {
 		t.Errorf("after one good request, the next answer waits %s", wait)
 	}
-	// Callers without a debt are removed.
+	// Callers without debt are removed.
 	for i := range 10_000 {
 		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), PaceWait)
 	}
@@ -56,7 +56,7 @@ func TestAnswersArePacedForEachCaller(t *testing.T) {
 	}
 }
 
-func TestAProbeWaitsNoLongerThanAProbeMay(t *testing.T) {
+func TestProbeIsDelayedByAtMostProbeWait(t *testing.T) {
 	t.Parallel()
 	var p Pace
 	now := time.Now()

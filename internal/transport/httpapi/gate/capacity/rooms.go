@@ -1,4 +1,4 @@
-// Package capacity shares what a server has among its callers: slots for costly requests, memory for bodies, and the pace of cheap answers.
+// Package capacity divides the capacity of a server among its callers: slots for costly requests, memory for bodies, and the rate of cheap responses.
 package capacity
 
 import (
@@ -12,27 +12,29 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Limits of bodies. A request needs many times the memory of its body, so the sums below bound the memory of the server.
+// These limits bound the bytes of request bodies in memory. A request needs many times the memory of its body, so these limits bound the memory of the
+// server.
 const (
-	// SmallBody is the size up to which a body is small.
+	// SmallBody is the maximum size of a small body.
 	SmallBody = 64 << 10
 
-	// BodiesOfOne is how many bytes of small bodies, and of larger ones, one company, one provider, or one user without a company has at once.
+	// BodiesOfOne is the maximum number of bytes of small bodies that one caller has in memory, and the same for large bodies. A caller is a company, a
+	// provider, or a user without a company.
 	BodiesOfOne = 8 << 20
-	// BodiesOfSource is how many bytes of bodies the unknown callers of one network have at once.
+	// BodiesOfSource is the maximum number of bytes of bodies from unknown callers of one network.
 	BodiesOfSource = 2 << 20
 
-	smallBodies = 16 << 20 // bytes of all small bodies at once
-	largeBodies = 24 << 20 // bytes of all larger bodies at once
-	strangers   = 4 << 20  // bytes of all bodies of unknown callers at once
+	smallBodies = 16 << 20 // bytes of all small bodies together
+	largeBodies = 24 << 20 // bytes of all large bodies together
+	strangers   = 4 << 20  // bytes of all bodies from unknown callers together
 	roomWait    = 5 * time.Second
 )
 
-// ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or the requests of others
-// hold the connections, memory or slots.
+// ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or other requests occupy the connections, memory or
+// slots.
 var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
-// Room bounds the bytes of bodies that are in memory at once: of all callers together, and of each.
+// Room limits the bytes of bodies in memory, for all callers together and for each caller.
 type Room struct {
 	all *semaphore.Weighted
 	one int64
@@ -43,19 +45,19 @@ type Room struct {
 
 type callerRoom struct {
 	bytes *semaphore.Weighted
-	users int // requests that hold room or wait for it
+	users int // requests that occupy memory or wait for it
 }
 
-// NewRoom returns a Room for all bytes, of which one caller may have one.
+// NewRoom returns a Room with a limit of all bytes, and of one bytes for each caller.
 func NewRoom(all, one int64) *Room {
 	return &Room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
 }
 
-// errTooMuch is the fault for a caller whose own requests hold all the memory or slots that it may have.
+// errTooMuch is the fault for a caller whose own requests occupy its whole share of memory or slots.
 var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Second}
 
-// Take waits for room for n bytes of a caller; n is at most the room of one caller. A caller waits for its own room first, so that it
-// takes none from others while it waits. give returns a part of the room; the parts must add up to n. Faults: request.too_much, unavailable.
+// Take waits until n bytes of memory are free for a caller. n must not exceed the limit of one caller. Take waits for the caller's own limit first, so that a
+// waiting caller occupies no memory of others. give frees part bytes; all parts must add up to n. Faults: request.too_much, service.unavailable.
 func (r *Room) Take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
 	late := time.Now().Add(roomWait)
 	own := r.enter(caller)
@@ -78,17 +80,17 @@ func (r *Room) Take(ctx context.Context, caller string, n int64) (give func(part
 	}, nil
 }
 
-// acquire waits for n bytes until a time. Nearly always they are free, and the timer is spared.
+// acquire waits for n bytes until late. TryAcquire succeeds almost always and saves the timer.
 func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.Time) error {
 	if bytes.TryAcquire(n) {
 		return nil
 	}
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
-	return bytes.Acquire(waiting, n) //nolint:wrapcheck // take answers a fault
+	return bytes.Acquire(waiting, n) //nolint:wrapcheck // Take returns a fault instead
 }
 
-// goneOr returns err, or another error if the caller has gone.
+// goneOr returns err, or the error of ctx if the client has disconnected.
 func goneOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for room: %w", ctx.Err())
@@ -117,10 +119,10 @@ func (r *Room) leave(caller string) {
 	}
 }
 
-// Rooms holds a Room for each kind of body.
+// Rooms contains a Room for each kind of body.
 type Rooms struct {
 	Small, Large *Room
-	Strangers    *Room // of unknown callers
+	Strangers    *Room // for unknown callers
 }
 
 // NewRooms returns the Rooms of a server.

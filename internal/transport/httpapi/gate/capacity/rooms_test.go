@@ -10,8 +10,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
-func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
+// One caller can use only its share of the memory, so that other callers can use the rest. If no memory is free, callers wait for a limited time.
+func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRoom(16, 8)
 		take := func(caller string, n int64) func(int64) {
@@ -45,7 +45,7 @@ func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesHoldsNoRoom(t *testing.T) {
+func TestDisconnectedCallerReleasesRoom(t *testing.T) {
 	r := NewRoom(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()

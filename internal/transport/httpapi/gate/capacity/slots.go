@@ -8,44 +8,49 @@ import (
 	"time"
 )
 
-// While another company is active, the costly requests of one company use at most an eighth of the processors: processors/slotPart
-// requests run at once. With fewer than eight processors one request runs at a time, and the next one starts after a pause, which is at
-// most maxPause: a company whose requests are slower gets more. Companies get slots in turn, by request, not by duration.
-// The costly requests of all companies use at most half of the processors, so that two do not take both of a small machine. A request
-// occupies the server and PostgreSQL in turn, so the bound holds for both together. A company that is active alone has no bound.
+// Costly requests share the processors by these rules:
+//
+//   - While another company is active, the costly requests of one company use at most an eighth of the processors: processors/slotPart requests run at
+//     the same time. With fewer than eight processors, one request runs at a time. The next one starts after a pause of at most maxPause, so a company
+//     with slower requests gets more than its share.
+//   - Companies take turns by request, not by duration.
+//   - The costly requests of all companies use at most half of the processors. Otherwise two requests could occupy both processors of a small machine.
+//   - A company that is the only active one has no limit.
+//
+// A request occupies the server and PostgreSQL in turn, so the limits hold for both together.
 const (
 	slotPart   = 8
-	maxPause   = 2 * time.Second        // a request may have been slow for another reason
-	gonePause  = 250 * time.Millisecond // at least, after a request whose caller went: PostgreSQL may still be busy with it
-	slotWait   = 10 * time.Second       // a request that gets no slot within this time is rejected
-	maxWaiters = 32                     // of one company; more are rejected at once
-	slotCheck  = 20 * time.Millisecond  // how often it is checked whether a pause is over or a company has become inactive
-	idleAfter  = time.Second            // a company without requests for this long is not active
+	maxPause   = 2 * time.Second        // limits the effect of a request that was slow for other reasons
+	gonePause  = 250 * time.Millisecond // minimum after a request whose client disconnected: PostgreSQL may still be executing its query
+	slotWait   = 10 * time.Second       // a request without a slot after this time is rejected
+	maxWaiters = 32                     // of one company; further requests are rejected at once
+	slotCheck  = 20 * time.Millisecond  // interval of checking whether a pause has ended or a company has become inactive
+	idleAfter  = time.Second            // a company without requests for this long is inactive
 )
 
-// Slots limit the costly requests of each company. Among companies whose requests wait, the one goes first that has waited longest since
-// its latest slot, however many of its requests wait.
+// Slots limits the costly requests of each company. The next slot goes to the company that has waited longest since its latest slot, regardless of how many
+// of its requests wait.
 type Slots struct {
-	most   int     // requests at once
-	atOnce int     // of them, those of one company
+	most   int     // maximum number of running requests
+	atOnce int     // maximum number of running requests of one company
 	pause  float64 // after a request, as a multiple of its duration
 
 	mu         sync.Mutex
-	companies  map[string]*companySlots // those with requests that run or wait, or with a pause
+	companies  map[string]*companySlots // companies with a running or waiting request, or in a pause
 	last       string                   // the company of the latest request
 	lastAt     time.Time                // time of the latest request
-	othersAt   time.Time                // time of the latest request of any company but last
-	isChecking bool                     // whether checkLater has a timer running
+	othersAt   time.Time                // time of the latest request of a company other than last
+	isChecking bool                     // whether a timer of checkLater is running
 }
 
 type companySlots struct {
 	running    int
-	waiting    []chan struct{} // closed when the request gets its slot; the first one is next
-	since      time.Time       // when the first one began to wait, or the latest one got its slot if that is later
+	waiting    []chan struct{} // a channel is closed when its request gets a slot; first in, first out
+	since      time.Time       // when the first waiting request arrived, or when the company got its latest slot, whichever is later
 	pauseUntil time.Time
 }
 
-// NewSlots returns Slots for a number of processors.
+// NewSlots returns Slots for a machine with this number of processors.
 func NewSlots(processors int) *Slots {
 	return &Slots{
 		most: max(1, processors/2), atOnce: max(1, processors/slotPart), pause: max(0, float64(slotPart)/float64(processors)-1),
@@ -63,8 +68,8 @@ func (s *Slots) See(company string) {
 	s.lastAt = time.Now()
 }
 
-// Take waits for a slot of a company. leave frees the slot; further calls of it do nothing. Faults: request.too_much, and
-// service.unavailable if the requests of others took the time.
+// Take waits for a slot for a request of a company. leave frees the slot; only its first call has an effect. Faults: request.too_much, and
+// service.unavailable if the requests of other companies caused the wait.
 func (s *Slots) Take(ctx context.Context, company string) (leave func(), err error) {
 	mine, err := s.join(company)
 	if err != nil {
@@ -81,7 +86,7 @@ func (s *Slots) Take(ctx context.Context, company string) (leave func(), err err
 	}
 	if err != nil {
 		if !s.quit(company, mine) {
-			s.end(company, 0, false) // the slot came at the same time
+			s.end(company, 0, false) // the request got its slot at the same moment
 		}
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func (s *Slots) Take(ctx context.Context, company string) (leave func(), err err
 	return sync.OnceFunc(func() { s.end(company, time.Since(began), ctx.Err() != nil) }), nil
 }
 
-// late returns why a request of a company got no slot in time.
+// late returns the fault of a request that got no slot in time.
 func (s *Slots) late(company string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +104,7 @@ func (s *Slots) late(company string) error {
 	return ErrUnavailable
 }
 
-// join puts a request in the queue of its company. It may get its slot at once.
+// join adds a request to the queue of its company, and grants it a slot if one is free.
 func (s *Slots) join(company string) (mine chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +128,7 @@ func (s *Slots) join(company string) (mine chan struct{}, err error) {
 	return mine, nil
 }
 
-// quit takes a request out of the queue, and reports whether it was still waiting.
+// quit removes a request from the queue, and reports whether it was still waiting.
 func (s *Slots) quit(company string, mine chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,13 +158,13 @@ func (s *Slots) end(company string, took time.Duration, isGone bool) {
 	s.dropIdle(now)
 }
 
-// grant gives the slots that are free now to the requests that wait.
+// grant gives free slots to waiting requests.
 func (s *Slots) grant(now time.Time) {
 	for {
 		var next *companySlots
 		counted := 0
 		for _, one := range s.companies {
-			if one.running <= s.atOnce { // a company with more was alone when they began: nobody waits until they are done
+			if one.running <= s.atOnce { // a company above its limit was alone when its requests began; other companies do not wait for these requests
 				counted += one.running
 			}
 		}
@@ -179,8 +184,7 @@ func (s *Slots) grant(now time.Time) {
 	}
 }
 
-// isAlone reports whether no other company is active. A company is active while its requests run or wait, and for idleAfter after a
-// request.
+// isAlone reports whether no other company is active. A company is active while its requests run or wait, and for idleAfter after each request.
 func (s *Slots) isAlone(company string, now time.Time) bool {
 	othersAt := s.lastAt
 	if company == s.last {
@@ -197,7 +201,7 @@ func (s *Slots) isAlone(company string, now time.Time) bool {
 	return true
 }
 
-// checkLater calls grant every slotCheck while requests wait: pauses end, and companies become inactive.
+// checkLater calls grant every slotCheck while requests wait, because pauses end and companies become inactive.
 func (s *Slots) checkLater() {
 	if s.isChecking || !s.hasWaiting() {
 		return
@@ -212,7 +216,7 @@ func (s *Slots) checkLater() {
 	})
 }
 
-// Active returns the number of companies whose requests run, wait, or have ended so recently that the next one must wait.
+// Active returns the number of companies with running or waiting requests or with a pause.
 func (s *Slots) Active() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +232,7 @@ func (s *Slots) hasWaiting() bool {
 	return false
 }
 
-// dropIdle drops the companies without running or waiting requests whose pause is over.
+// dropIdle removes the companies without running or waiting requests whose pause has ended.
 func (s *Slots) dropIdle(now time.Time) {
 	for company, one := range s.companies {
 		if one.running == 0 && len(one.waiting) == 0 && !now.Before(one.pauseUntil) {

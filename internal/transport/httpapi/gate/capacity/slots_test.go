@@ -20,7 +20,7 @@ func mustTake(t *testing.T, all *Slots, company string) (leave func()) {
 	return leave
 }
 
-// mayBegin reports whether a request of a company gets a slot at once. It keeps the slot.
+// mayBegin reports whether a request of a company gets a slot immediately, and does not free the slot.
 func mayBegin(t *testing.T, all *Slots, company string) bool {
 	t.Helper()
 	mine, err := all.join(company)
@@ -30,7 +30,7 @@ func mayBegin(t *testing.T, all *Slots, company string) bool {
 	return !all.quit(company, mine)
 }
 
-func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing.T) {
+func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(slotPart)
@@ -57,7 +57,7 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 		}
 		stop := keepSeeing("1", "2")
 		time.Sleep(idleAfter)
-		leave := mustTake(t, all, "2") // the company's first request does not wait
+		leave := mustTake(t, all, "2") // the first request of a company does not wait
 		began := time.Now()
 		if _, err := all.Take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < slotWait {
 			t.Errorf("while the company has its slot: %v after %s", err, time.Since(began))
@@ -73,13 +73,13 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 		if waited := time.Since(began); waited < time.Second || waited > time.Second+slotCheck {
 			t.Errorf("the next request begins after %s", waited)
 		}
-		leave() // leaving twice does no harm
+		leave() // a second call has no effect
 		for _, leave := range held {
 			leave()
 		}
 		stop()
 
-		// A waiting request continues when the other company stops.
+		// A waiting request continues when the other company becomes inactive.
 		leave = mustTake(t, all, "3")
 		stop = keepSeeing("3", "2")
 		time.AfterFunc(2*time.Second, stop)
@@ -95,7 +95,7 @@ func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing
 	})
 }
 
-func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
+func TestCompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(2)
@@ -150,7 +150,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 	})
 }
 
-func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
+func TestCostlyRequestsUseAtMostHalfOfProcessors(t *testing.T) {
 	t.Parallel()
 	all := NewSlots(2 * slotPart)
 	all.See("0")
@@ -170,9 +170,9 @@ func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 	}
 }
 
-// A company with a waiting request counts as active, even if it sends requests seldom. Requests that others began while they were alone
-// do not delay it.
-func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
+// A company with a waiting request is active, even if it rarely sends requests. It does not wait for requests that another company started while it was
+// alone.
+func TestCompanyWithWaitingRequestIsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(2)
@@ -199,7 +199,7 @@ func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
 	})
 }
 
-// A slot goes to the company that has waited longest, however many requests of another company wait.
+// The next slot goes to the company that has waited longest, regardless of the number of waiting requests.
 func TestSlotsRotateAmongCompanies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -239,8 +239,8 @@ func TestSlotsRotateAmongCompanies(t *testing.T) {
 	})
 }
 
-// A company that had a slot during the wait asks for too much. A company that had none did nothing wrong.
-func TestOnlyACompanyThatHadASlotIsRefusedForAskingTooMuch(t *testing.T) {
+// Only a company that had a slot during the wait is rejected with request.too_much. Any other company waited because of others.
+func TestOnlyCompanyThatHadSlotIsRejectedAsTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(1)
@@ -260,7 +260,7 @@ func TestOnlyACompanyThatHadASlotIsRefusedForAskingTooMuch(t *testing.T) {
 	})
 }
 
-func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
+func TestLaterRequestDoesNotShortenPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := NewSlots(1)
@@ -278,7 +278,7 @@ func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
 	})
 }
 
-func TestTheWaitingRequestsOfACompanyAreBounded(t *testing.T) {
+func TestWaitingRequestsOfCompanyAreLimited(t *testing.T) {
 	t.Parallel()
 	all := NewSlots(2)
 	all.See("1")

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// Batch is an operation that takes a list of items. Each item has its own outcome. So the validator accepts any object as an item,
-// and Check applies the contract to each item.
+// Batch is an operation on a list of items, each with its own outcome. The validator accepts any object as an item. Check then applies the contract to each
+// item.
 type Batch struct {
 	field  string                  // name of the list in the body
 	most   uint64                  // maximum number of items
@@ -26,11 +26,11 @@ type Batch struct {
 // Item is one item of a batch.
 type Item struct {
 	Raw   json.RawMessage // as it was sent
-	Plain json.RawMessage // in the form that the generated type can read
-	Wrong error           // why the contract rejects the item; nil: it is valid
+	Plain json.RawMessage // converted so that the generated type can decode it
+	Wrong error           // why the contract rejects the item; nil: the item is valid
 }
 
-// relax makes the contract of a batch accept any object as an item, and returns the Batch. Item is the generated type of an item.
+// relax changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
 func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
 	b := Batch{field: field, item: list.Items.Value, most: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
@@ -38,8 +38,8 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// Items checks and returns the items of a body; none if the body has no such list. In the value of the body and in Plain, it replaces
-// wrong items by {}: with one wrong value, the generated type could not hold the body. Fault: request.invalid if the list is too long.
+// Items checks and returns the items of a body; nil if the body does not contain the list. It replaces invalid items by {} in body.Value and body.Plain,
+// because the generated type cannot decode a body with a value of the wrong type. Fault: request.invalid if the list is too long.
 func (b Batch) Items(body *JSON) ([]Item, error) {
 	members, _ := body.Value.(map[string]any)
 	values, _ := members[b.field].([]any)
@@ -50,7 +50,7 @@ func (b Batch) Items(body *JSON) ([]Item, error) {
 		return nil, nil
 	}
 	raw := jsonbody.Items(body.Raw, b.field)
-	plain := raw // the same items, but with whole numbers
+	plain := raw // the same items, with numbers such as 1.0 converted to 1
 	if !bytes.Equal(body.Plain, body.Raw) {
 		plain = jsonbody.Items(body.Plain, b.field)
 	}
@@ -83,7 +83,7 @@ func (b Batch) Check(item []byte) error {
 	return b.check(value, item)
 }
 
-// check is Check for an item whose value is known.
+// check is Check for an item that was parsed already.
 func (b Batch) check(value any, item []byte) error {
 	err := violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
 	if err == nil {
@@ -98,7 +98,7 @@ func (b Batch) check(value any, item []byte) error {
 	return err
 }
 
-// TaskID returns the task_id of an item, nil if the item has no valid one.
+// TaskID returns the task_id of an item; nil if it is missing or invalid.
 func (b Batch) TaskID(item []byte) *string {
 	var named struct {
 		TaskID *string `json:"task_id"`

@@ -9,8 +9,8 @@ import (
 	"lksms/gen/api"
 )
 
-// Every part of a request is bounded: a list by maxItems, a text by maxLength, an object with any members by maxProperties.
-func TestEverythingInARequestIsBounded(t *testing.T) {
+// Every part of a request has a limit: lists have maxItems, texts maxLength, and objects with arbitrary members maxProperties.
+func TestEveryPartOfRequestHasLimit(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
@@ -32,13 +32,13 @@ func TestEverythingInARequestIsBounded(t *testing.T) {
 	}
 }
 
-// expectBounded reports the parts of a schema that have no bound.
+// expectBounded reports the parts of a schema without a limit.
 func expectBounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
 	t.Helper()
 	s := ref.Value
-	// An anchored pattern without repetition bounds a text as well.
+	// An anchored pattern without repetition limits a text, too.
 	isFixed := strings.HasPrefix(s.Pattern, "^") && strings.HasSuffix(s.Pattern, "$") && !strings.ContainsAny(s.Pattern, "*+")
-	isWholeBody := s.Format == "binary" // bounded by the size limit of bodies
+	isWholeBody := s.Format == "binary" // limited by the maximum size of bodies
 	isClosed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
 	switch {
 	case s.Type.Is(openapi3.TypeString) && s.Enum == nil && s.Format != "date-time" && s.MaxLength == nil && !isFixed && !isWholeBody:

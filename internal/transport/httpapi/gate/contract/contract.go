@@ -1,4 +1,4 @@
-// Package contract reads the contract of the API, and checks requests by it.
+// Package contract reads the contract of the API and checks requests against it.
 package contract
 
 import (
@@ -25,64 +25,63 @@ import (
 	"lksms/internal/transport/httpapi/violation"
 )
 
-// Operation is what the contract says of an operation.
+// Operation contains what the contract defines for one operation.
 type Operation struct {
 	ID         string   // operationId
-	Roles      []string // that may call it; Public: needs no credentials
+	Roles      []string // roles that can call it; Public: no credentials needed
 	ServedBy   servers.Role
-	IsStale    bool     // a replica may answer
-	IsKeyed    bool     // it takes an Idempotency-Key
-	IsCostly   bool     // it needs a slot
+	IsStale    bool     // a replica is allowed to answer
+	IsKeyed    bool     // accepts an Idempotency-Key
+	IsCostly   bool     // needs a slot
 	Parameters []string // names of the query parameters
 	Limits     Limits
-	Form       *Form  // nil: it takes no form
-	Batch      *Batch // nil: its body is no batch
+	Form       *Form  // nil: accepts no form
+	Batch      *Batch // nil: the body is not a batch
 }
 
 // Contract is the API contract as the gate enforces it.
 type Contract struct {
-	router     routers.Router // finds the operation of any request
+	router     routers.Router // finds the operation of any request path
 	routes     map[string]*routers.Route
-	operations map[string]Operation // by pattern in a ServeMux
+	operations map[string]Operation // by ServeMux pattern
 	changes    Batch                // checks a change of settings
 }
 
-// Operation returns an operation by its pattern in a ServeMux. isKnown: the contract has it.
+// Operation returns an operation by its ServeMux pattern. isKnown reports whether the contract defines it.
 func (c *Contract) Operation(pattern string) (o Operation, isKnown bool) {
 	o, isKnown = c.operations[pattern]
 	return o, isKnown
 }
 
-// Operations yields the operations by their patterns in a ServeMux, in no order.
+// Operations yields all operations with their ServeMux patterns, in no particular order.
 func (c *Contract) Operations() iter.Seq2[string, Operation] { return maps.All(c.operations) }
 
-// CheckSettings checks a change of settings.
+// CheckSettings checks a change of settings against the contract.
 func (c *Contract) CheckSettings(body []byte) error { return c.changes.Check(body) }
 
-// The operations that the gate knows by name.
+// The gate refers to these operations by name.
 const (
-	// SendBatch and ReportBatch are the operations whose items have their own outcomes.
+	// SendBatch and ReportBatch are the operations on lists of items.
 	SendBatch       = "POST " + sendBatchPath
 	ReportBatch     = "POST " + reportBatchPath
 	sendBatchPath   = "/api/v1/sms/send-batch"
 	reportBatchPath = "/api/v1/sms/report-batch"
 
-	// Callback is the operation whose bodies have any form, as each provider chooses.
+	// Callback is the operation whose body can have any format, because each provider defines its own.
 	Callback     = "POST " + callbackPath
 	callbackPath = "/api/v1/callbacks/{sender_no}"
 )
 
-// AlwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are
-// answered too, because the gate does not guard them.
+// AlwaysServed contains the operations that are answered even if all connections are in use. The metrics and the documentation are answered too, because they
+// do not pass the guard.
 var AlwaysServed = []string{"GET /health", "GET /ready"}
 
-// LongestAnswer is the longest time that the contract can allow for a request.
+// LongestAnswer is the maximum time limit that the contract can define for a request.
 const LongestAnswer = 45 * time.Second
 
-// Read reads the contract once for all servers of a process, because reading takes longer than all else in a start.
-// Nobody changes the contract afterwards.
+// Read reads the contract once for all servers of a process, because reading is the slowest part of a start. The contract is not changed afterwards.
 var Read = sync.OnceValues(func() (*Contract, error) {
-	// The library's own checks are patterns that accept the 30th of February.
+	// The library checks formats with patterns, which accept February 30.
 	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
 	openapi3.DefineStringFormatValidator("date", openapi3.NewCallbackValidator(checkDay))
 	spec, err := api.GetSpec()
@@ -92,9 +91,9 @@ var Read = sync.OnceValues(func() (*Contract, error) {
 	return Of(spec)
 })
 
-// Of returns what the gate enforces of a contract, which it changes.
+// Of returns the rules of spec that the gate enforces. It changes spec.
 func Of(spec *openapi3.T) (*Contract, error) {
-	spec.Security = nil // the gate has authenticated the caller
+	spec.Security = nil // the gate authenticates the caller itself
 	batches := map[string]Batch{
 		SendBatch:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 		ReportBatch: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
@@ -111,8 +110,8 @@ func Of(spec *openapi3.T) (*Contract, error) {
 		o.IsCostly = isCostly(pattern, o)
 		c.operations[pattern] = o
 	}
-	spec.Paths.Find(callbackPath).Post.RequestBody = nil // any body is valid, and the validator would copy it
-	spec.Servers = nil                                   // the API is served under any name
+	spec.Paths.Find(callbackPath).Post.RequestBody = nil // every body is valid; the validator would copy it
+	spec.Servers = nil                                   // the API is served under any host name
 	var err error
 	if c.router, err = gorillamux.NewRouter(spec); err != nil {
 		return nil, fmt.Errorf("route by contract: %w", err)
@@ -121,7 +120,7 @@ func Of(spec *openapi3.T) (*Contract, error) {
 	return c, nil
 }
 
-// operationOf returns what a contract says of an operation, but whether it is a batch or costly.
+// operationOf returns what the contract defines for an operation, without Batch and IsCostly.
 func operationOf(spec *openapi3.T, pattern string, operation *openapi3.Operation) (o Operation, err error) {
 	if o.Roles, err = rolesOf(pattern, operation); err != nil {
 		return o, err
@@ -135,7 +134,7 @@ func operationOf(spec *openapi3.T, pattern string, operation *openapi3.Operation
 	if o.Form, err = formOf(pattern, operation, o.Roles); err != nil {
 		return o, err
 	}
-	o.ID = strings.ToLower(operation.OperationID[:1]) + operation.OperationID[1:] // the generated copy has the names of Go methods
+	o.ID = strings.ToLower(operation.OperationID[:1]) + operation.OperationID[1:] // the generated copy contains names of Go methods
 	o.IsStale, _ = operation.Extensions[staleKey].(bool)
 	o.IsKeyed = operation.Parameters.GetByInAndName(openapi3.ParameterInHeader, IdempotencyHeader) != nil
 	_, path, _ := strings.Cut(pattern, " ")
@@ -147,13 +146,13 @@ func operationOf(spec *openapi3.T, pattern string, operation *openapi3.Operation
 	return o, nil
 }
 
-// IdempotencyHeader is the header of a request that shall run once.
+// IdempotencyHeader is the header with the idempotency key of a request.
 const IdempotencyHeader = "Idempotency-Key"
 
-// staleKey is the extension of the contract that marks an operation whose answer may be some seconds old.
+// staleKey is the extension of the contract that marks operations whose response can be some seconds old.
 const staleKey = "x-lksms-stale"
 
-// routesOf returns the operations without path parameters as the validator knows them.
+// routesOf returns the routes of the operations without path parameters, by ServeMux pattern.
 func routesOf(spec *openapi3.T) map[string]*routers.Route {
 	routes := map[string]*routers.Route{}
 	for pattern, operation := range operationsOf(spec) {
@@ -165,9 +164,9 @@ func routesOf(spec *openapi3.T) map[string]*routers.Route {
 	return routes
 }
 
-// route returns the operation of a request, and its path parameters. The router of the library tries each path of the contract in turn, so
-// it is asked only for paths with parameters, and for paths that do not exist. It reads some paths otherwise than the ServeMux
-// (/users/%2F): a request for which the ServeMux has no operation has no route.
+// route returns the route of a request and its path parameters. The library's router is slow because it tries each path of the contract in turn. It is used
+// only for paths with parameters and for unknown paths. It interprets some paths differently from ServeMux (for example /users/%2F). A request without an
+// operation in ServeMux has no route.
 func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map[string]string, error) {
 	if route := c.routes[operation]; route != nil && route.Method == r.Method && route.Path == r.URL.EscapedPath() {
 		return route, nil, nil
@@ -176,7 +175,7 @@ func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map
 	if err == nil && operation == "" {
 		err = routers.ErrPathNotFound
 	}
-	for name, escaped := range params { // the library checks a name of any language as it is escaped
+	for name, escaped := range params { // the library would check the escaped form of a value
 		text, err := url.PathUnescape(escaped)
 		if err != nil {
 			return nil, nil, fault.InvalidField(name, fault.WrongFormat, nil)
@@ -186,9 +185,9 @@ func (c *Contract) route(r *http.Request, operation string) (*routers.Route, map
 	return route, params, err
 }
 
-// Methods returns the methods that the path of a request has.
+// Methods returns the methods that the contract defines for the path of a request.
 func (c *Contract) Methods(r *http.Request) []string {
-	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // each search reads the whole contract
+	if _, _, err := c.router.FindRoute(r); errors.Is(err, routers.ErrPathNotFound) { // unknown path: each of the searches below would scan the whole contract
 		return nil
 	}
 	var allowed []string
@@ -206,12 +205,12 @@ func (c *Contract) Methods(r *http.Request) []string {
 // JSON is the body of a request.
 type JSON struct {
 	Raw    []byte // as sent
-	Plain  []byte // Raw in the form that the generated types can read
-	Value  any    // Plain as jsonbody.Parse reads it
-	Broken error  // why Plain is not JSON; nil: it is
+	Plain  []byte // Raw, converted so that the generated types can decode it
+	Value  any    // Plain, parsed by jsonbody.Parse
+	Broken error  // why Plain is not valid JSON; nil: it is valid
 }
 
-// Check checks a request: its route, its parameters, and its body. operation is the pattern of the operation in a ServeMux.
+// Check checks the route, parameters and body of a request. operation is its ServeMux pattern.
 func (c *Contract) Check(r *http.Request, operation string, body JSON) error {
 	route, params, err := c.route(r, operation)
 	if err != nil {
@@ -231,13 +230,12 @@ func (c *Contract) Check(r *http.Request, operation string, body JSON) error {
 	return violation.OfRequest(err, wrong)
 }
 
-// parametersOnly make the validator check all parameters. The handlers apply the defaults.
+// parametersOnly makes the validator check only parameters. Handlers apply the defaults.
 var parametersOnly = &openapi3filter.Options{
 	MultiError: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: true,
 }
 
-// schema returns the schema to which the contract binds a body; nil if it binds the body to none. Faults: request.malformed,
-// request.media_type.
+// schema returns the schema of a body; nil if the contract defines none. Faults: request.malformed, request.media_type.
 func (b JSON) schema(expected *openapi3.RequestBodyRef, contentType string) (*openapi3.Schema, error) {
 	if expected == nil || len(b.Plain) == 0 && !expected.Value.Required {
 		return nil, nil
@@ -254,8 +252,8 @@ func (b JSON) schema(expected *openapi3.RequestBodyRef, contentType string) (*op
 	return media.Schema.Value, nil
 }
 
-// checkTime rejects text that is not a time, and a time that could be stored but not shown again: encoding/json writes only the
-// years 0 to 9999, and a time zone can move a time of the year 0 into the year before.
+// checkTime rejects text that is not a time. It also rejects times that could be stored but not returned: encoding/json accepts only the years 0 to 9999, and
+// a time zone can move a time from the year 0 to the year before.
 func checkTime(text string) error {
 	var at time.Time
 	if err := at.UnmarshalText([]byte(text)); err != nil {
@@ -267,7 +265,7 @@ func checkTime(text string) error {
 	return nil
 }
 
-// checkDay rejects text that is not a day of the years 1 to 9999.
+// checkDay rejects text that is not a date in the years 1 to 9999.
 func checkDay(text string) error {
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
@@ -279,17 +277,17 @@ func checkDay(text string) error {
 	return nil
 }
 
-// limitsKey is the extension of the contract that holds the limits of all operations. An operation can have its own.
+// limitsKey is the extension of the contract that contains the limits of all operations. An operation can override them.
 const limitsKey = "x-lksms-limits"
 
-// Limits bound a request.
+// Limits contains the limits of a request.
 type Limits struct {
-	BodyBytes int64         // 0: the operation has no body
-	Time      time.Duration // for the work after the body and the slot have come
+	BodyBytes int64         // 0: the operation accepts no body
+	Time      time.Duration // for processing, after the body is read and the slot granted
 }
 
-// limitsOf returns the limits of an operation. A limit that is missing or above the bounds of the gate is an error: the largest allowed body must find
-// room.
+// limitsOf returns the limits of an operation. A limit that is missing or above the maximum of the gate is an error: the largest allowed body must fit into
+// the memory limit of one caller.
 func limitsOf(spec *openapi3.T, pattern string, operation *openapi3.Operation, roles []string) (Limits, error) {
 	usual, _ := spec.Info.Extensions[limitsKey].(map[string]any)
 	own, _ := operation.Extensions[limitsKey].(map[string]any)

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/transport/httpapi/jsonbody"
 )
 
-// In the contract, every operation has an id, a summary, a tag, examples, and the statuses that every operation of its kind can answer.
-func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
+// Every operation of the contract has an id, a summary, a tag, examples, and the statuses that all operations of its kind can return.
+func TestContractDescribesEveryOperationCompletely(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 	}
 }
 
-func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
+func TestLimitAboveMemoryOfCallerIsError(t *testing.T) {
 	for access, wrong := range map[string]bool{Public: true, "submit": false} {
 		spec, err := api.GetSpec()
 		if err != nil {
@@ -75,8 +75,8 @@ func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
 	}
 }
 
-// The generated types replace some schemas of the contract (api/go.overlay.yaml): a field that is missing there would be rejected.
-func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
+// The generated types replace some schemas of the contract (api/go.overlay.yaml). A field that is missing in a replaced schema would be rejected.
+func TestReplacedSchemasContainFieldsOfContract(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi3.NewLoader().LoadFromFile("../../../../../api/openapi.yaml")
 	if err != nil {
@@ -101,8 +101,8 @@ func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
 	}
 }
 
-// The shape of a body does not refuse a list that the contract allows.
-func TestListsOfTheContractFitIntoABody(t *testing.T) {
+// The limits of the shape of a body allow every list that the contract allows.
+func TestListsOfContractFitIntoBody(t *testing.T) {
 	c, err := Read()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestListsOfTheContractFitIntoABody(t *testing.T) {
 	}
 }
 
-func TestEveryCostlyOperationIsInTheContract(t *testing.T) {
+func TestEveryCostlyOperationIsInContract(t *testing.T) {
 	c, err := Read()
 	if err != nil {
 		t.Fatal(err)

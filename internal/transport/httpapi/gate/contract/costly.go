@@ -2,7 +2,7 @@ package contract
 
 import "slices"
 
-// namedCostly are operations that read or write many rows, beside those with a cursor, the batches and the forms.
+// namedCostly contains operations that read or write many rows. Operations with a cursor, batches and forms are costly too, and are not listed.
 var namedCostly = []string{
 	"GET /api/v1/sms/task/{task_id}/explain",
 	"GET /api/v1/sms/task/{task_id}/timeline",
@@ -19,8 +19,8 @@ var namedCostly = []string{
 	"POST /api/v1/notifications/status",
 }
 
-// isCostly reports whether an operation reads or writes many rows, so that each of its requests needs a slot. Any other request is costly if its body
-// is large, or if it is a dry run, which compares all senders.
+// isCostly reports whether an operation reads or writes many rows, so that each request needs a slot. A request of another operation is costly if its body is
+// large, or if it is a dry run, which compares all senders.
 func isCostly(pattern string, o Operation) bool {
 	return o.Form != nil || o.Batch != nil || slices.Contains(o.Parameters, "cursor") || slices.Contains(namedCostly, pattern)
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Form is a form that an operation takes.
+// Form describes a multipart form that an operation accepts.
 type Form struct {
 	Schema *openapi3.Schema
-	Fields []string // but files
+	Fields []string // names of all fields except files
 	Files  []string
 }
 
 // FormType is the media type of forms.
 const FormType = "multipart/form-data"
 
-// formOf returns the form of an operation; nil: it takes none. A public operation cannot take one.
+// formOf returns the form of an operation; nil if it accepts none. A public operation with a form is an error.
 func formOf(pattern string, operation *openapi3.Operation, roles []string) (*Form, error) {
 	if operation.RequestBody == nil || operation.RequestBody.Value.Content[FormType] == nil {
 		return nil, nil

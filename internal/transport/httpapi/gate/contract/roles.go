@@ -11,16 +11,16 @@ import (
 	"lksms/internal/platform/servers"
 )
 
-// AccessKey is the extension of the contract that lists the roles which may call an operation.
+// AccessKey is the extension of the contract that lists the roles that can call an operation.
 const AccessKey = "x-lksms-access"
 
-// Public marks an operation that needs no credentials. ReadAll allows readers who see all companies.
+// Public marks an operation that needs no credentials. ReadAll admits readers who see all companies.
 const (
 	Public  = "public"
 	ReadAll = "read_all"
 )
 
-// rolesOf returns the roles that may call an operation. An operation without roles or with an unknown role is an error.
+// rolesOf returns the roles that can call an operation. An operation without roles or with an unknown role is an error.
 func rolesOf(pattern string, operation *openapi3.Operation) ([]string, error) {
 	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, Public, ReadAll}
 	list, _ := operation.Extensions[AccessKey].([]any)
@@ -37,14 +37,14 @@ func rolesOf(pattern string, operation *openapi3.Operation) ([]string, error) {
 	return roles, nil
 }
 
-// servedByKey is the extension of the contract that names the role of the servers which answer an operation. Without it, it is servers.API. Servers
-// with servers.Console answer the operations of servers.API too, which the pages call.
+// servedByKey is the extension of the contract that names the role of the servers that answer an operation. The default is servers.API. Servers with the role
+// servers.Console also answer operations of servers.API, because the pages call them.
 const servedByKey = "x-lksms-served-by"
 
 // byEveryServer marks an operation that every server answers.
 const byEveryServer = "all"
 
-// servedByOf returns the role of the servers which answer an operation; empty: every server does.
+// servedByOf returns the role of the servers that answer an operation; empty: every server.
 func servedByOf(pattern string, operation *openapi3.Operation) (servers.Role, error) {
 	switch name, isNamed := operation.Extensions[servedByKey].(string); {
 	case !isNamed:
@@ -58,7 +58,7 @@ func servedByOf(pattern string, operation *openapi3.Operation) (servers.Role, er
 	}
 }
 
-// operationsOf yields the operations of the contract by their patterns in a ServeMux.
+// operationsOf yields the operations of the contract with their ServeMux patterns.
 func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 	return func(yield func(string, *openapi3.Operation) bool) {
 		for path, item := range spec.Paths.Map() {
