@@ -34,13 +34,13 @@ import (
 // shell runs commands against a server.
 type shell struct {
 	t      *testing.T
-	dir    string // working folder, and that of profiles
+	dir    string // working folder, and folder of the profiles
 	env    []string
 	stdin  string
 	server *apptest.Bundle
 }
 
-// newShell starts a server, which sweeps by itself, and returns a shell with the credentials of its admin.
+// newShell starts a server, whose sweeps run, and returns a shell with the credentials of its admin.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	b := apptest.New(t)
@@ -55,7 +55,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// with returns a shell with another environment.
+// with returns a shell with additional environment variables.
 func (s *shell) with(env ...string) *shell {
 	other := *s
 	other.env = env
@@ -69,7 +69,7 @@ func (s *shell) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command to its end.
+// run runs a command and returns its output and exit status.
 func (s *shell) run(args ...string) (stdout, stderr string, status int) {
 	s.t.Helper()
 	var out, problems bytes.Buffer
@@ -82,7 +82,7 @@ func (s *shell) run(args ...string) (stdout, stderr string, status int) {
 	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
 }
 
-// expect runs a command, and fails unless it has this exit status and its standard error has all of these texts.
+// expect runs a command. It fails the test unless the command has this exit status and its standard error contains all of these texts.
 func (s *shell) expect(status int, texts []string, args ...string) string {
 	s.t.Helper()
 	out, problems, got := s.run(args...)
@@ -100,7 +100,7 @@ func (s *shell) expect(status int, texts []string, args ...string) string {
 	return out
 }
 
-// decode runs a command with -o json.
+// decode runs a command with -o json and decodes its output.
 func decode[T any](s *shell, args ...string) (v T) {
 	s.t.Helper()
 	out := s.expect(0, nil, append(args, "-o", "json")...)
@@ -115,7 +115,7 @@ var (
 	someTime = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 )
 
-// golden is an output without what differs between runs. Widths stay as they are.
+// golden replaces the ids and times in an output, which differ between runs. Widths stay the same.
 func golden(out string) string {
 	return someTime.ReplaceAllString(someTask.ReplaceAllString(out, "task_________TASK______________________"), "yyyy-mm-dd hh:mm:ss")
 }
@@ -189,7 +189,7 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
 	})
-	// The message is stored: standard output has its task, in both forms.
+	// The message is stored, so both output formats must contain its task.
 	out := s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s", "-o", "json")
 	var stored client.Submitted
 	if err := json.Unmarshal([]byte(out), &stored); err != nil || s.server.Task(stored.TaskID).Status != api.TaskPending {
@@ -218,7 +218,7 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 	}
 }
 
-// A script that repeats a command on 3 must not send twice.
+// A script that repeats a command after the exit status 3 must not send twice.
 func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
 	s := newShell(t)
 	var asked atomic.Int64
@@ -417,7 +417,7 @@ func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
 	s.expect(1, []string{"events.cursor_gone", "--after "}, "tail", "--after", "0")
 }
 
-// passOn passes requests on, but for those that are lost.
+// passOn returns a handler that forwards requests to a server, except those for which isLost returns true.
 func passOn(t *testing.T, to string, isLost func(*http.Request) bool) http.Handler {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -440,7 +440,7 @@ func passOn(t *testing.T, to string, isLost func(*http.Request) bool) http.Handl
 	})
 }
 
-// relay passes requests on from a listener.
+// relay forwards requests from a listener to a server.
 func relay(t *testing.T, listener net.Listener, to string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(passOn(t, to, nil))
@@ -481,7 +481,7 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "3600") // so that nothing is repeated
+		w.Header().Set("Retry-After", "3600") // a long wait, so that no call is repeated
 		if strings.Contains(r.URL.Path, "task_1") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else {
@@ -490,7 +490,7 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	}))
 	t.Cleanup(busy.Close)
 	s.with("LKSMS_URL="+busy.URL, "LKSMS_KEY=k").expect(3, []string{"task_2"}, "requeue", "task_1", "task_2")
-	// A .env of the working folder has no say in where credentials go.
+	// A file .env of the working folder must not decide where credentials are sent.
 	for _, file := range []string{"LKSMS_URL=http://127.0.0.1:1\n", "no file of variables\n"} {
 		if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
@@ -498,17 +498,17 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 		s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 	}
 	os.Remove(filepath.Join(s.dir, ".env"))
-	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // nobody can read it
+	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // a folder cannot be read as a file
 		t.Fatal(err)
 	}
 	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 }
 
-// Nobody would see that they wait: standard error is no terminal.
+// Standard error is not a terminal, so nobody would see that the command waits.
 func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes that fail
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshakes
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	s := &shell{t: t, dir: pgtest.Dir(t), env: []string{"LKSMS_URL=" + server.URL, "LKSMS_KEY=k"}}
@@ -544,7 +544,7 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	clean.expect(0, nil, "send", apptest.Phone, "by its name", "--profile", "prod")
 	clean.with("LKSMS_PROFILE=prod").expect(0, nil, "send", apptest.Phone, "by the environment")
 	clean.expect(2, []string{`"other"`}, "send", apptest.Phone, "x", "--profile", "other")
-	// The credentials of a profile go to its server alone.
+	// The credentials of a profile are sent only to its server.
 	clean.expect(2, []string{"no credentials"}, "status", "task_1", "--server", "http://127.0.0.1:1")
 	out = clean.expect(0, nil, "profile", "list")
 	if !strings.Contains(out, "*  prod  "+s.server.URL+"  system_a\n") || strings.Contains(out, apptest.UserPassword) {
@@ -626,7 +626,7 @@ func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
 	}
 }
 
-// effects counts the reports by what they did.
+// effects counts the reports by their effect.
 func (s *shell) effects() map[string]int {
 	s.t.Helper()
 	rows, err := s.server.DB.Query(s.t.Context(), "SELECT effect, count(*) FROM report_logs GROUP BY effect")
@@ -652,7 +652,7 @@ type runner struct {
 	t      *testing.T
 	log    *lockedBuffer
 	exited chan struct{}
-	err    error // of the exit; read after exited is closed
+	err    error // error of the exit; read after exited is closed
 }
 
 // send starts a sender with a script for sh.
@@ -681,7 +681,7 @@ func (s *shell) send(script string, flags ...string) *runner {
 	return r
 }
 
-// ends waits for the end of the command, and fails unless it has this exit status.
+// ends waits until the command ends, and fails the test unless it has this exit status.
 func (r *runner) ends(status int) {
 	r.t.Helper()
 	select {
@@ -758,7 +758,7 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 	r.ends(0)
 }
 
-// expectUnclear waits until the script for a task was killed, and fails if that was reported.
+// expectUnclear waits until the script for a task was killed. It fails the test if a report followed.
 func (s *shell) expectUnclear(r *runner, id string) {
 	s.t.Helper()
 	killed := regexp.MustCompile(`"msg":"killed, and not reported[^\n]*` + id)
@@ -779,7 +779,7 @@ func expectGone(t *testing.T, pid string) {
 	}
 	apptest.Eventually(t, "the process is gone", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
-		return err != nil || strings.Contains(string(state), ") Z ") // nobody may be left to bury it
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because perhaps no process waits for it
 	})
 }
 
@@ -940,7 +940,7 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 	}
 }
 
-// The first message runs alone, so that no other is touched.
+// The first message runs alone, so no other message may lose an attempt.
 func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
@@ -962,7 +962,7 @@ func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	refused.send("exit 0").ends(1)
 }
 
-// The second and the third message are held at the same time, which they could not be if all ran alone.
+// The script holds the second and the third message until both run. That is impossible if each message runs alone.
 func TestMessagesRunTogetherOnceTheScriptHasWorked(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {
@@ -1000,7 +1000,7 @@ func TestAProgramThatCannotBeRunIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// newer passes requests on to a server, and adds a field to each object of an answer, as a later version may.
+// newer returns a server that forwards requests, and adds a field to each object of a response, as a later version can.
 func newer(t *testing.T, to string) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(to)

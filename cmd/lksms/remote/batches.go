@@ -85,7 +85,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	if c.IdempotencyKey != "" {
 		options = append(options, client.WithIdempotencyKey(c.IdempotencyKey))
 	}
-	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client bounds an upload by its size
+	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client sets the time limit of an upload by its size
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// list returns nil for a list without items.
+// list returns a pointer to items, or nil if items is empty.
 func list(items []string) *[]string {
 	if len(items) == 0 {
 		return nil
@@ -146,7 +146,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 	}{
 		{"invalid", batch.Counts.Invalid}, {"duplicate", batch.Counts.Duplicate}, {"blocked", batch.Counts.Blocked},
 	} {
-		// The server looks through the whole list for a status, so the search ends with the last row that has it.
+		// The server searches the whole list for rows with a status. Ask only for as many as exist, so that the search ends at the last such row.
 		most := min(int(wrong.count), c.Limit-len(rows))
 		if most <= 0 {
 			continue
@@ -225,7 +225,7 @@ func (c *batchWatchCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.watchBatch(ctx, c.BatchID)
 }
 
-// watchBatch shows the batch when it has ended. One of which messages failed is an error.
+// watchBatch waits until the batch has ended, and shows it. It returns an error if messages of the batch failed.
 func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	bar := c.bar("sending")
 	batch, err := c.WaitForBatch(ctx, batchID, func(b *client.Batch) {
@@ -311,7 +311,7 @@ func (c *batchListCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.list(all, []string{"BATCH", "NAME", "STATUS", "VALID", "SUCCESS", "FAILED", "CREATED"}, rows)
 }
 
-// pageOf is the size of a page for a list of so many.
+// pageOf returns the page size for a list of at most limit items.
 func pageOf(limit int) *int { return new(min(max(limit, 1), 100)) }
 
 type batchPauseCmd struct{ batchChange }
@@ -332,7 +332,7 @@ func (c *batchCancelCmd) Run(ctx context.Context, env config.Remote) error {
 	return c.run(ctx, env, (*client.Client).CancelBatch)
 }
 
-// batchChange is the command line of what changes a batch.
+// batchChange contains the arguments and flags of the commands that change a batch.
 type batchChange struct {
 	batchArg
 	DryRun dryRun `embed:""`
@@ -371,14 +371,14 @@ func (c *batchRequeueCmd) Run(ctx context.Context, env config.Remote) error {
 
 // bar is a progress bar on a terminal. It is drawn when the total is known.
 type bar struct {
-	to    io.Writer // nil if nobody looks
+	to    io.Writer // nil if standard error is not a terminal
 	name  string
 	drawn *progressbar.ProgressBar
 }
 
 func (o output) bar(name string) *bar { return &bar{to: o.progress, name: name} }
 
-// set draws how much is done. A bar that cannot be drawn stops nothing.
+// set draws the progress. An error of the terminal does not stop the command.
 func (b *bar) set(name string, done, total int64) {
 	if b.to == nil || total == 0 {
 		return

@@ -58,12 +58,12 @@ func senderState(s client.Sender) string {
 	return "not ready"
 }
 
-// AppFlag is the sender as which a command claims.
+// AppFlag is the flag that names the sender for a claim.
 type AppFlag struct {
 	AppID string `name:"app-id" placeholder:"NO" help:"Sender as which to claim. Default: the only one that the user may use."`
 }
 
-// Find returns the sender.
+// Find returns the number of the sender. Without the flag it is the only sender that the user can claim as.
 func (a AppFlag) Find(ctx context.Context, c *client.Client) (string, error) {
 	if a.AppID != "" {
 		return a.AppID, nil
@@ -87,7 +87,7 @@ type ClaimCmd struct {
 	Remote Remote `embed:""`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (ClaimCmd) Help() string {
 	return "For trying. Each task is leased to you and must be reported before its lease ends, or another sender gets it then. " +
 		"To send messages with a script, use lksms sender run."

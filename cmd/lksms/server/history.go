@@ -22,7 +22,7 @@ type HistoryCmd struct {
 	Import historyImportCmd `cmd:"" help:"Make a dropped partition again from its export. The role of the database must own the tables."`
 }
 
-// partitionArg names a partition.
+// partitionArg is the argument that selects a partition.
 type partitionArg struct {
 	FirstDay time.Time `arg:"" format:"2006-01-02" help:"First day (UTC) of the partition, such as 2026-11-01."`
 }

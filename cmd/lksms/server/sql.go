@@ -24,7 +24,7 @@ type sqlGrantCmd struct {
 	Database config.Database `embed:""`
 }
 
-// sqlBounds are sqlinbox.Bounds, whose defaults these are.
+// sqlBounds are the flags for sqlinbox.Bounds, with the same defaults.
 type sqlBounds struct {
 	Connections int           `default:"20" help:"Connections that the role may have at the same time, unless it has a bound already; 0: leave it as it is."`
 	IdleAfter   time.Duration `default:"30s" help:"End transactions of the role that are idle for so long, unless it has a bound already; 0: leave it as it is."`
