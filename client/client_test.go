@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// What a program gets with the client: the generated client, and the modules of both.
-func TestTheClientKnowsNothingOfTheServer(t *testing.T) {
+// A program that uses the client depends on the generated client, and on the modules of both. It must not depend on packages of the server.
+func TestTheClientImportsNoPackageOfTheServer(t *testing.T) {
 	t.Parallel()
 	list, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{if .Module.Main}}{{.ImportPath}}{{else}}{{.Module.Path}}{{end}}{{end}}",
 		"lksms/client").Output()
@@ -61,7 +61,7 @@ func dial(t *testing.T, address string, more ...client.Option) *client.Client {
 	return c
 }
 
-// sweeping lets the server do what it does by itself.
+// sweeping runs the sweeps of the server in the background.
 func sweeping(b *apptest.Bundle) {
 	b.T.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,11 +76,11 @@ func message(text string) client.Message {
 	return client.Message{PhoneNumber: apptest.Phone, Content: &text}
 }
 
-// network stands between a client and a server, and loses answers.
+// network is a proxy between a client and a server. It can lose responses.
 type network struct {
 	*httptest.Server
 	mu   sync.Mutex
-	lose func(*http.Request) int // -1: the answer is lost; a status: the server is not asked; 0: nothing is lost
+	lose func(*http.Request) int // -1: lose the response; a status: return it without calling the server; 0: forward
 	seen []string                // the calls
 }
 
@@ -121,7 +121,7 @@ func newNetwork(t *testing.T, to string) *network {
 	return n
 }
 
-// losesFirst loses the answers of the first calls, in the way of each.
+// losesFirst makes the network lose the first calls, each in the given way.
 func (n *network) losesFirst(ways ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -142,7 +142,7 @@ func (n *network) calls() int {
 	return len(n.seen)
 }
 
-func TestAMessageGoesThroughTheClientFromEndToEnd(t *testing.T) {
+func TestTheClientSubmitsClaimsAndReportsAMessage(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	sent, err := c.Send(t.Context(), message("hello"))
@@ -186,7 +186,7 @@ func TestAMessageGoesThroughTheClientFromEndToEnd(t *testing.T) {
 	}
 }
 
-func TestBatchesOfMessagesAndReportsAnswerEachItem(t *testing.T) {
+func TestBatchCallsReturnTheOutcomeOfEachItem(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	wrong := message("x")
@@ -264,7 +264,7 @@ func TestARefusalNamesTheFieldAndTheRequest(t *testing.T) {
 	}
 }
 
-func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
+func TestASubmissionWithLostResponsesCreatesOneMessage(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	var notices atomic.Int64
@@ -279,7 +279,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	if err != nil || sent.TaskID == "" {
 		t.Fatalf("%+v, %v", sent, err)
 	}
-	// net/http repeats a keyed request by itself if an old connection breaks, so there are fewer notices than repeats.
+	// If an old connection breaks, net/http repeats a request with a key itself. So there are fewer notices than repetitions.
 	if count := b.Count("SELECT count(*) FROM messages"); count != 1 || n.calls() != 5 || notices.Load() < 2 {
 		t.Errorf("%d messages, %d calls, %d notices", count, n.calls(), notices.Load())
 	}
@@ -290,7 +290,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	if count := b.Count("SELECT count(*) FROM messages"); count != 3 {
 		t.Errorf("%d messages", count)
 	}
-	// Two calls are two messages, unless they have one name.
+	// Two calls create two messages, unless they share a key.
 	for range 2 {
 		if _, err := c.Send(t.Context(), message("named"), client.WithIdempotencyKey("order-7")); err != nil {
 			t.Fatal(err)
@@ -301,7 +301,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	}
 }
 
-func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
+func TestASubmissionWithAnUnknownOutcomeCanBeRepeatedWithItsKey(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL, client.WithRetries(1))
@@ -317,7 +317,7 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	if count := b.Count("SELECT count(*) FROM messages"); count != 1 {
 		t.Errorf("%d messages", count)
 	}
-	// The program gave up while the server still processed the request.
+	// The program cancels the call while the server still processes the request.
 	ctx, cancel := context.WithCancel(t.Context())
 	n.mu.Lock()
 	n.lose = func(*http.Request) int { cancel(); return -1 }
@@ -328,7 +328,7 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	if unknown, ok = errors.AsType[*client.UnknownError](err); !ok || unknown.IdempotencyKey != "order-8" {
 		t.Errorf("cancelled: %#v", err)
 	}
-	// These made nothing.
+	// These calls create nothing.
 	n.losesFirst(429, 429)
 	_, busy := c.Send(t.Context(), message("x"))
 	n.losesFirst()
@@ -342,8 +342,8 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	}
 }
 
-// net/http repeats the request itself when the old connection breaks, and its last error is that nobody listens.
-func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
+// If the old connection breaks, net/http repeats the request itself. Its last error is then that no server listens.
+func TestARequestOnABrokenConnectionHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
 	calls := 0
@@ -365,7 +365,7 @@ func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
 	}
 }
 
-func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
+func TestUnsafeCallsAreNotRepeatedAfterALostResponse(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL)
@@ -392,7 +392,7 @@ func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
 	for _, lease := range []*int64{nil, new(int64(1))} {
 		want := 1
 		if lease != nil {
-			want = 2 // the first answer is lost
+			want = 2 // the first response is lost
 		}
 		report := client.Report{TaskID: held, AppID: "app", LeaseID: lease, Status: client.ReportSuccess}
 		n.losesFirst(503)
@@ -485,7 +485,7 @@ func TestABatchIsUploadedOnceAndFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAListOfObjectsAndABatchOfNoList(t *testing.T) {
+func TestCreateBatchAcceptsJSONObjectsAndRejectsAMissingList(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	rows := []byte(`[{"phone":"13800138000","name":"A"}]`)
@@ -508,7 +508,7 @@ func TestAListOfObjectsAndABatchOfNoList(t *testing.T) {
 	}
 }
 
-func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
+func TestEventsContinueAfterTheServerReturns(t *testing.T) {
 	b := apptest.New(t)
 	sweeping(b)
 	n := newNetwork(t, b.URL)
@@ -554,13 +554,13 @@ func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
 	}
 }
 
-// A server that is away now and then has answered before. A mistyped address never does.
-func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
+// A server that is sometimes unavailable has answered before. A mistyped address never answers.
+func TestAFollowerFailsIfTheServerNeverAnswered(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
-	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshake
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
 	for address, temporary := range map[string]bool{closed.URL: true, untrusted.URL: false} {
@@ -587,8 +587,8 @@ func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
 	}
 }
 
-// The program that waits for the end of its own message has been answered by Send.
-func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
+// A program that waits for the end of its own message has already got a response from Send.
+func TestAFollowerContinuesAfterARestartBeforeItsFirstCall(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL, client.WithRetries(0))
@@ -603,7 +603,7 @@ func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
 	}
 }
 
-func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
+func TestCallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -633,7 +633,7 @@ func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
+func TestResponsesOfOtherServersAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
 		"a page":           func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
@@ -669,7 +669,7 @@ func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
 	}
 }
 
-func TestURLsAndCredentials(t *testing.T) {
+func TestNewChecksURLsAndHidesCredentials(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{
 		"", "127.0.0.1:8000", "ftp://x", "http://", "http://user:hidden@x", "http://x?key=hidden", "http://x/%zz:hidden", "http://x#y",

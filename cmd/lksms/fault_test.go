@@ -73,7 +73,7 @@ func (p *process) recoveries() int {
 	return total
 }
 
-func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
+func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 	t.Parallel()
 	const zombies, processes = 20_000, 5
 	databaseURL := pgtest.New(t)
@@ -117,7 +117,7 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 
 // A claim and a report are one transaction each. A server that is killed after it changed the queue, but before COMMIT, must leave no change in tasks, logs and
 // counts.
-func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
+func TestAKilledServerLeavesNoPartOfAClaimOrReport(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	conn := connect(t, databaseURL)

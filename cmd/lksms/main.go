@@ -33,7 +33,7 @@ type cli struct {
 	Batch   remote.BatchCmd   `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
 	Senders remote.SendersCmd `cmd:"" group:"client" help:"List senders with their state."`
 	Sender  sender.Cmd        `cmd:"" group:"client" help:"Be a sender."`
-	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for trying."`
+	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for experiments."`
 	Tail    remote.TailCmd    `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
 	Login   remote.LoginCmd   `cmd:"" group:"client" help:"Store server and credentials in a profile."`
 	Profile remote.ProfileCmd `cmd:"" group:"client" help:"Manage profiles."`

@@ -367,7 +367,7 @@ func TestTheVariablesOfLibpqCompleteTheDatabaseURL(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthReportsReadiness(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "DATABASE_URL="+pgtest.New(t))
 	ask := func() error {
@@ -387,7 +387,7 @@ func TestHealth(t *testing.T) {
 }
 
 // In a container, the health command gets the settings of the server.
-func TestHealthOfAServerWithTLS(t *testing.T) {
+func TestHealthCommandWorksWithTLS(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t)
 	p := serve(t, "DATABASE_URL="+pgtest.New(t), "TLS_CERT_FILE="+certFile, "TLS_KEY_FILE="+keyFile)
@@ -658,7 +658,7 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	}
 }
 
-func TestMigrateCommands(t *testing.T) {
+func TestMigrateCommandsApplyRevertAndListMigrations(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.NewEmpty(t)
 	run := func(args ...string) string {
@@ -723,7 +723,7 @@ PROCESSING_TIMEOUT_MINUTES=30
 ENABLE_DOCS=true
 `
 
-func TestTheEnvironmentOfTheForerunnerStartsTheServer(t *testing.T) {
+func TestTheServerStartsWithTheEnvironmentOfThePythonService(t *testing.T) {
 	t.Parallel()
 	folder := pgtest.Dir(t)
 	if err := os.WriteFile(filepath.Join(folder, ".env"), []byte(forerunner), 0o600); err != nil {
@@ -838,7 +838,7 @@ func TestTheCommandLineIsAudited(t *testing.T) {
 }
 
 // B12: the operator grants a role the right to submit, lists it, and revokes it. The audit records both changes.
-func TestSQLCommands(t *testing.T) {
+func TestSQLCommandsGrantListAndRevoke(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	run := func(args ...string) (string, error) {
@@ -888,7 +888,7 @@ func TestSQLCommands(t *testing.T) {
 	}
 }
 
-func TestUserCommands(t *testing.T) {
+func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	run := func(input string, args ...string) (string, error) {
@@ -962,7 +962,7 @@ func TestUserCommands(t *testing.T) {
 	}
 }
 
-func TestABadSettingIsRefusedByItsName(t *testing.T) {
+func TestAnInvalidSettingIsRejectedByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, says string }{
 		"a port that is no number":   {"APP_PORT=http", "APP_PORT"},
@@ -1074,7 +1074,7 @@ func serviceRole(t *testing.T, ownersURL string) (url string) {
 	return strings.Replace(ownersURL, owner.User+":"+owner.Password+"@", role+":"+role+"@", 1)
 }
 
-func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
+func TestTheServerRunsWithoutRightsToChangeTheSchema(t *testing.T) {
 	t.Parallel()
 	ownersURL := pgtest.NewEmpty(t)
 	databaseURL := serviceRole(t, ownersURL)

@@ -376,9 +376,9 @@ func compareJSON(at string, want, got any) error {
 	return nil
 }
 
-// TestDocumentsLinkToWhatExists follows each relative link of a document. It also follows each mention of a page of docs/ in code, errors, scripts and
+// TestLinksOfDocumentsExist follows each relative link of a document. It also follows each mention of a page of docs/ in code, errors, scripts and
 // settings.
-func TestDocumentsLinkToWhatExists(t *testing.T) {
+func TestLinksOfDocumentsExist(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(repository)
 	if err != nil {

@@ -127,7 +127,7 @@ func (s *shell) expectTable(want string, args ...string) {
 	}
 }
 
-func TestCommandsOfAMessage(t *testing.T) {
+func TestMessageCommandsSubmitAndShowTasks(t *testing.T) {
 	s := newShell(t)
 	s.expectTable(`task    task_________TASK______________________
 status  PENDING
@@ -184,7 +184,7 @@ task_________TASK______________________  CANCELLED
 	}
 }
 
-func TestSendWaitsForTheEnd(t *testing.T) {
+func TestSendWaitsForTheEndOfTheTask(t *testing.T) {
 	s := newShell(t)
 	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
@@ -219,7 +219,7 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 }
 
 // A script that repeats a command after the exit status 3 must not send twice.
-func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
+func TestSendPrintsTheIdempotencyKeyWhenTheOutcomeIsUnknown(t *testing.T) {
 	s := newShell(t)
 	var asked atomic.Int64
 	hang := make(chan struct{})
@@ -271,7 +271,7 @@ func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-func TestCommandsOfBatches(t *testing.T) {
+func TestBatchCommandsUploadAndControlBatches(t *testing.T) {
 	s := newShell(t)
 	list := "phone,name\n13800138000,张三\n13800138001,李四\n12,x\n13800138000,again\n"
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte(list), 0o600); err != nil {
@@ -328,7 +328,7 @@ ROW  NUMBER          STATUS     WHY
 	s.expect(1, []string{"batch.not_found"}, "batch", "watch", "99")
 }
 
-func TestSendersAndClaim(t *testing.T) {
+func TestSendersAndClaimPrintSendersAndTasks(t *testing.T) {
 	s := newShell(t)
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
@@ -354,7 +354,7 @@ account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 	bound.expect(1, []string{"auth.forbidden", "ask an admin"}, "senders")
 }
 
-func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
+func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 	s := newShell(t)
 	target := s.server.URL
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -451,7 +451,7 @@ func relay(t *testing.T, listener net.Listener, to string) *httptest.Server {
 	return server
 }
 
-func TestExitStatusesOfWrongUse(t *testing.T) {
+func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	t.Parallel()
 	s := &shell{t: t, dir: pgtest.Dir(t)}
 	s.expect(2, []string{"lksms --help"}, "nonsense")
@@ -505,7 +505,7 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 }
 
 // Standard error is not a terminal, so nobody would see that the command waits.
-func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
+func TestFollowingCommandsFailOnAnUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshakes
@@ -517,7 +517,7 @@ func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
+func TestProfilesAreReadableOnlyByTheirUser(t *testing.T) {
 	s := newShell(t)
 	s.server.AddUser("system_a", "submit", nil)
 	clean := s.with()
@@ -561,8 +561,8 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	clean.stdin = "secret\n"
 	through := clean.with("HTTP_PROXY="+proxy.URL, "LKSMS_KEY=k")
-	through.expect(1, []string{"the network can read"}, "login", "http://lksms.invalid", "--secret-stdin")
-	through.expect(1, []string{"the network can read"}, "status", "task_1", "--server", "http://lksms.invalid")
+	through.expect(1, []string{"unencrypted"}, "login", "http://lksms.invalid", "--secret-stdin")
+	through.expect(1, []string{"unencrypted"}, "status", "task_1", "--server", "http://lksms.invalid")
 	clean.stdin = ""
 	broken := clean.with("XDG_CONFIG_HOME=" + filepath.Join(s.dir, "broken"))
 	os.MkdirAll(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), 0o700)
@@ -699,7 +699,7 @@ func (s *shell) await(id string, status api.TaskStatus) {
 	apptest.Eventually(s.t, fmt.Sprintf("the task is %d", status), func() bool { return s.server.Task(id).Status == status })
 }
 
-func TestAScriptReportsByItsExitStatus(t *testing.T) {
+func TestTheExitStatusOfAScriptDecidesTheReport(t *testing.T) {
 	s := newShell(t)
 	r := s.send(`read -r json
 case $LKSMS_CONTENT in
@@ -783,7 +783,7 @@ func expectGone(t *testing.T, pid string) {
 	})
 }
 
-func TestAScriptGetsTheEndOfItsMessage(t *testing.T) {
+func TestAScriptGetsExpiresAt(t *testing.T) {
 	s := newShell(t)
 	given := filepath.Join(s.dir, "given")
 	r := s.send("cat > " + given)
@@ -815,7 +815,7 @@ func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	r.ends(0)
 }
 
-func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
+func TestAStopFinishesRunningMessagesAndClaimsNoMore(t *testing.T) {
 	s := newShell(t)
 	first := s.server.Submit("first")
 	r := s.send("touch started; while [ ! -e finish ]; do sleep 0.05; done")
@@ -832,7 +832,7 @@ func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
 	}
 }
 
-func TestASecondStopReportsNothingOfWhatItKills(t *testing.T) {
+func TestASecondStopReportsNoKilledMessage(t *testing.T) {
 	s := newShell(t)
 	id := s.server.Submit("x")
 	r := s.send("touch started; sleep 300")
@@ -885,7 +885,7 @@ func TestALostReportIsRepeated(t *testing.T) {
 	}
 }
 
-func TestAPageOfAProxyStopsNoSenderThatHasClaimed(t *testing.T) {
+func TestAProxyErrorDoesNotStopASenderThatHasClaimed(t *testing.T) {
 	s := newShell(t)
 	claims := 0
 	proxy := passOn(t, s.server.URL, nil)
@@ -963,7 +963,7 @@ func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 }
 
 // The script holds the second and the third message until both run. That is impossible if each message runs alone.
-func TestMessagesRunTogetherOnceTheScriptHasWorked(t *testing.T) {
+func TestMessagesRunInParallelAfterTheScriptHasWorked(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {
 		s.server.Submit(text)
@@ -1038,7 +1038,7 @@ func newer(t *testing.T, to string) *httptest.Server {
 	return server
 }
 
-func TestJSONHasTheFieldsOfANewerServer(t *testing.T) {
+func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 	s := newShell(t)
 	s.env[0] = "LKSMS_URL=" + newer(t, s.server.URL).URL
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte("phone\n13800138000\n12\n13\n13800138000\n13800138000\n"), 0o600); err != nil {

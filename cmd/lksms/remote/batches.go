@@ -25,9 +25,9 @@ type BatchCmd struct {
 	Confirm batchConfirmCmd `cmd:"" help:"Send a batch that was checked."`
 	Watch   batchWatchCmd   `cmd:"" help:"Wait until a batch has ended."`
 	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
-	Pause   batchPauseCmd   `cmd:"" help:"Hold what waits of a batch."`
-	Resume  batchResumeCmd  `cmd:"" help:"Let a paused batch go on."`
-	Cancel  batchCancelCmd  `cmd:"" help:"End a batch before all of it was sent."`
+	Pause   batchPauseCmd   `cmd:"" help:"Pause a batch: hold its waiting messages."`
+	Resume  batchResumeCmd  `cmd:"" help:"Resume a paused batch."`
+	Cancel  batchCancelCmd  `cmd:"" help:"Cancel a batch: its waiting messages are not sent."`
 	Requeue batchRequeueCmd `cmd:"" help:"Send the failed messages of a batch again."`
 }
 
@@ -53,8 +53,8 @@ type batchCreateCmd struct {
 	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone or address, row, or none."`
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
-	Test           bool       `help:"Its messages are tests."`
-	Confirm        bool       `help:"Send it as soon as it is checked."`
+	Test           bool       `help:"Mark its messages as tests."`
+	Confirm        bool       `help:"Send the batch as soon as it is checked."`
 	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it makes no second batch."`
 	DryRun         dryRun     `embed:""`
 	Remote         Remote     `embed:""`
@@ -119,7 +119,7 @@ type batchArg struct {
 type batchCheckCmd struct {
 	batchArg
 	Strict bool   `help:"Fail if any row would not be sent."`
-	Limit  int    `default:"20" help:"Most rows to show."`
+	Limit  int    `default:"20" help:"Maximum number of rows to show."`
 	Remote Remote `embed:""`
 }
 
@@ -282,8 +282,8 @@ func batchRecord(b *client.Batch) record {
 }
 
 type batchListCmd struct {
-	Status string `help:"Only those with this status: checking, ready, running, paused, finished or cancelled."`
-	Limit  int    `default:"100" help:"Most batches to list."`
+	Status string `help:"Only batches with this status: checking, ready, running, paused, finished or cancelled."`
+	Limit  int    `default:"100" help:"Maximum number of batches to list."`
 	Remote Remote `embed:""`
 }
 

@@ -66,11 +66,11 @@ func ReadProfiles() (all profiles, err error) {
 	if err != nil {
 		return all, fmt.Errorf("open the profiles: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return all, fmt.Errorf("look at the profiles: %w", err)
+		return all, fmt.Errorf("check the profiles: %w", err)
 	case !info.Mode().IsRegular():
 		return all, Usage("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
@@ -118,7 +118,7 @@ func (all profiles) write() error {
 	if err != nil {
 		return fmt.Errorf("write the profiles: %w", err)
 	}
-	defer os.Remove(next.Name()) //nolint:errcheck // it has another name by then
+	defer os.Remove(next.Name()) //nolint:errcheck // the file was renamed or cannot be removed
 	encoder := json.NewEncoder(next)
 	encoder.SetIndent("", "  ")
 	err = errors.Join(encoder.Encode(all), next.Sync(), next.Close())
@@ -180,7 +180,7 @@ var warnOnce sync.Once // a command can create two clients
 func warnIfReadable(server string) {
 	if isReadable(server) {
 		warnOnce.Do(func() {
-			fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials so that the network can read them: use https:// beyond this machine")
+			fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials unencrypted: use https:// for other machines")
 		})
 	}
 }

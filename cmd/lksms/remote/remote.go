@@ -178,7 +178,7 @@ func (*UnsentRequest) Error() string { return errDryRun.Error() }
 func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	shown := &UnsentRequest{Method: r.Method, URL: r.URL.String()}
 	if r.Body != nil {
-		defer r.Body.Close() //nolint:errcheck // nothing is sent
+		defer r.Body.Close() //nolint:errcheck // the request is not sent
 		const most = 64 << 10
 		body, err := io.ReadAll(io.LimitReader(r.Body, most))
 		if err != nil {
@@ -210,7 +210,7 @@ func ExitStatus(err error) int {
 }
 
 // errTime means that a time limit has passed.
-var errTime = errors.New("the time of --timeout is over")
+var errTime = errors.New("the time limit of --timeout has passed")
 
 // errInterrupted means that a signal ended the command.
 var errInterrupted = errors.New("interrupted")
@@ -252,11 +252,11 @@ var wayOut = map[string]string{
 	"auth.required":             "Check the credentials: lksms login stores others, or set LKSMS_KEY.",
 	"auth.forbidden":            "The role of this user may not do that: use another profile, or ask an admin.",
 	"auth.other_app":            "This user belongs to another app: give its number with --app-id.",
-	"task.not_pending":          "Only a task that waits can be cancelled: lksms status shows how it is.",
+	"task.not_pending":          "Only a task that waits can be cancelled: lksms status shows its status.",
 	"task.not_ended":            "Only a task that has ended can be sent again: lksms watch waits for its end.",
-	"batch.wrong_status":        "lksms batch check and lksms batch watch show how far the batch is.",
+	"batch.wrong_status":        "lksms batch check and lksms batch watch show the status of the batch.",
 	"idempotency.key_reused":    "Take another --idempotency-key for another message.",
-	"sender.is_driven":          "The server runs this sender itself: claim as another one.",
+	"sender.is_driven":          "The server runs this sender itself: claim as another sender.",
 	"template.not_active":       "An admin can make the template active.",
 	"request.too_large":         "Split it into smaller requests.",
 	"default_content.not_found": "Give a text, or --template.",

@@ -33,7 +33,7 @@ type SendCmd struct {
 	Number string  `arg:"" help:"Phone number."`
 	Text   *string `arg:"" optional:"" help:"Text of the message; - reads it from standard input, where no other user of the machine sees it."`
 
-	Template       string            `placeholder:"NO" help:"Template that gives the text, by its template_no."`
+	Template       string            `placeholder:"NO" help:"Template of the text, by its template_no."`
 	Param          map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Value of a placeholder of the template. May be repeated."`
 	Language       string            `help:"Translation of the template, such as zh."`
 	DefaultText    bool              `name:"default-text" help:"Send the default content of the number, once, instead of a text."`
@@ -194,7 +194,7 @@ func senderRows(senders []api.SenderView) (all record) {
 // StatusCmd is the command `lksms status`.
 type StatusCmd struct {
 	TaskID string `arg:"" name:"task_id" help:"The task."`
-	Events bool   `help:"Show what happened to it, too."`
+	Events bool   `help:"Also show what happened to the task."`
 	Remote Remote `embed:""`
 }
 

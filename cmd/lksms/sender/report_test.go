@@ -84,7 +84,7 @@ func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 }
 
 // With one slot, a report that the server never accepts would block all other messages.
-func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
+func TestAnUnacceptedSuccessIsGivenUpAnHourAfterItsLease(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	life, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -97,7 +97,7 @@ func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
 }
 
 // The credentials can be invalid for a minute, while a key is replaced or a user is disabled. A dropped report would let the message be sent again.
-func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
+func TestAReportIsRepeatedWhileTheCredentialsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		for left, want := range map[time.Duration]int64{time.Minute: 2, -time.Minute: 1} {
@@ -119,7 +119,7 @@ func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
 	}
 }
 
-func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
+func TestABrokenScriptIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	r := &scriptRunner{

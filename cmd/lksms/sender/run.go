@@ -26,12 +26,12 @@ type Cmd struct {
 }
 
 type senderRunCmd struct {
-	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. No shell stands between."`
-	Args []string `arg:"" optional:"" help:"Arguments of the program, behind --."`
+	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. It runs without a shell."`
+	Args []string `arg:"" optional:"" help:"Arguments of the program, after --."`
 	remote.AppFlag
 	Parallel int           `default:"1" help:"Messages at a time, 1 to 100."`
-	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed; less where the lease ends sooner."`
-	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop may take as long."`
+	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time limit of one run. Afterwards the program is killed. The limit is shorter if the lease ends sooner."`
+	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop can take as long."`
 	Server   string        `placeholder:"URL" help:"URL of the server, as for all commands."`
 	Profile  string        `placeholder:"NAME" completion:"profile" help:"Profile with server and credentials, as for all commands."`
 	LogFlags config.Log    `embed:""`
@@ -41,10 +41,10 @@ type senderRunCmd struct {
 func (senderRunCmd) Help() string {
 	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
 		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
-		"126 and 127 (a program is missing) are tried again, and end the command. The first message runs alone, so that no other pays for that. " +
+		"After 126 or 127 (a program is missing) the message is retried and the command ends. The first message runs alone, so that this costs only one message an attempt. " +
 		"The last line of the output is the remark of the report. " +
-		"Of a program that is killed nothing is reported, because its message may have been sent: when the lease ends, the server does what " +
-		"on_unclear of the sender says. SIGTERM finishes the messages that run and claims no more; a second one kills the program."
+		"A killed program is not reported, because its message was perhaps sent. When the lease ends, the server applies " +
+		"on_unclear of the sender. After SIGTERM the command finishes running messages and claims no more. A second SIGTERM kills the program."
 }
 
 // Validate checks the flags. kong calls it after it has read them.
@@ -139,7 +139,7 @@ type scriptRunner struct {
 	limit  time.Duration
 	log    *slog.Logger
 	slots  chan struct{}   // a slot for each message that runs
-	life   context.Context //nolint:containedctx // of the programs and reports, which outlive the command's own context
+	life   context.Context //nolint:containedctx // context of the programs and reports, which outlive the context of the command
 
 	sent, failed, retried, killed, unreported atomic.Int64
 	broken                                    atomic.Pointer[error] // set when the script does not work
@@ -168,7 +168,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 		// The end of ctx does not cancel the claim: if the response were lost, its messages would wait until their leases end.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
 		if len(tasks) > free {
-			r.log.Error("the server gave more than was asked for: the rest is not sent", "asked", free, "given", len(tasks))
+			r.log.Error("the server returned more tasks than requested: the rest is not sent", "asked", free, "given", len(tasks))
 			tasks = tasks[:free]
 		}
 		for range free - len(tasks) {

@@ -50,11 +50,11 @@ func findProgram(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file, err := os.Open(path) //nolint:gosec // the operator names it
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the script
 	if err != nil {
 		return path, nil // a program need not be readable
 	}
-	defer file.Close()                                                     //nolint:errcheck // it was only read
+	defer file.Close()                                                     //nolint:errcheck // the file was only read
 	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program can be shorter
 	line, isScript := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "#!")
 	if !isScript {
@@ -104,7 +104,7 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 		return outcome{mayRetry: true, trouble: fmt.Errorf("encode the message: %w", err)}
 	}
 	var out lastLine
-	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator names the script
+	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator chooses the script
 	cmd.Stdin = bytes.NewReader(input)
 	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the last line is the last one of both
 	cmd.Env = append(config.WithoutSecrets(),
@@ -115,7 +115,7 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	cmd.WaitDelay = 2 * time.Second // for child processes that still have its output open
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
-			return outcome{mayRetry: true, remark: "the script was not started: its time was over"}
+			return outcome{mayRetry: true, remark: "the script was not started: its time limit was over"}
 		}
 		trouble := fmt.Errorf("start the script: %w", err)
 		if errors.Is(err, syscall.ENOEXEC) {
@@ -136,9 +136,9 @@ func judge(ctx context.Context, status int, remark string) outcome {
 	case status == 0:
 		return outcome{isSent: true, remark: remark}
 	case ctx.Err() != nil && status < 0:
-		return outcome{isUnclear: true, remark: "its time was over, or a second signal came"}
+		return outcome{isUnclear: true, remark: "the time limit was over, or a second signal came"}
 	case status < 0:
-		return outcome{isUnclear: true, remark: "by a signal of another"}
+		return outcome{isUnclear: true, remark: "by a signal from another process"}
 	case status == exitRetry:
 		return outcome{mayRetry: true, remark: orElse(remark, "the script asks for another attempt")}
 	case status == exitNotExecutable, status == exitNotFound:

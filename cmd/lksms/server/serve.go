@@ -67,7 +67,7 @@ func (c *ServeCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
 	}
-	defer listener.Close() //nolint:errcheck // Serve closes it; this is for earlier returns
+	defer listener.Close() //nolint:errcheck // Serve closes the listener; this is for earlier returns
 	starting, err := app.Start(&c.Server, listener, log)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 		}
 	}()
 	if err := starting.HandOver(server.Handler); err != nil {
-		return fmt.Errorf("take the listener: %w", err)
+		return fmt.Errorf("use the listener: %w", err)
 	}
 	c.greet(listener.Addr(), password, generated)
 	log.Info("serving", "address", listener.Addr().String())
