@@ -158,7 +158,7 @@ func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (
 	if err := client.Start(ctx); err != nil {
 		return 0, err
 	}
-	defer client.Stop(ctx) //nolint:errcheck // nothing is kept of River
+	defer client.Stop(ctx) //nolint:errcheck // the measurement is over, so an error does not matter
 	batch := make([]river.InsertManyParams, size)
 	for i := range batch {
 		batch[i].Args = message{"13800138000", "您的验证码是123456，请勿泄露", "bench"}

@@ -407,7 +407,7 @@ func (s *Server) get(ctx context.Context, path string) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
+	defer res.Body.Close() //nolint:errcheck // the response was read to its end
 	body, err := io.ReadAll(res.Body)
 	return res.StatusCode, body, err
 }
@@ -507,7 +507,7 @@ func Ask(ctx context.Context, client *http.Client, method, url, username, passwo
 	if err != nil {
 		return 0, err
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
+	defer res.Body.Close() //nolint:errcheck // the response was read to its end
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -260,7 +260,7 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 			if err != nil {
 				return err
 			}
-			defer tx.Rollback(ctx) //nolint:errcheck // it changes nothing
+			defer tx.Rollback(ctx) //nolint:errcheck // the transaction changes nothing
 			if _, err := tx.Exec(ctx, `DO $$ BEGIN EXECUTE (
 				SELECT 'LOCK TABLE ' || string_agg(c.oid::regclass::text, ', ') || ' IN ACCESS SHARE MODE' FROM pg_class c
 				WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
