@@ -73,7 +73,7 @@ func TestAServerThatStopsFinishesItsRequests(t *testing.T) {
 	}
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "欢迎"})
-	// While this request waits in the database, the server stops.
+	// The server stops while this request waits in the database.
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

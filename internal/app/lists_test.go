@@ -63,7 +63,7 @@ func TestEveryEnumOfTheContractNamesEachValue(t *testing.T) {
 	}
 }
 
-// The lists that the contract and a constraint of the database both have.
+// This test compares the enums of the contract with the constraints of the database.
 func TestTheContractAndTheDatabaseKnowTheSameValues(t *testing.T) {
 	b := apptest.New(t)
 	doc := schemasOf(t)
