@@ -436,7 +436,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 	defer cancel()
 	if err := a.Servers.Leave(leaving); err != nil { // the other servers notice the end a little later
-		a.options.Log.Warn("this server stops without a word to the others", "error", err)
+		a.options.Log.Warn("this server could not remove itself from the list of servers", "error", err)
 	}
 	return failure
 }

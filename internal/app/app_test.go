@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestS0_12_TheServerSweepsByItself(t *testing.T) {
+func TestS0_12_TheServerRunsItsSweeps(t *testing.T) {
 	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestS0_12_TheServerSweepsByItself(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsAreExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	b.Submit("y")

@@ -466,7 +466,7 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 }
 
 // S3.15: for its companies, two cells behind one proxy behave like one LKSMS.
-func TestTwoCellsBehindOneProxy(t *testing.T) {
+func TestTwoCellsBehindOneProxyWorkLikeOneServer(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)
 	var sent atomic.Int64
@@ -548,7 +548,7 @@ func TestTwoCellsBehindOneProxy(t *testing.T) {
 }
 
 // S3.15: people use the console of their own cell, at the common name and at the name of the cell.
-func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
+func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	a, b, _ := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -624,7 +624,7 @@ func cookiesOf(a apptest.Answer) map[string]string {
 }
 
 // S3.15: if one cell is down, the other cell still works.
-func TestACellThatIsDownHarmsNoOther(t *testing.T) {
+func TestACellThatIsDownDoesNotAffectTheOther(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {

@@ -189,7 +189,7 @@ func later(random *rand.Rand, now time.Time, zone *time.Location, pausedUntil, e
 
 // Many senders claim concurrently while the clock moves. The messages have one or two segments. No window exceeds its limit. Each claim comes after the
 // intervals of all tasks of the previous claim. The senders use up their limits.
-func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
+func TestS4_3_ConcurrentClaimsExceedNoWindow(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	limits := map[string]int{"minute": 12, "hour": 30, "day": 75, "month": 160}
 	const interval = 400 * time.Millisecond
@@ -288,7 +288,7 @@ func claimsOf(b *apptest.Bundle) []claimed {
 }
 
 // A change of a sender's time zone does not reset the use of its limits.
-func TestAnotherTimeZoneResetsNoLimit(t *testing.T) {
+func TestAChangeOfTheTimeZoneResetsNoLimit(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 100, nil)
 	b.AddSender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})

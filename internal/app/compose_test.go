@@ -101,7 +101,7 @@ func TestTheContainersHaveAllRoles(t *testing.T) {
 	}
 }
 
-func TestTheContainersNeedOnlyWhatExists(t *testing.T) {
+func TestContainersNeedOnlyExistingServicesAndFiles(t *testing.T) {
 	t.Parallel()
 	all, _ := containersOf(t)
 	for name, one := range all {
@@ -131,7 +131,7 @@ func TestTheContainersNeedOnlyWhatExists(t *testing.T) {
 	}
 }
 
-func TestTheProxyLeadsToContainersWithTheRole(t *testing.T) {
+func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 	t.Parallel()
 	_, roles := containersOf(t)
 	config := readDeploy(t, "deploy/haproxy/roles.cfg")
@@ -161,7 +161,7 @@ func TestTheProxyLeadsToContainersWithTheRole(t *testing.T) {
 	}
 }
 
-func TestPrometheusReadsEachContainer(t *testing.T) {
+func TestPrometheusScrapesEachContainer(t *testing.T) {
 	t.Parallel()
 	all, roles := containersOf(t)
 	var prometheus struct {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
+func TestSlowCallersDoNotBlockHealthAndMetrics(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections = 20 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	}
 }
 
-func TestAnIdleConnectionMakesRoomForANewOne(t *testing.T) {
+func TestANewConnectionReplacesAnIdleOne(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections, o.MaxOfAddress = 2, 2 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -79,7 +79,7 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 
 // A primary that hangs, or whose machine vanished, closes no connection. Requests on existing connections wait only until another host accepts writes, not
 // until their time limit. The hosts of a URL keep their order, but new connections skip the host that hangs.
-func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
+func TestAServerSwitchesFromAPrimaryThatHangs(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewPrimary(t)
 	if _, err := migrate.Up(t.Context(), pgtest.URL(primary), nil); err != nil {
@@ -111,7 +111,7 @@ func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
 }
 
 // The connections of a server can lead to a PostgreSQL that still answers but no longer accepts writes.
-func TestAServerLeavesAPrimaryThatWritesNoMore(t *testing.T) {
+func TestAServerSwitchesFromAPrimaryThatIsReadOnly(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := pair(t)
 	id := submits(b, "before")

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestTheDumpOfTheSchemaHasNothingOfTests(t *testing.T) {
+func TestTheSchemaDumpContainsNoTestObjects(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestEveryEnumOfTheContractNamesEachValue(t *testing.T) {
 }
 
 // This test compares the enums of the contract with the constraints of the database.
-func TestTheContractAndTheDatabaseKnowTheSameValues(t *testing.T) {
+func TestTheContractAndTheDatabaseHaveTheSameEnums(t *testing.T) {
 	b := apptest.New(t)
 	doc := schemasOf(t)
 	for constraint, schema := range map[string]string{

@@ -101,7 +101,7 @@ func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies)
 }
 
 // If a session of the pooler keeps a lock or a setting, the next client gets it.
-func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
+func TestTheServerLeavesNoLockOrSettingInPoolerSessions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewEmpty(t)
 	through := pgtest.PgBouncer(t, database, "default_pool_size = 8") + "&default_query_exec_mode=cache_describe"

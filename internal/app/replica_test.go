@@ -80,7 +80,7 @@ func staleOperations(t *testing.T) []string {
 }
 
 // S4.6: a replica answers the reads that allow stale data, with the same responses as the primary. All other reads return the newest data.
-func TestAReplicaAnswersWhatMayBeStale(t *testing.T) {
+func TestAReplicaAnswersReadsThatAllowStaleData(t *testing.T) {
 	t.Parallel()
 	b, _, standby := withReplica(t, 5*time.Second)
 	w := apptest.FillTwoCompanies(b)
@@ -189,7 +189,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 
 // If the machine of a replica hangs, no connection ends. Even then the server reads from the primary, although a request has no deadline that would cancel the
 // read.
-func TestReadsLeaveAReplicaThatHangs(t *testing.T) {
+func TestReadsSwitchToThePrimaryWhenAReplicaHangs(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := withReplica(t, 5*time.Second)
 	done := make(chan bool, 1)

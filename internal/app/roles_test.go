@@ -108,7 +108,7 @@ func TestTheProxySendsEachOperationToItsRole(t *testing.T) {
 }
 
 // S3.1: a server with one role answers only the operations of this role.
-func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
+func TestAServerAnswersOnlyTheOperationsOfItsRole(t *testing.T) {
 	b := apptest.New(t)
 	own := ownRoles
 	foreign := map[string]servers.Role{
@@ -159,7 +159,7 @@ func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
 }
 
 // S3.1: servers with one role each do together the same as one server with all roles.
-func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
+func TestServersOfOneRoleEachDoTheWorkOfOneServer(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	b.App.Pusher.StopClaiming() // this server must not send
 	by := map[servers.Role]*apptest.Bundle{}
@@ -192,8 +192,8 @@ func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
 	})
 }
 
-// S3.1: a server reports which roles are missing although the work of its own role needs them.
-func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
+// S3.1: the response of /ready contains the roles that the role of the server needs and that no server has.
+func TestAServerReportsMissingRoles(t *testing.T) {
 	b := apptest.New(t)
 	alone, _ := serving(b, servers.API)
 	missing := func() []api.ServerRole {
@@ -233,7 +233,7 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 }
 
 // A driven sender needs a server with the role push. If its provider sends callbacks, it also needs a server with the role callback.
-func TestARoleIsMissingThatASenderNeeds(t *testing.T) {
+func TestARoleThatASenderNeedsIsReportedAsMissing(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	alone, _ := serving(b, servers.API, servers.Sweep, servers.Watch, servers.Webhook)
 	expect := func(when string, want ...servers.Role) {
@@ -311,7 +311,7 @@ func TestAServerThatStopsIsDeleted(t *testing.T) {
 }
 
 // A heartbeat that was in progress when the server stopped must not list the server again.
-func TestABeatAfterALeaveListsNoServer(t *testing.T) {
+func TestALateHeartbeatDoesNotListAStoppedServer(t *testing.T) {
 	b := apptest.New(t)
 	for _, act := range []func(context.Context) (int, error){
 		b.App.Servers.Beat, func(ctx context.Context) (int, error) { return 0, b.App.Servers.Leave(ctx) }, b.App.Servers.Beat,

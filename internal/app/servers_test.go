@@ -35,7 +35,7 @@ func beside(b *apptest.Bundle) *apptest.Bundle {
 }
 
 // Without its lock table, a job would run on no server.
-func TestEachJobOfOneServerHasTheTableOfItsLock(t *testing.T) {
+func TestEachJobHasALockTable(t *testing.T) {
 	b := apptest.New(t)
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	jobs := regexp.MustCompile(`lksms_sweep_patience_seconds\{scope="cluster",sweep="([^"]+)"\}`).FindAllStringSubmatch(metrics, -1)
@@ -93,7 +93,7 @@ func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 }
 
 // After a change on one server, other servers no longer use the old state.
-func TestAMessageFollowsTodaysDirectoryOnEveryServer(t *testing.T) {
+func TestMessagesUseTheCurrentDirectoryOnEveryServer(t *testing.T) {
 	b := apptest.New(t)
 	send := func(at *apptest.Bundle, status int, reason, to string) api.Submitted {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestAMessageFollowsTodaysDirectoryOnEveryServer(t *testing.T) {
 	}
 }
 
-func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
+func TestSubmissionsSucceedWhileTheDirectoryChanges(t *testing.T) {
 	b := apptest.New(t)
 	other := beside(b)
 	var done atomic.Bool
@@ -278,7 +278,7 @@ func TestAWaitingClaimNoticesThatItsPoolsChange(t *testing.T) {
 }
 
 // A change of a user or API key takes effect immediately on its server, and within two seconds on every other server.
-func TestChangesOfUsersCountOnEveryServer(t *testing.T) {
+func TestChangesOfUsersTakeEffectOnEveryServer(t *testing.T) {
 	var late atomic.Int64 // seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
@@ -355,7 +355,7 @@ func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
 }
 
 // A setting that is changed on one server takes effect on other servers within five seconds. An event records who changed it.
-func TestS4_7_ChangedSettingsCountOnEveryServer(t *testing.T) {
+func TestS4_7_ChangedSettingsTakeEffectOnEveryServer(t *testing.T) {
 	var options app.Options
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { options = *o })
 	second, err := app.New(t.Context(), options)

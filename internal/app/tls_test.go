@@ -50,7 +50,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile
 	return certFile, keyFile
 }
 
-func TestTLSWithACertificateThatChanges(t *testing.T) {
+func TestTLSServesAChangedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := writeCertificate(t, dir, 1)
 	config, err := app.TLSConfig(certFile, keyFile, slog.New(slog.DiscardHandler))

@@ -81,7 +81,7 @@ func newTraced(t *testing.T, c *traceCollector) *apptest.Bundle {
 	})
 }
 
-func TestATaskIsFollowedFromSubmissionToReport(t *testing.T) {
+func TestATraceCoversATaskFromSubmissionToReport(t *testing.T) {
 	c := newTraceCollector(t)
 	b := newTraced(t, c)
 	id := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send",
@@ -234,7 +234,7 @@ func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsHoldsUpNothing(t *testing.T) {
+func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
