@@ -636,17 +636,17 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 func TestResponsesOfOtherServersAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"a page":           func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
-		"another envelope": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":{"task_id":"x"}}`) },
-		"no data":          func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200}`) },
-		"null as data":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":null}`) },
-		"no object":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `null`) },
-		"data of a kind":   func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":[]}`) },
-		"a proxy":          func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+		"a page":               func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+		"another envelope":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":{"task_id":"x"}}`) },
+		"no data":              func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200}`) },
+		"null as data":         func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":null}`) },
+		"no object":            func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `null`) },
+		"data of another type": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":[]}`) },
+		"a proxy":              func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.example", http.StatusFound)
 		},
-		"without an end": func(w http.ResponseWriter, _ *http.Request) {
+		"a truncated response": func(w http.ResponseWriter, _ *http.Request) {
 			for range 40 {
 				if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
 					return
@@ -714,23 +714,23 @@ func TestWebhooksAreVerified(t *testing.T) {
 		body                         []byte
 		genuine                      bool
 	}{
-		"genuine":                {secret, at(0), sign(secret, at(0)), body, true},
-		"after a rotation":       {secret, at(0), sign(other, at(0)) + " " + sign(secret, at(0)), body, true},
-		"another version beside": {secret, at(0), "v1a,AAAA " + sign(secret, at(0)), body, true},
-		"almost too old":         {secret, at(-5 * time.Minute), sign(secret, at(-5*time.Minute)), body, true},
-		"too old":                {secret, at(-301 * time.Second), sign(secret, at(-301*time.Second)), body, false},
-		"of the future":          {secret, at(301 * time.Second), sign(secret, at(301*time.Second)), body, false},
-		"of no time":             {secret, "-9223372036854775808", sign(secret, "-9223372036854775808"), body, false},
-		"without a time":         {secret, "", sign(secret, ""), body, false},
-		"another secret":         {secret, at(0), sign(other, at(0)), body, false},
-		"another time":           {secret, at(1), sign(secret, at(time.Second)), body, false},
-		"another body":           {secret, at(0), sign(secret, at(0)), []byte(`{}`), false},
-		"no signature":           {secret, at(0), "", body, false},
-		"only the version":       {secret, at(0), "v1,", body, false},
-		"no secret":              {"", at(0), sign("whsec_", at(0)), body, false},
-		"an empty secret":        {"whsec_", at(0), sign("whsec_", at(0)), body, false},
-		"line ends as a secret":  {"whsec_\r\n", at(0), sign("whsec_", at(0)), body, false},
-		"no base64":              {"whsec_!", at(0), sign(secret, at(0)), body, false},
+		"genuine":                             {secret, at(0), sign(secret, at(0)), body, true},
+		"with signatures of two secrets":      {secret, at(0), sign(other, at(0)) + " " + sign(secret, at(0)), body, true},
+		"with a signature of another version": {secret, at(0), "v1a,AAAA " + sign(secret, at(0)), body, true},
+		"almost too old":                      {secret, at(-5 * time.Minute), sign(secret, at(-5*time.Minute)), body, true},
+		"too old":                             {secret, at(-301 * time.Second), sign(secret, at(-301*time.Second)), body, false},
+		"too far in the future":               {secret, at(301 * time.Second), sign(secret, at(301*time.Second)), body, false},
+		"of no time":                          {secret, "-9223372036854775808", sign(secret, "-9223372036854775808"), body, false},
+		"without a time":                      {secret, "", sign(secret, ""), body, false},
+		"another secret":                      {secret, at(0), sign(other, at(0)), body, false},
+		"another time":                        {secret, at(1), sign(secret, at(time.Second)), body, false},
+		"another body":                        {secret, at(0), sign(secret, at(0)), []byte(`{}`), false},
+		"no signature":                        {secret, at(0), "", body, false},
+		"only the version":                    {secret, at(0), "v1,", body, false},
+		"no secret":                           {"", at(0), sign("whsec_", at(0)), body, false},
+		"an empty secret":                     {"whsec_", at(0), sign("whsec_", at(0)), body, false},
+		"line breaks as a secret":             {"whsec_\r\n", at(0), sign("whsec_", at(0)), body, false},
+		"no base64":                           {"whsec_!", at(0), sign(secret, at(0)), body, false},
 	} {
 		header := http.Header{}
 		header.Set("Webhook-Id", "evt_1")

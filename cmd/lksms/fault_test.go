@@ -91,7 +91,7 @@ func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
 	}
-	eventually(t, "every lease is taken back", func() bool {
+	eventually(t, "every lease is recovered", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0
 	})
 	counted := func() (total int) {
@@ -149,7 +149,7 @@ func TestAKilledServerLeavesNoPartOfAClaimOrReport(t *testing.T) {
 		if err := gate.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the sessions of the dead server are gone", func() bool {
+		eventually(t, "the sessions of the dead server have ended", func() bool {
 			return scan[int](t, conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'lksms'") == 0
 		})
 	}

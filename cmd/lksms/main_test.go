@@ -965,25 +965,25 @@ func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 func TestAnInvalidSettingIsRejectedByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, says string }{
-		"a port that is no number":   {"APP_PORT=http", "APP_PORT"},
-		"a port that is too large":   {"APP_PORT=70000", "APP_PORT"},
-		"retries without end":        {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
-		"negative retries":           {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
-		"a delay that is no number":  {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
-		"a delay of NaN":             {"RETRY_DELAY_MINUTES=NaN", "RETRY_DELAY_MINUTES"},
-		"no time to send":            {"PROCESSING_TIMEOUT_MINUTES=0", "PROCESSING_TIMEOUT_MINUTES"},
-		"an unknown level":           {"LOG_LEVEL=loud", "LOG_LEVEL"},
-		"a doubtful switch":          {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
-		"the sample password":        {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
-		"the other sample":           {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
-		"a short password":           {"BASIC_AUTH_PASSWORD=your_secure", "BASIC_AUTH_PASSWORD"},
-		"a proxy that is no address": {"TRUSTED_PROXIES=10.0.0.0/8,proxy", "TRUSTED_PROXIES"},
-		"an origin with a path":      {"CORS_ORIGINS=https://x.example/y", "CORS_ORIGINS"},
-		"half of TLS":                {"TLS_CERT_FILE=/tmp/cert.pem", "TLS_KEY_FILE"},
-		"no connections":             {"MAX_CONNECTIONS=0", "MAX_CONNECTIONS"},
-		"no URL":                     {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
-		"a folder too deep":          {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
-		"no such binaries":           {"LKSMS_DATA=" + pgtest.Dir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
+		"a port that is no number":             {"APP_PORT=http", "APP_PORT"},
+		"a port that is too large":             {"APP_PORT=70000", "APP_PORT"},
+		"too many retries":                     {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
+		"negative retries":                     {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
+		"a delay that is no number":            {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
+		"a delay of NaN":                       {"RETRY_DELAY_MINUTES=NaN", "RETRY_DELAY_MINUTES"},
+		"a lease time of zero":                 {"PROCESSING_TIMEOUT_MINUTES=0", "PROCESSING_TIMEOUT_MINUTES"},
+		"an unknown level":                     {"LOG_LEVEL=loud", "LOG_LEVEL"},
+		"an invalid boolean":                   {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
+		"the sample password":                  {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
+		"the other sample password":            {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
+		"a short password":                     {"BASIC_AUTH_PASSWORD=your_secure", "BASIC_AUTH_PASSWORD"},
+		"a proxy that is no address":           {"TRUSTED_PROXIES=10.0.0.0/8,proxy", "TRUSTED_PROXIES"},
+		"an origin with a path":                {"CORS_ORIGINS=https://x.example/y", "CORS_ORIGINS"},
+		"a certificate without a key":          {"TLS_CERT_FILE=/tmp/cert.pem", "TLS_KEY_FILE"},
+		"no connections":                       {"MAX_CONNECTIONS=0", "MAX_CONNECTIONS"},
+		"no URL":                               {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
+		"a path that is too long for a socket": {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
+		"a folder without PostgreSQL programs": {"LKSMS_DATA=" + pgtest.Dir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -1101,7 +1101,7 @@ func TestTheServerRunsWithoutRightsToChangeTheSchema(t *testing.T) {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}
-	eventually(t, "the sweeps fold what changed", func() bool {
+	eventually(t, "the sweeps count the changes", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM facts") == 0
 	})
 	// The role can create partitions of charges and batch rows, drop old ones, and has the same privileges on all.

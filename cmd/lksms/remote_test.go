@@ -208,7 +208,7 @@ func TestSendWaitsForTheEndOfTheTask(t *testing.T) {
 			done <- fmt.Sprintln(got) + out
 		}()
 		var ids []string
-		apptest.Eventually(t, "the message is there", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
+		apptest.Eventually(t, "the message exists", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
 		s.server.Report(ids[0], "app", status, map[string]any{"error_message": "空号\x1b[31m"})
 		out = <-done
 		if !strings.HasPrefix(out, fmt.Sprintln(want)) || !strings.Contains(out, "text      Your code is 12=34") || strings.Contains(out, "\x1b") {
@@ -373,7 +373,7 @@ func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill() })
-	apptest.Eventually(t, "it listens", func() bool { return s.server.Count("SELECT count(*) FROM feed_listeners") > 0 })
+	apptest.Eventually(t, "the server listens", func() bool { return s.server.Count("SELECT count(*) FROM feed_listeners") > 0 })
 	settle := func() string {
 		id := s.server.Submit("x")
 		s.server.Report(s.server.ClaimIDs(1)[0], "app", 2, nil)
@@ -762,7 +762,7 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 func (s *shell) expectUnclear(r *runner, id string) {
 	s.t.Helper()
 	killed := regexp.MustCompile(`"msg":"killed, and not reported[^\n]*` + id)
-	apptest.Eventually(s.t, "the log names what was killed", func() bool { return killed.MatchString(r.log.String()) })
+	apptest.Eventually(s.t, "the log contains the killed message", func() bool { return killed.MatchString(r.log.String()) })
 	if task := s.server.Task(id); task.Status != api.TaskProcessing || task.RetryCount != 0 {
 		s.t.Errorf("the task is %d after %d retries: only the end of its lease may decide", task.Status, task.RetryCount)
 	}
@@ -777,7 +777,7 @@ func expectGone(t *testing.T, pid string) {
 	if _, err := fmt.Sscan(pid, &number); err != nil {
 		t.Fatalf("pid %q: %v", pid, err)
 	}
-	apptest.Eventually(t, "the process is gone", func() bool {
+	apptest.Eventually(t, "the process has ended", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
 		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because perhaps no process waits for it
 	})
@@ -838,7 +838,7 @@ func TestASecondStopReportsNoKilledMessage(t *testing.T) {
 	r := s.send("touch started; sleep 300")
 	apptest.Eventually(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "started")); return err == nil })
 	r.Process.Signal(syscall.SIGTERM)
-	apptest.Eventually(t, "the second signal, which is one of its own after a second, kills", func() bool {
+	apptest.Eventually(t, "a second signal after more than a second kills the script", func() bool {
 		r.Process.Signal(syscall.SIGINT)
 		select {
 		case <-r.exited:
@@ -1082,7 +1082,7 @@ func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tail.Process.Kill(); tail.Wait() })
-	apptest.Eventually(t, "it listens", func() bool { return strings.Count(out.String(), "\n") == 1 })
+	apptest.Eventually(t, "the server listens", func() bool { return strings.Count(out.String(), "\n") == 1 })
 	s.server.Report(one, "phone_9", 3, nil)
 	apptest.Eventually(t, "it prints the event", func() bool { return strings.Count(out.String(), "\n") == 2 })
 	lines := strings.Split(out.String(), "\n")

@@ -510,8 +510,8 @@ func (r *restoring) expectOneOutcomeEach(all *process) {
 	}
 }
 
-// expectEvents continues to pull at the cursor of a receiver from before the accident. It checks that the receiver gets exactly one event of every delivery,
-// apart from repetitions of events that it knows.
+// expectEvents pulls with the cursor that a receiver had before the accident. It checks that the receiver gets exactly one event of every delivery, apart from
+// repetitions of events that it already has.
 func (r *restoring) expectEvents(all *process, delivered map[string]int) {
 	r.t.Helper()
 	heard := map[string]bool{}

@@ -27,7 +27,7 @@ func TestS0_12_TheServerRunsItsSweeps(t *testing.T) {
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	id := b.Submit("x")
 	b.Claim("gone", 1)
-	apptest.Eventually(t, "the lease is taken back", func() bool { return b.Task(id).Status == api.TaskPending })
+	apptest.Eventually(t, "the lease is recovered", func() bool { return b.Task(id).Status == api.TaskPending })
 	stop()
 	if err := <-served; err != nil {
 		t.Errorf("stop: %v", err)

@@ -97,7 +97,7 @@ func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies)
 		}
 		return is("finished")()
 	})
-	apptest.Eventually(t, "the facts are folded", func() bool { return b.Count("SELECT count(*) FROM facts") == 0 })
+	apptest.Eventually(t, "the facts are counted", func() bool { return b.Count("SELECT count(*) FROM facts") == 0 })
 }
 
 // If a session of the pooler keeps a lock or a setting, the next client gets it.

@@ -147,7 +147,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	if isRead(b, standby) && list() && isRead(b, standby) {
 		t.Error("a replica that does not replay knows what is new")
 	}
-	apptest.Eventually(t, "the list is of the primary", list)
+	apptest.Eventually(t, "the list comes from the primary", list)
 	if took := time.Since(began); took > 6*time.Second {
 		t.Errorf("the list was stale for %s", took)
 	}

@@ -176,7 +176,7 @@ func TestServersOfOneRoleEachDoTheWorkOfOneServer(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "phone"})
 	polled := send()
 
-	apptest.Eventually(t, "the claim server hands out what the sweep server queued", func() bool {
+	apptest.Eventually(t, "the claim server leases the tasks that the sweep server queued", func() bool {
 		return slices.ContainsFunc(by[servers.Claim].Claim("phone", 10), func(task api.ClaimedTask) bool { return task.TaskID == polled })
 	})
 	by[servers.Claim].Report(polled, "phone", 2, apptest.Report{})

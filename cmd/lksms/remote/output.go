@@ -81,7 +81,7 @@ func (o output) show(data any, table func() record) error {
 }
 
 // list prints several objects. As JSON it prints an array with one item of the responses per row, or data if the responses contained no items. Otherwise it
-// prints a table, of which only the head remains if it has no rows.
+// prints a table. Without rows, the table has only a head.
 func (o output) list(data any, head []string, rows [][]string) error {
 	if o.isJSON {
 		if o.answers != nil {

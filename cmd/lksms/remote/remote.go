@@ -1,4 +1,4 @@
-// Package remote has the commands that use a server.
+// Package remote contains the commands that use a server.
 package remote
 
 import (

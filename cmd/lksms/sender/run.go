@@ -1,4 +1,4 @@
-// Package sender has the command that is a sender: it claims, runs a script for each task, and reports.
+// Package sender contains the command that acts as a sender: it claims, runs a script for each task, and reports.
 package sender
 
 import (

@@ -1,4 +1,4 @@
-// Package server has the commands that run a server, and those that work on its database.
+// Package server contains the commands that run a server, and the commands that work on its database.
 package server
 
 import (

@@ -258,10 +258,10 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		Eventually(b.T, "the server waits", func() bool {
 			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
 		})
-		// PostgreSQL usually aborts the transaction that has waited longer, because that transaction checks for a deadlock first.
+		// PostgreSQL aborts the transaction that checks for a deadlock first. This is the one that has waited longer, unless it checked before the deadlock existed.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // the work of call succeeded, so its next transaction must wait again
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // PostgreSQL aborted the other transaction, so repeat
 			err = other.Rollback(b.T.Context())
 		} else {
 			err = errors.Join(err, other.Commit(b.T.Context()))

@@ -168,8 +168,8 @@ func (l list) get(query url.Values) (got page, err error) {
 	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
 }
 
-// viewers are the users that read lists: admin sees all tasks, reader those of a company, and large and tiny are submitters of that company who see their own
-// tasks.
+// viewers are the users that read lists. admin sees all tasks, and reader the tasks of a company. large and tiny are submitters of that company, who see their
+// own tasks.
 type viewers struct{ admin, reader, large, tiny *measure.Client }
 
 // fillLists replaces all tasks. It inserts Rows finished tasks of twenty days, each day in a partition, and tasks of the last hour: Rows/10 that wait for a
