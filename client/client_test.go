@@ -646,7 +646,7 @@ func TestResponsesOfOtherServersAreErrors(t *testing.T) {
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.example", http.StatusFound)
 		},
-		"a truncated response": func(w http.ResponseWriter, _ *http.Request) {
+		"a response that is too large": func(w http.ResponseWriter, _ *http.Request) {
 			for range 40 {
 				if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
 					return
