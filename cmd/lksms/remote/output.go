@@ -59,7 +59,7 @@ func (o output) say(format string, values ...any) {
 // record is one object in a table: one line for each field that is not empty.
 type record [][2]string
 
-// show prints one object. As JSON it prints the last response, or data if there is none. Otherwise it prints the record.
+// show prints one object. As JSON it prints the last response, or data if no response exists. Otherwise it prints the record.
 func (o output) show(data any, table func() record) error {
 	if o.isJSON {
 		return o.json(o.asWritten(data))

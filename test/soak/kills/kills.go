@@ -70,7 +70,7 @@ type hit struct {
 	moment string
 }
 
-// killer kills transactions of each path in turn, until it has budget hits.
+// killer kills transactions of each path in turn, until the number of hits reaches budget.
 type killer struct {
 	*faults.Nemesis
 	budget int
