@@ -18,18 +18,18 @@ import (
 	api "lksms/gen/client"
 )
 
-// slowestUpload is the pace at which the server still accepts a file, in bytes per second.
+// slowestUpload is the lowest speed of an upload that the server accepts, in bytes per second.
 const slowestUpload = 64 << 10
 
-// List is the file of a batch: CSV, XLSX, or with a name that ends in .json an array of objects. An *os.File and a *bytes.Reader are contents.
+// List is the file of a batch: CSV, XLSX, or with a name that ends in .json an array of objects. An *os.File or a *bytes.Reader can be the Content.
 type List struct {
 	Name    string
 	Content io.ReaderAt // each attempt reads it from its beginning
 	Size    int64
 }
 
-// CreateBatch uploads a list. The server checks its rows in the background: see [Client.WaitForCheck]. Nothing is sent before
-// [Client.ConfirmBatch], unless form.AutoConfirm says so. list is nil for a batch of a tag.
+// CreateBatch uploads a list. The server checks its rows in the background: see [Client.WaitForCheck]. The server sends nothing before [Client.ConfirmBatch],
+// unless form.AutoConfirm is set. list is nil for a batch of tags.
 func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, more ...CallOption) (*BatchCreated, error) {
 	if form.File != nil || form.Rows != nil {
 		return nil, errors.New("give the list of the batch as the argument list, not in its form")
@@ -44,12 +44,12 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	body := func() io.Reader { return io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail)) }
 	if list != nil {
 		size += list.Size
-		// A section has a position of its own: an attempt that failed may still read its body when the next one begins.
+		// Each attempt gets a section reader with a position of its own, because a failed attempt can still read its body when the next attempt begins.
 		body = func() io.Reader {
 			return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(list.Content, 0, list.Size), bytes.NewReader(tail))
 		}
 	}
-	// The server may take 45 seconds after the body has arrived.
+	// The server can take 45 seconds after the body has arrived.
 	upload := time.Duration(size/slowestUpload)*time.Second + 15*time.Second
 	return create[*BatchCreated](ctx, c, key, upload, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateBatchWithBody(ctx, params, media, body(), func(_ context.Context, r *http.Request) error {
@@ -62,22 +62,22 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 
 // CreateBatchFromFile is CreateBatch with the file at path.
 func (c *Client) CreateBatchFromFile(ctx context.Context, form BatchForm, path string, more ...CallOption) (*BatchCreated, error) {
-	file, err := os.Open(path) //nolint:gosec // the caller says which file
+	file, err := os.Open(path) //nolint:gosec // the caller chooses the file
 	if err != nil {
 		return nil, fmt.Errorf("open the list: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look at the list: %w", err)
+		return nil, fmt.Errorf("check the list: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a regular file: store the list in one first", path)
 	}
 	return c.CreateBatch(ctx, form, &List{Name: filepath.Base(path), Content: file, Size: info.Size()}, more...)
 }
 
-// encodeForm returns what stands before and after the content of the list in the body, and the media type.
+// encodeForm returns the parts of the body before and after the content of the list, and the media type.
 func encodeForm(form BatchForm, list *List) (head, tail []byte, media string, err error) {
 	object, err := json.Marshal(form)
 	if err != nil {
@@ -88,10 +88,10 @@ func encodeForm(form BatchForm, list *List) (head, tail []byte, media string, er
 		return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
 	}
 	var body bytes.Buffer
-	writer := multipart.NewWriter(&body) // a buffer takes everything
+	writer := multipart.NewWriter(&body) // writing to a buffer never fails
 	for name, value := range fields {
 		items := []json.RawMessage{value}
-		if value[0] == '[' { // a list is a field that is given several times
+		if value[0] == '[' { // a list becomes a repeated field
 			if err := json.Unmarshal(value, &items); err != nil {
 				return nil, nil, "", fmt.Errorf("encode the batch: %w", err)
 			}
@@ -118,27 +118,27 @@ func encodeForm(form BatchForm, list *List) (head, tail []byte, media string, er
 	return body.Bytes()[:before], body.Bytes()[before:], writer.FormDataContentType(), nil
 }
 
-// Batch returns a batch, its exact figures, and when it will end.
+// Batch returns a batch with its exact counts and its expected end.
 func (c *Client) Batch(ctx context.Context, batchID int64) (*Batch, error) {
 	return c.batch(ctx, repeatable, func(ctx context.Context) (*http.Response, error) { return c.api.GetBatch(ctx, batchID) })
 }
 
-// ConfirmBatch sends a batch that was checked. A batch that is confirmed twice is sent once.
+// ConfirmBatch starts to send a checked batch. A batch that is confirmed twice is sent once.
 func (c *Client) ConfirmBatch(ctx context.Context, batchID int64) (*Batch, error) {
 	return c.batch(ctx, repeatable, func(ctx context.Context) (*http.Response, error) { return c.api.ConfirmBatch(ctx, batchID) })
 }
 
-// PauseBatch holds what waits of a batch.
+// PauseBatch holds the waiting messages of a batch.
 func (c *Client) PauseBatch(ctx context.Context, batchID int64) (*Batch, error) {
 	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.PauseBatch(ctx, batchID) })
 }
 
-// ResumeBatch lets a paused batch go on.
+// ResumeBatch resumes a paused batch.
 func (c *Client) ResumeBatch(ctx context.Context, batchID int64) (*Batch, error) {
 	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.ResumeBatch(ctx, batchID) })
 }
 
-// CancelBatch ends a batch before all of it was sent.
+// CancelBatch cancels a batch. Its waiting messages are not sent.
 func (c *Client) CancelBatch(ctx context.Context, batchID int64) (*Batch, error) {
 	return c.batch(ctx, once, func(ctx context.Context) (*http.Response, error) { return c.api.CancelBatch(ctx, batchID) })
 }
@@ -154,7 +154,7 @@ func (c *Client) RequeueBatch(ctx context.Context, batchID int64) (*BatchRequeue
 	})
 }
 
-// PreviewBatch shows the message of the row with this number in the list, or with 0 of the first valid row.
+// PreviewBatch returns the message of the row with this number in the list. With row 0 it returns that of the first valid row.
 func (c *Client) PreviewBatch(ctx context.Context, batchID, row int64) (*BatchPreview, error) {
 	params := &api.PreviewBatchParams{}
 	if row != 0 {
@@ -176,7 +176,7 @@ func (c *Client) Batches(ctx context.Context, filter BatchFilter) iter.Seq2[Batc
 	}, filter.Cursor)
 }
 
-// BatchRows lists the rows of a batch in the order of the list, all or those with a status. An error ends the loop.
+// BatchRows lists the rows of a batch in the order of the list. With status it lists only rows with this status. An error ends the loop.
 func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowStatus) iter.Seq2[BatchRow, error] {
 	return pages(func(cursor *string) ([]BatchRow, *string, error) {
 		page, err := call[api.BatchRowPage](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
@@ -186,14 +186,14 @@ func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowS
 	}, nil)
 }
 
-// WaitForCheck returns the batch when its rows are checked, and calls seen for each state before. It goes on over restarts of the server, as
-// [Client.WaitForTask] does.
+// WaitForCheck waits until the rows of a batch are checked, and returns the batch. It calls seen for each state before. Like [Client.WaitForTask], it continues
+// after restarts of the server.
 func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
 }
 
-// WaitForBatch returns the batch when nothing is left to do of it, and calls seen for each state before. It goes on over restarts of the server, as
-// [Client.WaitForTask] does.
+// WaitForBatch waits until a batch has no work left, and returns the batch. It calls seen for each state before. Like [Client.WaitForTask], it continues after
+// restarts of the server.
 func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
 		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled

@@ -21,20 +21,21 @@ import (
 	api "lksms/gen/client"
 )
 
-// safety says when a call may be repeated.
+// safety decides when a call is repeated.
 type safety int
 
 const (
-	// once is repeated only where the server cannot have done it: there was no connection, or it answered 429.
+	// once is for calls that are repeated only if the server cannot have executed them: no connection, or 429.
 	once safety = iota
-	// repeatable has the same effect however often it is done. It is also repeated after a lost answer, and after 502, 503 and 504.
+	// repeatable is for calls that can be executed several times with the same effect. They are also repeated after a lost response, and after 502, 503 and
+	// 504.
 	repeatable
 )
 
 const (
-	// answerLimit bounds an answer. The largest ones are pages of 1000 tasks, with less than 10 KiB each.
+	// answerLimit is the maximum size of a response in bytes. The largest responses are pages of 1000 tasks, with less than 10 KiB each.
 	answerLimit = 32 << 20
-	// longestWait bounds the wait before another attempt. A call that would have to wait for longer fails.
+	// longestWait is the maximum wait before another attempt. A call that would have to wait longer fails.
 	longestWait = time.Minute
 )
 
@@ -47,7 +48,7 @@ func idempotencyKey(more []CallOption) api.IdempotencyKey {
 	return o.key
 }
 
-// create is call for what creates something: its attempts share the key. It says in an [UnknownError] that it may have done so.
+// create is like call, for operations that create something. Its attempts share the key. If the outcome is unknown, it returns an [UnknownError].
 func create[T any](ctx context.Context, c *Client, key string, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
 	data, isUnknown, err := attempts[T](ctx, c, repeatable, extra, func(ctx context.Context) (*http.Response, error) {
 		var isSent atomic.Bool
@@ -64,14 +65,13 @@ func create[T any](ctx context.Context, c *Client, key string, extra time.Durati
 	return data, err
 }
 
-// call sends a request, and again while that is safe and may help. It returns the data of the answer. extra is added to the deadline of each
-// attempt.
+// call sends a request, repeats it while that is safe and can help, and returns the data of the response. extra is added to the time limit of each attempt.
 func call[T any](ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
 	data, _, err := attempts[T](ctx, c, s, extra, send)
 	return data, err
 }
 
-// attempts also reports whether an attempt that failed may have done what it asked for.
+// attempts also reports whether a failed attempt was perhaps executed.
 func attempts[T any](
 	ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error),
 ) (data T, isUnknown bool, err error) {
@@ -84,7 +84,7 @@ func attempts[T any](
 	}
 }
 
-// rest waits before another attempt, and reports whether there is time for one.
+// rest waits before another attempt. It returns false if the time of the call does not suffice.
 func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
 	wait := backoff(attempt)
 	if answer, ok := errors.AsType[*Error](err); ok && answer.RetryAfter > 0 {
@@ -99,13 +99,13 @@ func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
 	return sleep(ctx, wait)
 }
 
-// backoff is half a second, then twice as long each time, up to 16 seconds, and up to a quarter less.
+// backoff returns half a second for the first attempt, doubled for each further one, at most 16 seconds. It subtracts a random part of up to a quarter.
 func backoff(attempt int) time.Duration {
 	d := 500 * time.Millisecond << min(attempt, 5)
-	return d - time.Duration(dice.Int64N(int64(d)/4)) //nolint:gosec // dice, so that clients do not come back together
+	return d - time.Duration(dice.Int64N(int64(d)/4)) //nolint:gosec // random waits, so that clients do not retry together
 }
 
-// sleep reports whether the whole time went by.
+// sleep waits for d. It returns false if ctx ended before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -125,7 +125,7 @@ func mayRepeat(err error, s safety) bool {
 		case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return s == repeatable
 		case http.StatusConflict:
-			return s == repeatable && answer.Reason == "idempotency.in_flight" // our own first attempt
+			return s == repeatable && answer.Reason == "idempotency.in_flight" // the server still executes an earlier attempt of this call
 		}
 		return false
 	}
@@ -138,20 +138,20 @@ func mayRepeat(err error, s safety) bool {
 	return isUnconnected(err)
 }
 
-// isUnconnected reports whether there was no connection, so that nothing was sent.
+// isUnconnected reports whether no connection was made, so that nothing was sent.
 func isUnconnected(err error) bool {
 	connection, ok := errors.AsType[*net.OpError](err)
 	return ok && connection.Op == "dial"
 }
 
-// sentError is in the error of an attempt that wrote a request. Its last error alone does not say so: net/http repeats a request with a key by itself
-// if an old connection breaks, and may find no server then.
+// sentError marks the error of an attempt that wrote a request. The last network error alone is not enough: if an old connection breaks, net/http repeats a
+// request with a key itself, and this repetition can fail without a connection.
 type sentError struct{ err error }
 
 func (e *sentError) Error() string { return e.err.Error() }
 func (e *sentError) Unwrap() error { return e.err }
 
-// mayBeDone reports whether the server may have done what an attempt with this error asked for.
+// mayBeDone reports whether the server perhaps executed an attempt that failed with this error.
 func mayBeDone(err error) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.Status >= http.StatusInternalServerError || answer.Reason == "idempotency.in_flight"
@@ -162,10 +162,10 @@ func mayBeDone(err error) bool {
 	return err != nil && !errors.Is(err, errUnsent) && !isUnconnected(err) && !isUntrusted(err)
 }
 
-// errUnsent is in the error of an attempt that made no request.
+// errUnsent marks the error of an attempt that could not build its request.
 var errUnsent = errors.New("make the request")
 
-// envelope is what every answer has.
+// envelope contains the common fields of every response.
 type envelope struct {
 	Code      int             `json:"code"`
 	Message   string          `json:"message"`
@@ -175,10 +175,10 @@ type envelope struct {
 	RequestID string          `json:"request_id"`
 }
 
-// nothing is the data of answers that have none.
+// nothing is the data of responses without data.
 type nothing struct{}
 
-// UnmarshalJSON takes what a later server may say.
+// UnmarshalJSON accepts any data, because a later server can return some.
 func (nothing) UnmarshalJSON([]byte) error { return nil }
 
 func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(context.Context) (*http.Response, error)) (data T, err error) {
@@ -191,7 +191,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		}
 		return data, lost(ctx, err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read to its end, or failed
+	defer answer.Body.Close() //nolint:errcheck // the body was read to its end, or failed
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit+1))
 	switch {
 	case err != nil:
@@ -207,7 +207,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, err
 	}
 	data, raw, err := decode[T](body)
-	if err == nil { // the clock of what stands between is another one
+	if err == nil { // the clock of a proxy can differ from that of the server
 		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {
@@ -217,7 +217,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 	return data, err
 }
 
-// decode returns the data of an answer, and how the server wrote it.
+// decode returns the data of a response, decoded and as the server sent it.
 func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	var read envelope
 	err = json.Unmarshal(body, &read)
@@ -233,12 +233,12 @@ func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	}
 	if err != nil {
 		var none T
-		return none, nil, fmt.Errorf("the answer is not one of LKSMS, check the URL of the server: %w", err)
+		return none, nil, fmt.Errorf("the response is not from LKSMS, check the URL of the server: %w", err)
 	}
 	return data, read.Data, nil
 }
 
-// lost describes the failure of an attempt that got no answer. If the caller gave up, only that is said.
+// lost describes an attempt that got no response. If the caller cancelled ctx, the error only says so.
 func lost(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -250,9 +250,9 @@ func refusal(answer *http.Response, body []byte) *Error {
 	e := &Error{Status: answer.StatusCode, RetryAfter: retryAfter(answer.Header.Get("Retry-After"))}
 	var read envelope
 	if err := json.Unmarshal(body, &read); err != nil || read.Error.Reason == "" {
-		e.Message = "the answer is not one of LKSMS: check the URL of the server, and what stands between"
+		e.Message = "the response is not from LKSMS: check the URL of the server, and the proxies in between"
 		if to := answer.Header.Get("Location"); to != "" {
-			e.Message = "the server says that it is elsewhere: use the URL of " + to
+			e.Message = "the server redirects: use the URL of " + to
 		}
 		return e
 	}
@@ -280,7 +280,7 @@ func pageOf(answer *http.Response, docs string) string {
 	return page.String()
 }
 
-// retryAfter reads the seconds of the header. LKSMS sends no dates.
+// retryAfter reads the seconds in the header. LKSMS sends no dates.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || seconds < 0 {
@@ -291,6 +291,6 @@ func retryAfter(text string) time.Duration {
 
 func (c *Client) setClock(date string) {
 	if at, err := http.ParseTime(date); err == nil {
-		c.offset.Store(int64(time.Until(at.Add(500 * time.Millisecond)))) // the header has whole seconds
+		c.offset.Store(int64(time.Until(at.Add(500 * time.Millisecond)))) // the header contains whole seconds
 	}
 }

@@ -1,11 +1,10 @@
-// Package client calls an LKSMS server: it submits messages and follows them, claims and reports tasks as a sender, uploads batches, and
-// reads events.
+// Package client calls an LKSMS server: it submits messages and follows them, claims and reports tasks as a sender, uploads batches, and reads events.
 //
-// It wraps the client that is generated from the contract (lksms/gen/client). A method returns the data of the answer without its envelope, or an
-// *[Error] that names the reason and the fields. It repeats what is safe to repeat: a submission is repeated with one Idempotency-Key, so that
-// it makes one message.
+// The package wraps the client that is generated from the contract (lksms/gen/client). A method returns the data of the response without its envelope, or an
+// *[Error] with the reason and the fields. A method repeats a call if that is safe. All attempts of a submission share one Idempotency-Key, so that only one
+// message is created.
 //
-// Every attempt has a deadline, see [WithTimeout]. The context bounds all attempts of a call together.
+// Every attempt has a time limit, see [WithTimeout]. The context limits all attempts of a call together.
 package client
 
 import (
@@ -21,29 +20,29 @@ import (
 	api "lksms/gen/client"
 )
 
-// Client calls one server as one user. Its methods may be called at the same time.
+// Client calls one server as one user. It is safe for concurrent use.
 type Client struct {
 	api     *api.Client
 	timeout time.Duration
 	retries int
 	notice  func(error, time.Duration)
 	answers func(json.RawMessage)
-	offset  atomic.Int64 // how far the server's clock is ahead of ours, in nanoseconds
+	offset  atomic.Int64 // how far the server's clock is ahead of the local clock, in nanoseconds
 	reached atomic.Bool  // a call has succeeded
 }
 
-// Credentials say who calls. They print as a word that shows nothing of them.
+// Credentials identify the caller. When printed, they do not show their content.
 type Credentials struct {
 	username, password string
 	key                string
 }
 
-// Basic are a username with its password, or with an API key in place of the password.
+// Basic returns the credentials of a username with its password. An API key can replace the password.
 func Basic(username, password string) Credentials {
 	return Credentials{username: username, password: password}
 }
 
-// Key is an API key alone.
+// Key returns the credentials of an API key.
 func Key(key string) Credentials { return Credentials{key: key} }
 
 // String hides the credentials.
@@ -61,7 +60,7 @@ func (c Credentials) apply(r *http.Request) {
 	}
 }
 
-// Option changes how a client calls.
+// Option changes how a client calls the server.
 type Option func(*options)
 
 type options struct {
@@ -74,41 +73,41 @@ type options struct {
 	answers   func(json.RawMessage)
 }
 
-// WithHTTPClient calls with a copy of hc, for example one that trusts a private certificate. Redirects are not followed in any case: a
-// redirected POST would lose its body, and the credentials belong to one server.
+// WithHTTPClient makes the client use a copy of hc, for example one that trusts a private certificate. The client never follows redirects: a redirected POST
+// would lose its body, and the credentials belong to one server.
 func WithHTTPClient(hc *http.Client) Option { return func(o *options) { o.http = *hc } }
 
-// WithTimeout bounds one attempt, 30 seconds by default. What the server is asked to wait, and the time of an upload, come on top.
+// WithTimeout sets the time limit of one attempt, 30 seconds by default. The wait that a call requests and the time of an upload are added.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// WithRetries sets how often a call is repeated, 4 times by default. 0 repeats nothing.
+// WithRetries sets how often a call is repeated, 4 times by default. With 0 a call is never repeated.
 func WithRetries(n int) Option { return func(o *options) { o.retries = n } }
 
-// WithUserAgent names the calling program, which the server logs.
+// WithUserAgent sets the name of the calling program, which the server logs.
 func WithUserAgent(name string) Option { return func(o *options) { o.userAgent = name } }
 
-// WithLanguage chooses the language of messages for people: "zh" or "en".
+// WithLanguage sets the language of messages for people: "zh" or "en".
 func WithLanguage(tag string) Option { return func(o *options) { o.language = tag } }
 
-// WithRetryNotice calls f before each wait for another attempt, with the error of the last one.
+// WithRetryNotice makes the client call f before each wait for another attempt, with the error of the last attempt.
 func WithRetryNotice(f func(err error, wait time.Duration)) Option {
 	return func(o *options) { o.notice = f }
 }
 
-// WithAnswers calls f with the data of each answer as the server wrote it. It has the fields of a newer server too, which the types of this
-// package do not have.
+// WithAnswers makes the client call f with the data of each response as the server sent it. The data contains the fields of a newer server, which the types of
+// this package lack.
 func WithAnswers(f func(data json.RawMessage)) Option { return func(o *options) { o.answers = f } }
 
-// New returns a client for the server at address, such as https://lksms.example.com. It calls nothing yet.
+// New returns a client for the server at address, such as https://lksms.example.com. It does not call the server yet.
 func New(address string, credentials Credentials, more ...Option) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return nil, errors.New("the URL of the server cannot be read") // the text of the error may show a password
+		return nil, errors.New("the URL of the server cannot be read") // the text of the error can contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("the URL of the server must begin with http:// or https:// and name a host")
 	case u.User != nil:
-		return nil, errors.New("the URL of the server must not hold credentials: give them apart")
+		return nil, errors.New("the URL of the server must not contain credentials: pass them separately")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the URL of the server must not have a query or a fragment")
 	}
@@ -132,20 +131,20 @@ func New(address string, credentials Credentials, more ...Option) (*Client, erro
 	return &Client{api: generated, timeout: o.timeout, retries: o.retries, notice: o.notice, answers: o.answers}, nil
 }
 
-// API returns the generated client, for operations that have no method here. It has the same credentials, and repeats nothing.
+// API returns the generated client, for operations that have no method here. It uses the same credentials, and never repeats a call.
 func (c *Client) API() *api.Client { return c.api }
 
-// outlasts reports whether a follower goes on after err. Before the first call of the client has succeeded, the address may be wrong: nobody
-// would see that a follower waits for nothing.
+// outlasts reports whether a follower continues after err. A follower fails until a call of the client has succeeded once. Otherwise a wrong address would make
+// it wait forever without notice.
 func (c *Client) outlasts(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && c.reached.Load() && IsTemporary(err)
 }
 
-// Now is the time by the clock of the machine that answers, from the Date header of the last answer of LKSMS: within a second, and the time that
-// the answer took to arrive. Leases end by the clock of the database, which should not differ from it.
+// Now returns the time by the clock of the server, from the Date header of the last response of LKSMS. It is accurate to a second plus the time that the
+// response took to arrive. Leases end by the clock of the database, which should not differ.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
-// Who returns the caller: the user, its role and its company.
+// Who returns the caller: the user with its role and its company.
 func (c *Client) Who(ctx context.Context) (*Session, error) {
 	return call[*Session](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.GetSession(ctx) })
 }
@@ -155,6 +154,6 @@ type CallOption func(*callOptions)
 
 type callOptions struct{ key string }
 
-// WithIdempotencyKey names the call. The server answers a repeated one, within 24 hours and also of another process, like the first one.
-// Without it, each call has a random name, which only its own retries share.
+// WithIdempotencyKey sets the Idempotency-Key of a call. Within 24 hours, the server returns the first response to every call with the same key, even from
+// another process. Without this option each call has a random key, which only its own retries share.
 func WithIdempotencyKey(key string) CallOption { return func(o *callOptions) { o.key = key } }

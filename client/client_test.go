@@ -32,8 +32,8 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// What a program gets with the client: the generated client, and the modules of both.
-func TestTheClientKnowsNothingOfTheServer(t *testing.T) {
+// A program that uses the client depends on the generated client, and on the modules of both. It must not depend on packages of the server.
+func TestTheClientImportsNoPackageOfTheServer(t *testing.T) {
 	t.Parallel()
 	list, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{if .Module.Main}}{{.ImportPath}}{{else}}{{.Module.Path}}{{end}}{{end}}",
 		"lksms/client").Output()
@@ -61,7 +61,7 @@ func dial(t *testing.T, address string, more ...client.Option) *client.Client {
 	return c
 }
 
-// sweeping lets the server do what it does by itself.
+// sweeping runs the sweeps of the server in the background.
 func sweeping(b *apptest.Bundle) {
 	b.T.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,11 +76,11 @@ func message(text string) client.Message {
 	return client.Message{PhoneNumber: apptest.Phone, Content: &text}
 }
 
-// network stands between a client and a server, and loses answers.
+// network is a proxy between a client and a server. It can lose responses.
 type network struct {
 	*httptest.Server
 	mu   sync.Mutex
-	lose func(*http.Request) int // -1: the answer is lost; a status: the server is not asked; 0: nothing is lost
+	lose func(*http.Request) int // -1: lose the response; a status: return it without calling the server; 0: forward
 	seen []string                // the calls
 }
 
@@ -121,7 +121,7 @@ func newNetwork(t *testing.T, to string) *network {
 	return n
 }
 
-// losesFirst loses the answers of the first calls, in the way of each.
+// losesFirst makes the network lose the first calls, each in the given way.
 func (n *network) losesFirst(ways ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -142,7 +142,7 @@ func (n *network) calls() int {
 	return len(n.seen)
 }
 
-func TestAMessageGoesThroughTheClientFromEndToEnd(t *testing.T) {
+func TestTheClientSubmitsClaimsAndReportsAMessage(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	sent, err := c.Send(t.Context(), message("hello"))
@@ -186,7 +186,7 @@ func TestAMessageGoesThroughTheClientFromEndToEnd(t *testing.T) {
 	}
 }
 
-func TestBatchesOfMessagesAndReportsAnswerEachItem(t *testing.T) {
+func TestBatchCallsReturnTheOutcomeOfEachItem(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	wrong := message("x")
@@ -267,7 +267,7 @@ func TestARefusalNamesTheFieldAndTheRequest(t *testing.T) {
 	}
 }
 
-func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
+func TestASubmissionWithLostResponsesCreatesOneMessage(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	var notices atomic.Int64
@@ -282,7 +282,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	if err != nil || sent.TaskID == "" {
 		t.Fatalf("%+v, %v", sent, err)
 	}
-	// net/http repeats a keyed request by itself if an old connection breaks, so there are fewer notices than repeats.
+	// If an old connection breaks, net/http repeats a request with a key itself. So there are fewer notices than repetitions.
 	if count := b.Count("SELECT count(*) FROM messages"); count != 1 || n.calls() != 5 || notices.Load() < 2 {
 		t.Errorf("%d messages, %d calls, %d notices", count, n.calls(), notices.Load())
 	}
@@ -293,7 +293,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	if count := b.Count("SELECT count(*) FROM messages"); count != 3 {
 		t.Errorf("%d messages", count)
 	}
-	// Two calls are two messages, unless they have one name.
+	// Two calls create two messages, unless they share a key.
 	for range 2 {
 		if _, err := c.Send(t.Context(), message("named"), client.WithIdempotencyKey("order-7")); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestASubmissionWhoseAnswersAreLostMakesOneMessage(t *testing.T) {
 	}
 }
 
-func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
+func TestASubmissionWithAnUnknownOutcomeCanBeRepeatedWithItsKey(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL, client.WithRetries(1))
@@ -320,7 +320,7 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	if count := b.Count("SELECT count(*) FROM messages"); count != 1 {
 		t.Errorf("%d messages", count)
 	}
-	// The program gave up while the server still processed the request.
+	// The program cancels the call while the server still processes the request.
 	ctx, cancel := context.WithCancel(t.Context())
 	n.mu.Lock()
 	n.lose = func(*http.Request) int { cancel(); return -1 }
@@ -331,7 +331,7 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	if unknown, ok = errors.AsType[*client.UnknownError](err); !ok || unknown.IdempotencyKey != "order-8" {
 		t.Errorf("cancelled: %#v", err)
 	}
-	// These made nothing.
+	// These calls create nothing.
 	n.losesFirst(429, 429)
 	_, busy := c.Send(t.Context(), message("x"))
 	n.losesFirst()
@@ -345,8 +345,8 @@ func TestASubmissionOfWhichNothingIsKnownIsRepeatedWithItsKey(t *testing.T) {
 	}
 }
 
-// net/http repeats the request itself when the old connection breaks, and its last error is that nobody listens.
-func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
+// If the old connection breaks, net/http repeats the request itself. Its last error is then that no server listens.
+func TestARequestOnABrokenConnectionHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
 	calls := 0
@@ -368,7 +368,7 @@ func TestARequestOnABrokenConnectionMayBeDone(t *testing.T) {
 	}
 }
 
-func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
+func TestUnsafeCallsAreNotRepeatedAfterALostResponse(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL)
@@ -395,7 +395,7 @@ func TestWhatMayHaveHappenedIsNotDoneAgain(t *testing.T) {
 	for _, lease := range []*int64{nil, new(int64(1))} {
 		want := 1
 		if lease != nil {
-			want = 2 // the first answer is lost
+			want = 2 // the first response is lost
 		}
 		report := client.Report{TaskID: held, AppID: "app", LeaseID: lease, Status: client.ReportSuccess}
 		n.losesFirst(503)
@@ -488,7 +488,7 @@ func TestABatchIsUploadedOnceAndFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAListOfObjectsAndABatchOfNoList(t *testing.T) {
+func TestCreateBatchAcceptsJSONObjectsAndRejectsAMissingList(t *testing.T) {
 	b := apptest.New(t)
 	c := dial(t, b.URL)
 	rows := []byte(`[{"phone":"13800138000","name":"A"}]`)
@@ -511,7 +511,7 @@ func TestAListOfObjectsAndABatchOfNoList(t *testing.T) {
 	}
 }
 
-func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
+func TestEventsContinueAfterTheServerReturns(t *testing.T) {
 	b := apptest.New(t)
 	sweeping(b)
 	n := newNetwork(t, b.URL)
@@ -557,13 +557,13 @@ func TestEventsGoOnAfterTheServerWasAway(t *testing.T) {
 	}
 }
 
-// A server that is away now and then has answered before. A mistyped address never does.
-func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
+// A server that is sometimes unavailable has answered before. A mistyped address never answers.
+func TestAFollowerFailsIfTheServerNeverAnswered(t *testing.T) {
 	t.Parallel()
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
-	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake that fails
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshake
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
 	for address, temporary := range map[string]bool{closed.URL: true, untrusted.URL: false} {
@@ -590,8 +590,8 @@ func TestAFollowerThatWasNeverAnsweredGivesUp(t *testing.T) {
 	}
 }
 
-// The program that waits for the end of its own message has been answered by Send.
-func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
+// A program that waits for the end of its own message has already got a response from Send.
+func TestAFollowerContinuesAfterARestartBeforeItsFirstCall(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)
 	c := dial(t, n.URL, client.WithRetries(0))
@@ -606,7 +606,7 @@ func TestAFollowerOutlastsARestartThatComesBeforeItsFirstCall(t *testing.T) {
 	}
 }
 
-func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
+func TestCallsEndWithTheirContext(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -636,20 +636,20 @@ func TestNothingIsCalledForLongerThanItsContext(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
+func TestResponsesOfOtherServersAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
-		"a page":           func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
-		"another envelope": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":{"task_id":"x"}}`) },
-		"no data":          func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200}`) },
-		"null as data":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":null}`) },
-		"no object":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `null`) },
-		"data of a kind":   func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":[]}`) },
-		"a proxy":          func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
+		"a page":               func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
+		"another envelope":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"data":{"task_id":"x"}}`) },
+		"no data":              func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200}`) },
+		"null as data":         func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":null}`) },
+		"no object":            func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `null`) },
+		"data of another type": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"code":200,"data":[]}`) },
+		"a proxy":              func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
 		"a redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.example", http.StatusFound)
 		},
-		"without an end": func(w http.ResponseWriter, _ *http.Request) {
+		"a response that is too large": func(w http.ResponseWriter, _ *http.Request) {
 			for range 40 {
 				if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
 					return
@@ -672,7 +672,7 @@ func TestWhatIsNoAnswerOfLKSMSIsAnError(t *testing.T) {
 	}
 }
 
-func TestURLsAndCredentials(t *testing.T) {
+func TestNewChecksURLsAndHidesCredentials(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{
 		"", "127.0.0.1:8000", "ftp://x", "http://", "http://user:hidden@x", "http://x?key=hidden", "http://x/%zz:hidden", "http://x#y",
@@ -717,23 +717,23 @@ func TestWebhooksAreVerified(t *testing.T) {
 		body                         []byte
 		genuine                      bool
 	}{
-		"genuine":                {secret, at(0), sign(secret, at(0)), body, true},
-		"after a rotation":       {secret, at(0), sign(other, at(0)) + " " + sign(secret, at(0)), body, true},
-		"another version beside": {secret, at(0), "v1a,AAAA " + sign(secret, at(0)), body, true},
-		"almost too old":         {secret, at(-5 * time.Minute), sign(secret, at(-5*time.Minute)), body, true},
-		"too old":                {secret, at(-301 * time.Second), sign(secret, at(-301*time.Second)), body, false},
-		"of the future":          {secret, at(301 * time.Second), sign(secret, at(301*time.Second)), body, false},
-		"of no time":             {secret, "-9223372036854775808", sign(secret, "-9223372036854775808"), body, false},
-		"without a time":         {secret, "", sign(secret, ""), body, false},
-		"another secret":         {secret, at(0), sign(other, at(0)), body, false},
-		"another time":           {secret, at(1), sign(secret, at(time.Second)), body, false},
-		"another body":           {secret, at(0), sign(secret, at(0)), []byte(`{}`), false},
-		"no signature":           {secret, at(0), "", body, false},
-		"only the version":       {secret, at(0), "v1,", body, false},
-		"no secret":              {"", at(0), sign("whsec_", at(0)), body, false},
-		"an empty secret":        {"whsec_", at(0), sign("whsec_", at(0)), body, false},
-		"line ends as a secret":  {"whsec_\r\n", at(0), sign("whsec_", at(0)), body, false},
-		"no base64":              {"whsec_!", at(0), sign(secret, at(0)), body, false},
+		"genuine":                             {secret, at(0), sign(secret, at(0)), body, true},
+		"with signatures of two secrets":      {secret, at(0), sign(other, at(0)) + " " + sign(secret, at(0)), body, true},
+		"with a signature of another version": {secret, at(0), "v1a,AAAA " + sign(secret, at(0)), body, true},
+		"almost too old":                      {secret, at(-5 * time.Minute), sign(secret, at(-5*time.Minute)), body, true},
+		"too old":                             {secret, at(-301 * time.Second), sign(secret, at(-301*time.Second)), body, false},
+		"too far in the future":               {secret, at(301 * time.Second), sign(secret, at(301*time.Second)), body, false},
+		"of no time":                          {secret, "-9223372036854775808", sign(secret, "-9223372036854775808"), body, false},
+		"without a time":                      {secret, "", sign(secret, ""), body, false},
+		"another secret":                      {secret, at(0), sign(other, at(0)), body, false},
+		"another time":                        {secret, at(1), sign(secret, at(time.Second)), body, false},
+		"another body":                        {secret, at(0), sign(secret, at(0)), []byte(`{}`), false},
+		"no signature":                        {secret, at(0), "", body, false},
+		"only the version":                    {secret, at(0), "v1,", body, false},
+		"no secret":                           {"", at(0), sign("whsec_", at(0)), body, false},
+		"an empty secret":                     {"whsec_", at(0), sign("whsec_", at(0)), body, false},
+		"line breaks as a secret":             {"whsec_\r\n", at(0), sign("whsec_", at(0)), body, false},
+		"no base64":                           {"whsec_!", at(0), sign(secret, at(0)), body, false},
 	} {
 		header := http.Header{}
 		header.Set("Webhook-Id", "evt_1")

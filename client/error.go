@@ -11,22 +11,22 @@ import (
 	api "lksms/gen/client"
 )
 
-// ErrUnreachable is in each error of a call that got no answer: the server was not reached, or did not answer in time. Whether the server did
-// what it was asked is unknown, unless there was no connection.
+// ErrUnreachable is wrapped in each error of a call without a response: the server was not reached, or did not answer in time. The server perhaps executed the
+// call, unless there was no connection.
 var ErrUnreachable = errors.New("the server was not reached, or did not answer in time")
 
-// FieldError is what is wrong with one field of a request.
+// FieldError describes what is wrong with one field of a request.
 type FieldError = api.FieldError
 
-// Error is an answer that says no.
+// Error is a response that rejects a request.
 type Error struct {
 	Status     int           // the HTTP status
-	Reason     string        // a stable word to branch on, such as "task.not_found"; empty if something else than LKSMS answered
+	Reason     string        // a stable code to branch on, such as "task.not_found"; empty if the response is not from LKSMS
 	Message    string        // for people
-	Fields     []FieldError  // what is wrong with which field
-	Docs       string        // the address of the page that explains the answer, or the path of a document in the repository if the server has no pages
-	RequestID  string        // quote it when you ask about the answer
-	RetryAfter time.Duration // 0 if the server does not say
+	Fields     []FieldError  // the invalid fields
+	Docs       string        // the URL of the page that explains the error, or the path of a document in the repository if the server serves no manual
+	RequestID  string        // quote it when you ask about the response
+	RetryAfter time.Duration // 0 if the response contains none
 	Oldest     string        // of "events.cursor_gone": the oldest cursor that can be pulled from
 }
 
@@ -48,21 +48,20 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// UnknownError is in the error of a call that creates something and may have done so: an attempt got no answer that settles it. Repeated with
-// [WithIdempotencyKey] and this key, within 24 hours, the call creates nothing twice.
+// UnknownError is wrapped in the error of a call that perhaps created something, because no attempt got a conclusive response. To repeat the call safely within
+// 24 hours, use [WithIdempotencyKey] with this key.
 type UnknownError struct {
 	IdempotencyKey string
-	Err            error // of the last attempt
+	Err            error // the error of the last attempt
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("%v (it may be done: repeat it with the Idempotency-Key %s)", e.Err, e.IdempotencyKey)
+	return fmt.Sprintf("%v (the server perhaps executed the call: repeat it with the Idempotency-Key %s)", e.Err, e.IdempotencyKey)
 }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// IsTemporary reports whether the same call may succeed later: nothing answered, or the server has no room for it now. A certificate that is not
-// trusted stays so until somebody acts.
+// IsTemporary reports whether the same call can succeed later: no server answered, or the server is overloaded. An untrusted certificate is not temporary.
 func IsTemporary(err error) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		switch answer.Status {
@@ -74,13 +73,13 @@ func IsTemporary(err error) bool {
 	return errors.Is(err, ErrUnreachable) && !isUntrusted(err)
 }
 
-// isUntrusted reports whether the certificate of the server was refused, before anything was sent.
+// isUntrusted reports whether the certificate of the server was rejected, before anything was sent.
 func isUntrusted(err error) bool {
 	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	return ok
 }
 
-// Reason returns the reason of the answer that is in err, or an empty text.
+// Reason returns the reason of the [Error] in err, or "" if err contains none.
 func Reason(err error) string {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.Reason

@@ -10,15 +10,15 @@ import (
 	api "lksms/gen/client"
 )
 
-// EventFilter chooses events. Its zero is all events of the caller.
+// EventFilter selects events. The zero value selects all events of the caller.
 type EventFilter struct {
 	Types     []EventType
 	CompanyNo string // for callers of all companies
 	Limit     int    // of one page, 100 by default
 }
 
-// PullEvents returns the events behind the cursor after, and waits up to wait (at most 30 seconds) if no event exists. With an empty cursor it
-// returns the cursor of this moment, and from then on events are recorded. Store NextCursor after the work for the events is done.
+// PullEvents returns the events after the cursor. If none exists, it waits up to wait, at most 30 seconds. With an empty cursor it returns the current cursor,
+// and the server records events from then on. Store NextCursor after you have processed the events.
 func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duration, filter EventFilter) (*EventPage, error) {
 	params := api.PullEventsParams{Wait: new(int(wait / time.Second))}
 	if after != "" {
@@ -36,8 +36,8 @@ func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duratio
 	return call[*EventPage](ctx, c, repeatable, wait, func(ctx context.Context) (*http.Response, error) { return c.api.PullEvents(ctx, &params) })
 }
 
-// FollowEvents pulls for as long as ctx lasts. Once a call of the client has succeeded, it goes on over restarts of the server. It yields the page of
-// the first answer, which may have a cursor alone, and then each page that has events. An error ends the loop.
+// FollowEvents pulls events until ctx ends. Once a call of the client has succeeded, it continues after restarts of the server. First it yields the page of the
+// first response, which can contain only a cursor. Then it yields each page with events. An error ends the loop.
 func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFilter) iter.Seq2[*EventPage, error] {
 	return func(yield func(*EventPage, error) bool) {
 		cursor, isFirst, failures := after, true, 0
@@ -45,7 +45,7 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 			asked := time.Now()
 			page, err := c.PullEvents(ctx, cursor, 30*time.Second, filter)
 			if err == nil && page.NextCursor == "" {
-				err = errors.New("the answer is not one of LKSMS: it has no cursor")
+				err = errors.New("the response is not from LKSMS: it has no cursor")
 			}
 			if err != nil {
 				if c.outlasts(ctx, err) && c.rest(ctx, err, failures) {
@@ -59,7 +59,7 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 			if (isFirst || len(page.Items) > 0) && !yield(page, nil) {
 				return
 			}
-			// A server that stops answers before its time.
+			// A server that stops answers before the requested wait is over.
 			if !isFirst && len(page.Items) == 0 && time.Since(asked) < time.Second && !sleep(ctx, time.Second) {
 				yield(nil, ctx.Err())
 				return

@@ -11,7 +11,7 @@ import (
 	"lksms/client"
 )
 
-// The examples talk to a small server that answers as the contract's examples do.
+// exampleServer returns a server that always returns the same response.
 func exampleServer(answer string) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

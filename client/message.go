@@ -9,20 +9,20 @@ import (
 	api "lksms/gen/client"
 )
 
-// Send submits a message. The server has stored it durably when Send returns no error. With an [UnknownError] it may have stored it.
+// Send submits a message. If Send returns no error, the server has stored the message durably. With an [UnknownError] the server has perhaps stored it.
 func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Submitted, error) {
 	key := idempotencyKey(more)
 	params := &api.SendSmsParams{IdempotencyKey: &key}
 	return create[*Submitted](ctx, c, key, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
 }
 
-// Preview says how a message would be sent, and creates nothing.
+// Preview returns how a message would be sent, and creates nothing.
 func (c *Client) Preview(ctx context.Context, m Message) (*Submitted, error) {
 	params := &api.SendSmsParams{DryRun: new(true)}
 	return call[*Submitted](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.SendSms(ctx, params, m) })
 }
 
-// SendBatch submits up to 1000 messages in one transaction. Each has its own outcome, in their order: look at Refused.
+// SendBatch submits up to 1000 messages in one transaction. The results have the order of the messages. Single messages can be rejected: check Refused.
 func (c *Client) SendBatch(ctx context.Context, messages []Message, more ...CallOption) (*SentBatch, error) {
 	key := idempotencyKey(more)
 	params := &api.SendSmsBatchParams{IdempotencyKey: &key}
@@ -36,19 +36,19 @@ func (c *Client) Task(ctx context.Context, taskID string) (*TaskDetail, error) {
 	return call[*TaskDetail](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.GetTask(ctx, taskID) })
 }
 
-// Timeline returns what happened to a task, oldest first.
+// Timeline returns the events of a task, oldest first.
 func (c *Client) Timeline(ctx context.Context, taskID string) ([]TimelineEvent, error) {
 	return call[[]TimelineEvent](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetTaskTimeline(ctx, taskID)
 	})
 }
 
-// Explain says why a task is in its state, and which senders could take it.
+// Explain returns why a task is in its state, and which senders could take it.
 func (c *Client) Explain(ctx context.Context, taskID string) (*Explanation, error) {
 	return call[*Explanation](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ExplainTask(ctx, taskID) })
 }
 
-// Tasks lists tasks, newest first. It asks for the next page when the loop needs it. An error ends the loop.
+// Tasks lists tasks, newest first. It requests the next page when the loop needs it. An error ends the loop.
 func (c *Client) Tasks(ctx context.Context, filter TaskFilter) iter.Seq2[Task, error] {
 	return pages(func(cursor *string) ([]Task, *string, error) {
 		filter.Cursor = cursor
@@ -59,7 +59,7 @@ func (c *Client) Tasks(ctx context.Context, filter TaskFilter) iter.Seq2[Task, e
 	}, filter.Cursor)
 }
 
-// pages goes through the pages of a list, from that of cursor on.
+// pages iterates over the items of all pages of a list, starting with the page at cursor.
 func pages[T any](read func(cursor *string) ([]T, *string, error), cursor *string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for next := cursor; ; {
@@ -82,8 +82,8 @@ func pages[T any](read func(cursor *string) ([]T, *string, error), cursor *strin
 	}
 }
 
-// WaitForTask returns the task when it has ended, and calls seen for each state before it. Once a call of the client has succeeded, it goes on over
-// restarts of the server, until ctx ends.
+// WaitForTask waits until a task has ended, and returns the task. It calls seen for each state before. Once a call of the client has succeeded, it continues
+// after restarts of the server, until ctx ends.
 func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*TaskDetail)) (*TaskDetail, error) {
 	return follow(ctx, c, func() (*TaskDetail, error) { return c.Task(ctx, taskID) }, func(t *TaskDetail) bool {
 		if Ended(t.Status) {
@@ -96,8 +96,8 @@ func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*Task
 	})
 }
 
-// follow reads until isEnd, with pauses that grow from a quarter of a second to three seconds. A temporary error does not end it, unless no call of
-// the client has succeeded yet.
+// follow reads until isEnd returns true. The pauses grow from a quarter of a second to three seconds. A temporary error does not end it, unless no call of the
+// client has succeeded yet.
 func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd func(T) bool) (T, error) {
 	const longest = 3 * time.Second
 	pause, failures := 250*time.Millisecond, 0
@@ -120,7 +120,7 @@ func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd
 	}
 }
 
-// Cancel cancels a task that no sender holds. A repeated attempt that finds the task CANCELLED has succeeded.
+// Cancel cancels a task that no sender holds. If a repeated attempt finds the task CANCELLED, Cancel has succeeded.
 func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
 	attempts := 0
 	task, err := call[*Task](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
@@ -128,7 +128,7 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
 		return c.api.CancelTask(ctx, taskID)
 	})
 	if attempts > 1 && Reason(err) == "task.not_pending" {
-		// The answer of an attempt may have been lost after it had cancelled the task.
+		// An earlier attempt perhaps cancelled the task, and only its response was lost.
 		if now, failed := call[*Task](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
 			return c.api.GetTask(ctx, taskID)
 		}); failed == nil && now.Status == Cancelled {
@@ -138,8 +138,8 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
 	return task, err
 }
 
-// Requeue sends a task again that is FAILED or CANCELLED. remark says why, in its timeline; it may be empty. It is not repeated after a lost
-// answer: the task may have been sent and have failed again in the meantime.
+// Requeue sends a FAILED or CANCELLED task again. remark is a reason for the timeline, and can be empty. Requeue is not repeated after a lost response, because
+// the task could have been sent and failed again in the meantime.
 func (c *Client) Requeue(ctx context.Context, taskID, remark string) (*Task, error) {
 	var body api.RequeueRequest
 	if remark != "" {

@@ -9,11 +9,11 @@ import (
 	api "lksms/gen/client"
 )
 
-// Claim leases tasks to a sender: up to Limit, 10 by default. With Wait, the server holds an empty answer back for up to so many seconds, until a
-// task arrives. Every task must be reported before its LeaseUntil, which [Client.Now] is compared with.
+// Claim leases tasks to a sender: up to Limit, 10 by default. If no task is available, the server waits up to Wait seconds for one. Report every task before
+// its LeaseUntil. Compare LeaseUntil with [Client.Now].
 //
-// Claim is not repeated after a lost answer, whose tasks stay leased until their leases end. A caller that claims in a loop goes on with the
-// next claim.
+// Claim is not repeated after a lost response. The tasks of that response stay leased until their leases end. A caller that claims in a loop can continue with
+// the next claim.
 func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) {
 	var wait time.Duration
 	if claim.Wait != nil {
@@ -22,23 +22,23 @@ func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) 
 	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
 }
 
-// Start says that the sender starts to send up to 1000 tasks that it claimed with StartSeconds. Each lease has its own outcome, in their order: the
-// sender must send none whose Code is not 200. A repeated start changes nothing.
+// Start tells the server that the sender begins to send up to 1000 tasks that it claimed with StartSeconds. The results have the order of the leases. The
+// sender must send only the tasks whose Code is 200. A repeated start changes nothing.
 func (c *Client) Start(ctx context.Context, appID string, leases []Lease) (*StartedBatch, error) {
 	return call[*StartedBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.StartTasks(ctx, api.StartRequest{AppID: appID, Leases: leases})
 	})
 }
 
-// Report ends the lease of a task with its outcome. With LeaseID, a report that is repeated changes nothing. Without it, the report is for
-// whichever lease the sender has, and a repeated one could end a later lease: it is not repeated after a lost answer.
+// Report ends the lease of a task with its outcome. A repeated report with LeaseID changes nothing. A report without LeaseID is for the current lease of the
+// sender, so a repetition could end a later lease. Such a report is not repeated after a lost response.
 func (c *Client) Report(ctx context.Context, report Report) error {
 	_, err := call[nothing](ctx, c, safetyOf(report), 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
 	return err
 }
 
-// ReportBatch reports up to 1000 tasks. Each report has its own outcome, in their order: look at Refused. It is repeated after a lost answer
-// only if each report has a LeaseID, see [Client.Report].
+// ReportBatch reports up to 1000 tasks. The results have the order of the reports. Single reports can be rejected: check Refused. After a lost response,
+// ReportBatch is repeated only if each report has a LeaseID, see [Client.Report].
 func (c *Client) ReportBatch(ctx context.Context, reports []Report) (*ReportedBatch, error) {
 	return call[*ReportedBatch](ctx, c, safetyOf(reports...), 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ReportTasks(ctx, api.ReportBatchRequest{Reports: reports})

@@ -12,14 +12,14 @@ import (
 	"lksms/cmd/lksms/remote"
 )
 
-// completionWord is the hidden command that the shells call with the words of the line, of which the last one is completed.
+// completionWord is the hidden command that shells call with the words of the current command line. The last word is the one to complete.
 const completionWord = "__complete"
 
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (completionCmd) Help() string {
 	return `bash:  source <(lksms completion bash)        in ~/.bashrc
 zsh:   source <(lksms completion zsh)         in ~/.zshrc, after compinit
@@ -61,7 +61,7 @@ func (c *completionCmd) Run() error {
 	return err
 }
 
-// complete returns what the last of words can be: commands, flags, the values of a flag or argument. Nothing means that the shell offers files.
+// complete returns the possible completions of the last word: commands, flags, or values of a flag or argument. If it returns none, the shell offers files.
 func complete(app *kong.Application, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}
@@ -135,7 +135,7 @@ func findChild(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// valuesOf returns what a flag or an argument can be: its enum, or the names of profiles.
+// valuesOf returns the possible values of a flag or argument: its enum, or the names of the profiles.
 func valuesOf(value *kong.Value) []string {
 	if value.Tag.Get("completion") == "profile" {
 		all, err := remote.ReadProfiles()

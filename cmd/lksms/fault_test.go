@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// eventually waits for a condition, not for a time.
+// eventually waits until the condition is true. It fails the test after a time limit.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -45,7 +45,7 @@ func scan[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) (v T) {
 	return v
 }
 
-// recoveries returns how many recovered leases the process has counted.
+// recoveries returns the number of recovered leases in the metrics of the process.
 func (p *process) recoveries() int {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"/metrics", nil)
@@ -73,7 +73,7 @@ func (p *process) recoveries() int {
 	return total
 }
 
-func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
+func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 	t.Parallel()
 	const zombies, processes = 20_000, 5
 	databaseURL := pgtest.New(t)
@@ -82,7 +82,7 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 	for range processes {
 		servers = append(servers, serve(t, "DATABASE_URL="+databaseURL, "PROCESSING_TIMEOUT_MINUTES=0.1"))
 	}
-	// The tasks are inserted in portions, so that several processes take some back.
+	// Insert the tasks in portions, so that several processes recover some of them.
 	for portion := range 10 {
 		if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 			SELECT 't' || i, '13800138000', '+8613800138000', 'x', 1, 'gone', i, now() - interval '1 minute'
@@ -91,7 +91,7 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
 	}
-	eventually(t, "every lease is taken back", func() bool {
+	eventually(t, "every lease is recovered", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0
 	})
 	counted := func() (total int) {
@@ -115,9 +115,9 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 	}
 }
 
-// A claim and a report are one transaction each: a server that is killed after it changed the queue, but before COMMIT, leaves nothing of
-// what it changed, logged and counted.
-func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
+// A claim and a report are one transaction each. A server that is killed after it changed the queue, but before COMMIT, must leave no change in tasks, logs and
+// counts.
+func TestAKilledServerLeavesNoPartOfAClaimOrReport(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	conn := connect(t, databaseURL)
@@ -125,7 +125,7 @@ func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 		SELECT 't' || i, '13800138000', '+8613800138000', 'x' FROM generate_series(1, 10) i`); err != nil {
 		t.Fatal(err)
 	}
-	// A trigger counts the changed tasks when the statement has written its other rows.
+	// A trigger counts the changed tasks after the statement has written its other rows. So a lock on the counts stops the statement in the middle.
 	killWithin := func(statement string, call func(*api.ClientWithResponses) error) {
 		t.Helper()
 		server := serve(t, "DATABASE_URL="+databaseURL)
@@ -149,7 +149,7 @@ func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 		if err := gate.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the sessions of the dead server are gone", func() bool {
+		eventually(t, "the sessions of the dead server have ended", func() bool {
 			return scan[int](t, conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'lksms'") == 0
 		})
 	}
@@ -197,7 +197,7 @@ func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 	expect(len(held))
 }
 
-// A task that another server stored reaches a sender that waits at this server.
+// A task that another server stored must reach a sender that waits at this server.
 func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
@@ -216,7 +216,7 @@ func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 	}()
 	waits := func() {
 		t.Helper()
-		// A server asks the database for work only while senders wait. Its query takes a moment of every 200 ms.
+		// A server queries the database for work only while senders wait. Its query takes only a moment of every 200 ms, so poll until one is visible.
 		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 			if scan[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%TaskWaits%')`) {

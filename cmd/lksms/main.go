@@ -1,5 +1,5 @@
-// Command lksms accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders. It owns the
-// command line: flags, output and the order in which the server starts and stops.
+// Command lksms accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders. This package owns the command line: flags, output and
+// the order in which the server starts and stops.
 package main
 
 import (
@@ -33,7 +33,7 @@ type cli struct {
 	Batch   remote.BatchCmd   `cmd:"" group:"client" help:"Upload lists of messages, and follow them."`
 	Senders remote.SendersCmd `cmd:"" group:"client" help:"List senders with their state."`
 	Sender  sender.Cmd        `cmd:"" group:"client" help:"Be a sender."`
-	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for trying."`
+	Claim   remote.ClaimCmd   `cmd:"" group:"client" help:"Claim tasks once, for experiments."`
 	Tail    remote.TailCmd    `cmd:"" group:"client" help:"Show events of messages and batches as they happen."`
 	Login   remote.LoginCmd   `cmd:"" group:"client" help:"Store server and credentials in a profile."`
 	Profile remote.ProfileCmd `cmd:"" group:"client" help:"Manage profiles."`
@@ -97,7 +97,7 @@ func main() {
 	os.Exit(remote.ExitStatus(err))
 }
 
-// usesServer reports whether a command uses a server instead of running one. The file .env of a folder is for those that run one.
+// usesServer reports whether a command calls a server instead of running one. Commands that call a server ignore the file .env of the working folder.
 func usesServer(args []string) bool {
 	field, found := reflect.StructField{}, false
 	if len(args) > 0 {
@@ -106,7 +106,7 @@ func usesServer(args []string) bool {
 	return found && field.Tag.Get("group") != "server" || len(args) > 0 && args[0] == completionWord
 }
 
-// emptyArgument returns an error that names an argument of a command that is empty, as that of a variable that a script did not set.
+// emptyArgument returns an error that names an empty argument of a command. Such an argument is usually a variable that a script did not set.
 func emptyArgument(parsed *kong.Context) error {
 	for _, one := range parsed.Path {
 		if one.Positional == nil {
@@ -120,7 +120,7 @@ func emptyArgument(parsed *kong.Context) error {
 	return nil
 }
 
-// refuse says what is wrong with a command line, and how the command is used.
+// refuse prints what is wrong with a command line, and how to use the command.
 func refuse(parser *kong.Kong, err error) {
 	help := "lksms --help"
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context.Selected() != nil {

@@ -43,7 +43,7 @@ var binary string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-bin-")
 	if err == nil {
-		err = os.Chmod(dir, 0o755) // other users run it too
+		err = os.Chmod(dir, 0o755) // other users run the program too
 	}
 	if err == nil {
 		binary = filepath.Join(dir, "lksms")
@@ -73,10 +73,10 @@ type process struct {
 	url    string
 	output *lockedBuffer
 	exited chan struct{}
-	err    error // of the exit; read after exited is closed
+	err    error // error of the exit; read after exited is closed
 }
 
-// environment returns the environment of the test without the variables that configure lksms, and with more.
+// environment returns the environment of the test without the variables that configure lksms, plus more.
 func environment(more ...string) []string {
 	var env []string
 	for _, variable := range os.Environ() {
@@ -96,7 +96,7 @@ const testPassword = "test-password"
 // serve starts a server on a free port and waits until it is ready.
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
-	return serveIn(t, pgtest.Dir(t), nil, env...) // no .env
+	return serveIn(t, pgtest.Dir(t), nil, env...) // in a folder without .env
 }
 
 // serveIn is serve in a working folder, and as another user if who is not nil.
@@ -107,7 +107,7 @@ func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string
 	return p
 }
 
-// launch starts a server on a port, without waiting for it. Its address comes once it serves.
+// launch starts a server on a port, without waiting for it. The server sends its address on the channel once it is ready.
 func launch(t *testing.T, folder string, who *syscall.Credential, port string, env ...string) (*process, <-chan string) {
 	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
@@ -149,7 +149,7 @@ func launch(t *testing.T, folder string, who *syscall.Credential, port string, e
 	return p, address
 }
 
-// await waits until the server serves.
+// await waits until the server is ready.
 func (p *process) await(address <-chan string) {
 	p.t.Helper()
 	select {
@@ -173,7 +173,7 @@ func (p *process) client() *api.ClientWithResponses {
 	return client
 }
 
-// stop sends a signal and waits for the end.
+// stop sends a signal and waits until the process ends.
 func (p *process) stop(signal syscall.Signal) error {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
@@ -279,7 +279,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	if pid := postmaster(dir); pid != 0 {
 		t.Errorf("PostgreSQL %d outlived the server", pid)
 	}
-	// A killed server takes its PostgreSQL along. The next start still has the accepted task.
+	// If the server is killed, its PostgreSQL stops too. After the next start the accepted task still exists.
 	again := serve(t, "LKSMS_DATA="+dir)
 	pid := postmaster(dir)
 	if pid == 0 {
@@ -301,7 +301,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	}
 }
 
-// libpqVariables are set in the environments of people who work with PostgreSQL. Each of them alone once kept some server from starting.
+// libpqVariables are often set by people who work with PostgreSQL. Each of these variables once prevented a server from starting.
 var libpqVariables = []string{
 	"PGHOST=nowhere.invalid", "PGPORT=1", "PGUSER=somebody", "PGDATABASE=elsewhere", "PGPASSWORD=wrong", "PGSSLMODE=verify-full",
 	"PGPASSFILE=/nonexistent", "PGSERVICE=nowhere", "PGSERVICEFILE=/nonexistent", "PGOPTIONS=-c default_transaction_read_only=on",
@@ -318,7 +318,7 @@ func TestAPrivatePostgresIgnoresTheVariablesOfLibpq(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // the first start, and a start with the existing cluster
+		for range 2 { // first without a cluster, then with the existing cluster
 			p := serveIn(t, pgtest.Dir(t), who, append(libpqVariables, "LKSMS_DATA="+dir)...)
 			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 			if err != nil || res.JSON200 == nil {
@@ -351,7 +351,7 @@ func TestAPrivatePostgresIgnoresTheVariablesOfLibpq(t *testing.T) {
 	})
 }
 
-// With a DATABASE_URL the variables of libpq add what the URL leaves out, as they do for psql.
+// With DATABASE_URL, the variables of libpq complete the parts that the URL omits, as in psql.
 func TestTheVariablesOfLibpqCompleteTheDatabaseURL(t *testing.T) {
 	t.Parallel()
 	whole, err := url.Parse(pgtest.New(t))
@@ -361,13 +361,13 @@ func TestTheVariablesOfLibpqCompleteTheDatabaseURL(t *testing.T) {
 	password, _ := whole.User.Password()
 	part := *whole
 	part.User = url.User(whole.User.Username())
-	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL has a port
+	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL contains a port, so PGPORT must not count
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHealthReportsReadiness(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "DATABASE_URL="+pgtest.New(t))
 	ask := func() error {
@@ -386,8 +386,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// In a container, the health command has the settings of the server.
-func TestHealthOfAServerWithTLS(t *testing.T) {
+// In a container, the health command gets the settings of the server.
+func TestHealthCommandWorksWithTLS(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t)
 	p := serve(t, "DATABASE_URL="+pgtest.New(t), "TLS_CERT_FILE="+certFile, "TLS_KEY_FILE="+keyFile)
@@ -467,7 +467,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // a PostgreSQL that stops would end our session in this time
+	time.Sleep(100 * time.Millisecond) // if PostgreSQL stopped, it would end our session within this time
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Errorf("PostgreSQL is gone: %v", err)
 	}
@@ -480,7 +480,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	}
 }
 
-// postmaster returns the process id of the PostgreSQL in dir; 0: none runs.
+// postmaster returns the process id of the PostgreSQL in dir, or 0 if none runs.
 func postmaster(dir string) int {
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
 	if err != nil {
@@ -491,7 +491,7 @@ func postmaster(dir string) int {
 	return pid
 }
 
-// A superuser of the database can read the environment of the PostgreSQL process.
+// A superuser of the database can read the environment of the PostgreSQL process, so it must contain no secrets.
 func TestAPrivatePostgresDoesNotInheritTheEnvironment(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
@@ -517,7 +517,7 @@ func TestAPrivatePostgresDoesNotInheritTheEnvironment(t *testing.T) {
 	}
 }
 
-// The output of a service is kept in logs, so that only a terminal is shown the password itself.
+// The output of a service is stored in logs. So the server prints the password itself only on a terminal.
 func TestTheGeneratedPasswordIsKept(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
@@ -567,7 +567,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
-	// Both servers start cold at the same time: one creates the cluster, and the other waits for it.
+	// Both servers start at the same time without a cluster. One server creates the cluster, and the other waits for it.
 	servers := make([]*process, 2)
 	var wg sync.WaitGroup
 	for i := range servers {
@@ -623,7 +623,7 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no <> 'lksms-demo'"); n != 0 {
 		t.Errorf("the demo submitted %d messages for other companies", n)
 	}
-	// The demo runs again on the same database, while other messages wait on all its channels and the number has another default content.
+	// Run the demo again on the same database. Other messages wait on all its channels, and its number has another default content.
 	client := p.client()
 	if _, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
 		t.Fatal(err)
@@ -658,7 +658,7 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	}
 }
 
-func TestMigrateCommands(t *testing.T) {
+func TestMigrateCommandsApplyRevertAndListMigrations(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.NewEmpty(t)
 	run := func(args ...string) string {
@@ -681,7 +681,7 @@ func TestMigrateCommands(t *testing.T) {
 	if out := run("up"); out != "0 applied\n" || out == first {
 		t.Errorf("up again: %s", out)
 	}
-	later := 0 // migrations after those that make an empty database
+	later := 0 // number of migrations after those that create an empty database
 	for ; ; later++ {
 		down := exec.Command(binary, "migrate", "down")
 		down.Dir = t.TempDir()
@@ -723,13 +723,13 @@ PROCESSING_TIMEOUT_MINUTES=30
 ENABLE_DOCS=true
 `
 
-func TestTheEnvironmentOfTheForerunnerStartsTheServer(t *testing.T) {
+func TestTheServerStartsWithTheEnvironmentOfThePythonService(t *testing.T) {
 	t.Parallel()
 	folder := pgtest.Dir(t)
 	if err := os.WriteFile(filepath.Join(folder, ".env"), []byte(forerunner), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The server gets its own port. The empty password in the environment does not replace the password of the file.
+	// The test gives the server another port. The empty password in the environment must not replace the password of the file.
 	p := serveIn(t, folder, nil, "LKSMS_DATA="+pgtest.Dir(t), "BASIC_AUTH_PASSWORD=")
 	req, err := http.NewRequest("GET", p.url+"/api/v1/admin/task-statistics", nil)
 	if err != nil {
@@ -759,7 +759,7 @@ func TestTheEnvironmentOfTheForerunnerStartsTheServer(t *testing.T) {
 func TestAGeneratedSecretsKeyIsKeptInItsFile(t *testing.T) {
 	t.Parallel()
 	databaseURL, file := pgtest.New(t), filepath.Join(pgtest.Dir(t), "volume", "secrets.key")
-	// Compose passes settings that nobody has set as empty variables.
+	// Docker Compose passes unset settings as empty variables.
 	env := []string{"DATABASE_URL=" + databaseURL, "SECRETS_KEY_FILE=" + file}
 	for _, name := range config.Variables() {
 		switch name {
@@ -796,7 +796,7 @@ func TestAGeneratedSecretsKeyIsKeptInItsFile(t *testing.T) {
 	}
 }
 
-// The changes of the command line are audited as those of the user of the operating system.
+// The audit records changes of the command line for the user of the operating system.
 func TestTheCommandLineIsAudited(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
@@ -837,8 +837,8 @@ func TestTheCommandLineIsAudited(t *testing.T) {
 	}
 }
 
-// B12: the operator lets a role submit, sees it, and takes it back; the audit has both.
-func TestSQLCommands(t *testing.T) {
+// B12: the operator grants a role the right to submit, lists it, and revokes it. The audit records both changes.
+func TestSQLCommandsGrantListAndRevoke(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	run := func(args ...string) (string, error) {
@@ -867,7 +867,7 @@ func TestSQLCommands(t *testing.T) {
 		}
 	}
 	expect("", "sql", "grant", "jane", role)
-	expect("", "sql", "grant", "jane", role) // again
+	expect("", "sql", "grant", "jane", role) // a repetition
 	expect(role, "sql", "list")
 	conn := connect(t, databaseURL)
 	if may := scan[bool](t, conn, "SELECT has_schema_privilege($1, 'lksms', 'USAGE')", role); !may {
@@ -888,7 +888,7 @@ func TestSQLCommands(t *testing.T) {
 	}
 }
 
-func TestUserCommands(t *testing.T) {
+func TestUserCommandsManageUsersAndKeys(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	run := func(input string, args ...string) (string, error) {
@@ -962,34 +962,34 @@ func TestUserCommands(t *testing.T) {
 	}
 }
 
-func TestABadSettingIsRefusedByItsName(t *testing.T) {
+func TestAnInvalidSettingIsRejectedByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, says string }{
-		"a port that is no number":   {"APP_PORT=http", "APP_PORT"},
-		"a port that is too large":   {"APP_PORT=70000", "APP_PORT"},
-		"retries without end":        {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
-		"negative retries":           {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
-		"a delay that is no number":  {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
-		"a delay of NaN":             {"RETRY_DELAY_MINUTES=NaN", "RETRY_DELAY_MINUTES"},
-		"no time to send":            {"PROCESSING_TIMEOUT_MINUTES=0", "PROCESSING_TIMEOUT_MINUTES"},
-		"an unknown level":           {"LOG_LEVEL=loud", "LOG_LEVEL"},
-		"a doubtful switch":          {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
-		"the sample password":        {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
-		"the other sample":           {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
-		"a short password":           {"BASIC_AUTH_PASSWORD=your_secure", "BASIC_AUTH_PASSWORD"},
-		"a proxy that is no address": {"TRUSTED_PROXIES=10.0.0.0/8,proxy", "TRUSTED_PROXIES"},
-		"an origin with a path":      {"CORS_ORIGINS=https://x.example/y", "CORS_ORIGINS"},
-		"half of TLS":                {"TLS_CERT_FILE=/tmp/cert.pem", "TLS_KEY_FILE"},
-		"no connections":             {"MAX_CONNECTIONS=0", "MAX_CONNECTIONS"},
-		"no URL":                     {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
-		"a folder too deep":          {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
-		"no such binaries":           {"LKSMS_DATA=" + pgtest.Dir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
+		"a port that is no number":             {"APP_PORT=http", "APP_PORT"},
+		"a port that is too large":             {"APP_PORT=70000", "APP_PORT"},
+		"too many retries":                     {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
+		"negative retries":                     {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
+		"a delay that is no number":            {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
+		"a delay of NaN":                       {"RETRY_DELAY_MINUTES=NaN", "RETRY_DELAY_MINUTES"},
+		"a lease time of zero":                 {"PROCESSING_TIMEOUT_MINUTES=0", "PROCESSING_TIMEOUT_MINUTES"},
+		"an unknown level":                     {"LOG_LEVEL=loud", "LOG_LEVEL"},
+		"an invalid boolean":                   {"ENABLE_DOCS=perhaps", "ENABLE_DOCS"},
+		"the sample password":                  {"APP_HOST=0.0.0.0\nBASIC_AUTH_PASSWORD=your_secure_password", "BASIC_AUTH_PASSWORD"},
+		"the other sample password":            {"APP_HOST=192.168.1.1\nBASIC_AUTH_PASSWORD=your_password_here", "BASIC_AUTH_PASSWORD"},
+		"a short password":                     {"BASIC_AUTH_PASSWORD=your_secure", "BASIC_AUTH_PASSWORD"},
+		"a proxy that is no address":           {"TRUSTED_PROXIES=10.0.0.0/8,proxy", "TRUSTED_PROXIES"},
+		"an origin with a path":                {"CORS_ORIGINS=https://x.example/y", "CORS_ORIGINS"},
+		"a certificate without a key":          {"TLS_CERT_FILE=/tmp/cert.pem", "TLS_KEY_FILE"},
+		"no connections":                       {"MAX_CONNECTIONS=0", "MAX_CONNECTIONS"},
+		"no URL":                               {"DATABASE_URL=mysql:secret-word@x", "DATABASE_URL"},
+		"a path that is too long for a socket": {"LKSMS_DATA=/tmp/" + strings.Repeat("x", 100), "LKSMS_DATA"},
+		"a folder without PostgreSQL programs": {"LKSMS_DATA=" + pgtest.Dir(t) + "\nLKSMS_PG_BIN=/nonexistent", "LKSMS_PG_BIN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(binary, "serve")
 			cmd.Dir = t.TempDir()
-			// The setting is in .env, under the same name as in the environment, which would take precedence.
+			// The test sets the variable in .env. A variable in the environment would take precedence.
 			if err := os.WriteFile(filepath.Join(cmd.Dir, ".env"), []byte(c.env+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -1046,7 +1046,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// serviceRole creates a role for lksms serve by db/roles.sql, on a database without migrations.
+// serviceRole creates a role for lksms serve with db/roles.sql, on a database without migrations.
 func serviceRole(t *testing.T, ownersURL string) (url string) {
 	t.Helper()
 	role := "service_" + strings.ToLower(rand.Text())
@@ -1074,7 +1074,7 @@ func serviceRole(t *testing.T, ownersURL string) (url string) {
 	return strings.Replace(ownersURL, owner.User+":"+owner.Password+"@", role+":"+role+"@", 1)
 }
 
-func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
+func TestTheServerRunsWithoutRightsToChangeTheSchema(t *testing.T) {
 	t.Parallel()
 	ownersURL := pgtest.NewEmpty(t)
 	databaseURL := serviceRole(t, ownersURL)
@@ -1101,15 +1101,15 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}
-	eventually(t, "the sweeps fold what changed", func() bool {
+	eventually(t, "the sweeps count the changes", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM facts") == 0
 	})
-	// It begins partitions of charges and of rows of batches, drops old ones, and has the same rights on all.
+	// The role can create partitions of charges and batch rows, drop old ones, and has the same privileges on all.
 	const unequal = `SELECT coalesce(string_agg(p.relid::regclass::text, ' '), '') FROM pg_partition_tree($1) p WHERE NOT (
 		has_table_privilege(p.relid, 'SELECT') AND has_table_privilege(p.relid, 'INSERT') AND has_table_privilege(p.relid, 'UPDATE') AND has_table_privilege(p.relid, 'DELETE'))`
 	for parent, numbers := range map[string]string{"sender_ledger": "lease_ids", "batch_rows": "batches_id_seq"} {
 		partitions := scan[int](t, conn, "SELECT count(*) FROM pg_partition_tree($1)", parent)
-		for range 6 { // begins a partition and makes one ahead, in turns
+		for range 6 { // alternately starts a partition and creates the next one
 			scan[int64](t, conn, "SELECT nextval($1::text::regclass)", numbers)
 			if _, err := conn.Exec(t.Context(), "UPDATE number_partitions SET entered_at = now() - interval '3 days' WHERE entered_at IS NOT NULL"); err != nil {
 				t.Fatal(err)

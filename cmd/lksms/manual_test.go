@@ -24,23 +24,23 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// manualPages are the pages of the manual with the most words that the English page may have.
+// manualPages are the pages of the manual with the maximum number of words of the English page.
 var manualPages = map[string]int{
 	"start": 1300, "sending": 2000, "senders": 2200, "dispatch": 2200, "channels": 2750, "batches": 2300, "templates": 1000,
 	"webhooks": 1700, "integrations": 2900, "console": 1800, "operations": 3250, "security": 1900, "clients": 1400, "settings": 1700,
 }
 
 const (
-	manualWords   = 28000 // the most that all English pages may have together
+	manualWords   = 28000 // maximum number of words of all English pages together
 	repository    = "../.."
-	manualAddress = "127.0.0.1:8000" // stands in the pages for the server of the reader
-	manualLimit   = 3 * time.Minute  // for the examples of one page
+	manualAddress = "127.0.0.1:8000" // address of the reader's server in the pages
+	manualLimit   = 3 * time.Minute  // time limit for the examples of one page
 )
 
-// TestManual runs the examples of each page of the manual, and compares the Chinese page with the English one.
+// TestManual runs the examples of each page of the manual, and compares the Chinese page with the English page.
 //
-// A block sh of an English page is run, all of a page in one bash against a server of their own. A block json directly behind a block sh
-// is the answer of its last command: each field that it has must be in the answer with the same type.
+// A block sh of an English page is run. All blocks of a page run in one bash, against a server of their own. A block json directly after a block sh is the
+// response of its last command. Each field of the block must exist in the response with the same type.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	total := 0
@@ -68,14 +68,14 @@ type manualPage struct {
 	text     string
 	blocks   []manualBlock
 	headings []string // with their #
-	tables   []int    // rows of each table
+	tables   []int    // number of rows of each table
 }
 
 // manualBlock is a fenced block.
 type manualBlock struct {
 	language, text string
-	line           int  // of its first line in the page
-	isNext         bool // nothing but blank lines is between the block before and this one
+	line           int  // number of its first line in the page
+	isNext         bool // only blank lines separate it from the previous block
 }
 
 func (b manualBlock) isRun() bool { return b.language == "sh" }
@@ -135,8 +135,8 @@ func parseManual(text string) (page manualPage, err error) {
 	return page, nil
 }
 
-// comparePages fails t unless two pages have the same headings, tables and blocks in the same order. Blocks that are run, and their answers,
-// have the same text apart from comments.
+// comparePages fails t unless two pages have the same headings, tables and blocks in the same order. Blocks that are run, and their responses, must have the
+// same text apart from comments.
 func comparePages(t *testing.T, english, chinese manualPage) {
 	t.Helper()
 	level := func(heading string) string {
@@ -181,7 +181,7 @@ func (page manualPage) run(t *testing.T) {
 	folder, outputs, tools := pgtest.Dir(t), pgtest.Dir(t), pgtest.Dir(t)
 	docs, err := filepath.Abs(filepath.Join(repository, "docs"))
 	if err == nil {
-		err = os.Symlink(docs, filepath.Join(folder, "docs")) // a page may use a file of docs/providers as readers do in the repository
+		err = os.Symlink(docs, filepath.Join(folder, "docs")) // a page can use a file of docs/providers, as readers do in the repository
 	}
 	if err == nil {
 		err = os.Symlink(binary, filepath.Join(tools, "lksms"))
@@ -195,7 +195,7 @@ func (page manualPage) run(t *testing.T) {
 	}
 	server := serve(t, append(settings, "ENABLE_KANNEL=true", "PLATFORM_URL=https://console.example.com")...)
 	client := server.client()
-	eventually(t, "the server is listed", func() bool { // pages list the servers; a reader is slower
+	eventually(t, "the server is listed", func() bool { // pages list the servers, and a script is faster than a reader
 		listed, err := client.ListServersWithResponse(t.Context())
 		return err == nil && listed.JSON200 != nil && len(listed.JSON200.Data.Items) > 0
 	})
@@ -206,17 +206,17 @@ func (page manualPage) run(t *testing.T) {
 	bash.Dir = folder
 	bash.Env = environment(append(settings, "LKSMS_URL="+server.url, "LKSMS_USER=admin", "LKSMS_PASSWORD="+testPassword,
 		"HOME="+folder, "PATH="+tools+":"+os.Getenv("PATH"), "no_proxy=*")...)
-	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with the programs that the page leaves in the background
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that kill also ends the programs that the page starts in the background
 	kill := func() error { return syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) }
 	bash.Cancel, bash.WaitDelay = kill, time.Second
 	failed := bash.Run()
 	if bash.Process != nil {
-		_ = kill() // no process may be left
+		_ = kill() // no process may remain
 	}
 	page.checkOutputs(t, outputs, failed)
 }
 
-// checkBlocks fails t if the page has no block sh, or a block json that is no answer. It skips t if a program that the page uses is missing.
+// checkBlocks fails t if the page has no block sh, or if a block json does not follow a block sh. It skips t if a program that the page uses is missing.
 func (page manualPage) checkBlocks(t *testing.T) {
 	t.Helper()
 	runs := 0
@@ -252,7 +252,7 @@ func (page manualPage) script(host, outputs string) string {
 	return script.String()
 }
 
-// checkOutputs fails t if bash failed, or if the output of a block differs from the documented answer.
+// checkOutputs fails t if bash failed, or if the output of a block differs from the documented response.
 func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) {
 	t.Helper()
 	for i, b := range page.blocks {
@@ -261,7 +261,7 @@ func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) 
 		}
 		out, err := os.ReadFile(filepath.Join(outputs, strconv.Itoa(i)+".out"))
 		if err != nil {
-			break // a block before ended the page
+			break // an earlier block ended the script
 		}
 		errors, _ := os.ReadFile(filepath.Join(outputs, strconv.Itoa(i)+".err"))
 		isLast := failed != nil && page.isLastRun(i, outputs)
@@ -282,7 +282,7 @@ func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) 
 	}
 }
 
-// isLastRun says whether block i is the last one that ran: the next one has no output.
+// isLastRun reports whether block i is the last one that ran: the next block has no output.
 func (page manualPage) isLastRun(i int, outputs string) bool {
 	next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
 	if next < 0 {
@@ -294,8 +294,7 @@ func (page manualPage) isLastRun(i int, outputs string) bool {
 
 var errorAnswer = regexp.MustCompile(`"code":\s*([45]\d\d)\b`)
 
-// checkOutput compares the last JSON value of an output with a documented answer; empty: none is documented. An answer with an error
-// must be documented as one.
+// checkOutput compares the last JSON value of an output with a documented response. If documented is empty, any response without an error is correct.
 func checkOutput(out, documented string) error {
 	want := any(nil)
 	if documented != "" {
@@ -335,8 +334,8 @@ func lastJSON(text string) (last any, found bool) {
 	return nil, false
 }
 
-// compareJSON fails if a field of want is missing in got, or has another type there. The first element of a list stands for all. A null of
-// want has any type. The values of code and reason must be the same in errors.
+// compareJSON returns an error if a field of want is missing in got, or has another type there. The first element of a list in want describes all elements. A
+// null in want matches any type. The values of code and reason must be equal in errors.
 func compareJSON(at string, want, got any) error {
 	switch want := want.(type) {
 	case nil:
@@ -377,9 +376,9 @@ func compareJSON(at string, want, got any) error {
 	return nil
 }
 
-// TestDocumentsLinkToWhatExists follows each relative link of a document, and each mention of a page of docs/ in code, errors, scripts and
+// TestLinksOfDocumentsExist follows each relative link of a document. It also follows each mention of a page of docs/ in code, errors, scripts and
 // settings.
-func TestDocumentsLinkToWhatExists(t *testing.T) {
+func TestLinksOfDocumentsExist(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs(repository)
 	if err != nil {
@@ -399,7 +398,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 		}
 		shown, _ := filepath.Rel(root, file)
 		if file == filepath.Join(root, "CHANGELOG.md") || file == filepath.Join(root, "db", "schema.sql") || entry.Name() == "manual_test.go" || !entry.Type().IsRegular() {
-			return nil // what they say of earlier pages stays
+			return nil // statements about earlier pages stay
 		}
 		links, err := all.linksIn(file, entry)
 		if err != nil {
@@ -421,7 +420,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 // documents are the documents of the repository.
 type documents struct {
 	root    string
-	anchors map[string][]string // of each document that was read
+	anchors map[string][]string // anchors of each document that was read
 }
 
 // exists returns an error if a file or its section does not exist in the repository.
@@ -502,7 +501,7 @@ func linksOf(text string) (links [][2]string) {
 		}
 		for _, found := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, ""), -1) {
 			if regexp.MustCompile(`^[a-z]+:`).MatchString(found[1]) {
-				continue // an address
+				continue // a URL
 			}
 			file, anchor, _ := strings.Cut(found[1], "#")
 			links = append(links, [2]string{file, anchor})
@@ -511,7 +510,7 @@ func linksOf(text string) (links [][2]string) {
 	return links
 }
 
-// anchorsOf returns the anchors of the headings of a document, as GitHub makes them.
+// anchorsOf returns the anchors of the headings of a document, as GitHub creates them.
 func anchorsOf(text string) (all []string) {
 	for _, found := range htmlAnchor.FindAllStringSubmatch(text, -1) {
 		all = append(all, found[1])

@@ -34,13 +34,13 @@ import (
 // shell runs commands against a server.
 type shell struct {
 	t      *testing.T
-	dir    string // working folder, and that of profiles
+	dir    string // working folder, and folder of the profiles
 	env    []string
 	stdin  string
 	server *apptest.Bundle
 }
 
-// newShell starts a server, which sweeps by itself, and returns a shell with the credentials of its admin.
+// newShell starts a server, whose sweeps run, and returns a shell with the credentials of its admin.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	b := apptest.New(t)
@@ -55,7 +55,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// with returns a shell with another environment.
+// with returns a shell with additional environment variables.
 func (s *shell) with(env ...string) *shell {
 	other := *s
 	other.env = env
@@ -69,7 +69,7 @@ func (s *shell) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command to its end.
+// run runs a command and returns its output and exit status.
 func (s *shell) run(args ...string) (stdout, stderr string, status int) {
 	s.t.Helper()
 	var out, problems bytes.Buffer
@@ -82,7 +82,7 @@ func (s *shell) run(args ...string) (stdout, stderr string, status int) {
 	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
 }
 
-// expect runs a command, and fails unless it has this exit status and its standard error has all of these texts.
+// expect runs a command. It fails the test unless the command has this exit status and its standard error contains all of these texts.
 func (s *shell) expect(status int, texts []string, args ...string) string {
 	s.t.Helper()
 	out, problems, got := s.run(args...)
@@ -100,7 +100,7 @@ func (s *shell) expect(status int, texts []string, args ...string) string {
 	return out
 }
 
-// decode runs a command with -o json.
+// decode runs a command with -o json and decodes its output.
 func decode[T any](s *shell, args ...string) (v T) {
 	s.t.Helper()
 	out := s.expect(0, nil, append(args, "-o", "json")...)
@@ -115,7 +115,7 @@ var (
 	someTime = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
 )
 
-// golden is an output without what differs between runs. Widths stay as they are.
+// golden replaces the ids and times in an output, which differ between runs. Widths stay the same.
 func golden(out string) string {
 	return someTime.ReplaceAllString(someTask.ReplaceAllString(out, "task_________TASK______________________"), "yyyy-mm-dd hh:mm:ss")
 }
@@ -127,7 +127,7 @@ func (s *shell) expectTable(want string, args ...string) {
 	}
 }
 
-func TestCommandsOfAMessage(t *testing.T) {
+func TestMessageCommandsSubmitAndShowTasks(t *testing.T) {
 	s := newShell(t)
 	s.expectTable(`task    task_________TASK______________________
 status  PENDING
@@ -184,12 +184,12 @@ task_________TASK______________________  CANCELLED
 	}
 }
 
-func TestSendWaitsForTheEnd(t *testing.T) {
+func TestSendWaitsForTheEndOfTheTask(t *testing.T) {
 	s := newShell(t)
 	s.server.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_name": "code", "template_no": "login-code", "template_content": "Your code is {code}",
 	})
-	// The message is stored: standard output has its task, in both forms.
+	// The message is stored, so both output formats must contain its task.
 	out := s.expect(3, []string{"--timeout"}, "send", apptest.Phone, "x", "--wait", "--timeout", "2s", "-o", "json")
 	var stored client.Submitted
 	if err := json.Unmarshal([]byte(out), &stored); err != nil || s.server.Task(stored.TaskID).Status != api.TaskPending {
@@ -208,7 +208,7 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 			done <- fmt.Sprintln(got) + out
 		}()
 		var ids []string
-		apptest.Eventually(t, "the message is there", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
+		apptest.Eventually(t, "the message exists", func() bool { ids = s.server.ClaimIDs(1); return len(ids) == 1 })
 		s.server.Report(ids[0], "app", status, map[string]any{"error_message": "空号\x1b[31m"})
 		out = <-done
 		if !strings.HasPrefix(out, fmt.Sprintln(want)) || !strings.Contains(out, "text      Your code is 12=34") || strings.Contains(out, "\x1b") {
@@ -218,8 +218,8 @@ func TestSendWaitsForTheEnd(t *testing.T) {
 	}
 }
 
-// A script that repeats a command on 3 must not send twice.
-func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
+// A script that repeats a command after the exit status 3 must not send twice.
+func TestSendPrintsTheIdempotencyKeyWhenTheOutcomeIsUnknown(t *testing.T) {
 	s := newShell(t)
 	var asked atomic.Int64
 	hang := make(chan struct{})
@@ -271,7 +271,7 @@ func TestSendSaysWithWhichKeyItIsRepeatedWhenItsOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-func TestCommandsOfBatches(t *testing.T) {
+func TestBatchCommandsUploadAndControlBatches(t *testing.T) {
 	s := newShell(t)
 	list := "phone,name\n13800138000,张三\n13800138001,李四\n12,x\n13800138000,again\n"
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte(list), 0o600); err != nil {
@@ -328,7 +328,7 @@ ROW  NUMBER          STATUS     WHY
 	s.expect(1, []string{"batch.not_found"}, "batch", "watch", "99")
 }
 
-func TestSendersAndClaim(t *testing.T) {
+func TestSendersAndClaimPrintSendersAndTasks(t *testing.T) {
 	s := newShell(t)
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
@@ -354,7 +354,7 @@ account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
 	bound.expect(1, []string{"auth.forbidden", "ask an admin"}, "senders")
 }
 
-func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
+func TestTailContinuesAfterTheServerReturns(t *testing.T) {
 	s := newShell(t)
 	target := s.server.URL
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -373,7 +373,7 @@ func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { cmd.Process.Kill() })
-	apptest.Eventually(t, "it listens", func() bool { return s.server.Count("SELECT count(*) FROM feed_listeners") > 0 })
+	apptest.Eventually(t, "the server listens", func() bool { return s.server.Count("SELECT count(*) FROM feed_listeners") > 0 })
 	settle := func() string {
 		id := s.server.Submit("x")
 		s.server.Report(s.server.ClaimIDs(1)[0], "app", 2, nil)
@@ -417,7 +417,7 @@ func TestTailGoesOnAfterTheServerWasAway(t *testing.T) {
 	s.expect(1, []string{"events.cursor_gone", "--after "}, "tail", "--after", "0")
 }
 
-// passOn passes requests on, but for those that are lost.
+// passOn returns a handler that forwards requests to a server, except those for which isLost returns true.
 func passOn(t *testing.T, to string, isLost func(*http.Request) bool) http.Handler {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -440,7 +440,7 @@ func passOn(t *testing.T, to string, isLost func(*http.Request) bool) http.Handl
 	})
 }
 
-// relay passes requests on from a listener.
+// relay forwards requests from a listener to a server.
 func relay(t *testing.T, listener net.Listener, to string) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(passOn(t, to, nil))
@@ -451,7 +451,7 @@ func relay(t *testing.T, listener net.Listener, to string) *httptest.Server {
 	return server
 }
 
-func TestExitStatusesOfWrongUse(t *testing.T) {
+func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	t.Parallel()
 	s := &shell{t: t, dir: pgtest.Dir(t)}
 	s.expect(2, []string{"lksms --help"}, "nonsense")
@@ -481,7 +481,7 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "3600") // so that nothing is repeated
+		w.Header().Set("Retry-After", "3600") // a long wait, so that no call is repeated
 		if strings.Contains(r.URL.Path, "task_1") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else {
@@ -490,7 +490,7 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 	}))
 	t.Cleanup(busy.Close)
 	s.with("LKSMS_URL="+busy.URL, "LKSMS_KEY=k").expect(3, []string{"task_2"}, "requeue", "task_1", "task_2")
-	// A .env of the working folder has no say in where credentials go.
+	// A file .env of the working folder must not decide where credentials are sent.
 	for _, file := range []string{"LKSMS_URL=http://127.0.0.1:1\n", "no file of variables\n"} {
 		if err := os.WriteFile(filepath.Join(s.dir, ".env"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
@@ -498,17 +498,17 @@ func TestExitStatusesOfWrongUse(t *testing.T) {
 		s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 	}
 	os.Remove(filepath.Join(s.dir, ".env"))
-	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // nobody can read it
+	if err := os.Mkdir(filepath.Join(s.dir, ".env"), 0o700); err != nil { // a folder cannot be read as a file
 		t.Fatal(err)
 	}
 	s.with("LKSMS_KEY=secret-key").expect(2, []string{"no server is known"}, "status", "task_1")
 }
 
-// Nobody would see that they wait: standard error is no terminal.
-func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
+// Standard error is not a terminal, so nobody would see that the command waits.
+func TestFollowingCommandsFailOnAnUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes that fail
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards the failed handshakes
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	s := &shell{t: t, dir: pgtest.Dir(t), env: []string{"LKSMS_URL=" + server.URL, "LKSMS_KEY=k"}}
@@ -517,7 +517,7 @@ func TestCommandsThatFollowGiveUpOnACertificateThatIsNotTrusted(t *testing.T) {
 	}
 }
 
-func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
+func TestProfilesAreReadableOnlyByTheirUser(t *testing.T) {
 	s := newShell(t)
 	s.server.AddUser("system_a", "submit", nil)
 	clean := s.with()
@@ -544,7 +544,7 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	clean.expect(0, nil, "send", apptest.Phone, "by its name", "--profile", "prod")
 	clean.with("LKSMS_PROFILE=prod").expect(0, nil, "send", apptest.Phone, "by the environment")
 	clean.expect(2, []string{`"other"`}, "send", apptest.Phone, "x", "--profile", "other")
-	// The credentials of a profile go to its server alone.
+	// The credentials of a profile are sent only to its server.
 	clean.expect(2, []string{"no credentials"}, "status", "task_1", "--server", "http://127.0.0.1:1")
 	out = clean.expect(0, nil, "profile", "list")
 	if !strings.Contains(out, "*  prod  "+s.server.URL+"  system_a\n") || strings.Contains(out, apptest.UserPassword) {
@@ -561,8 +561,8 @@ func TestProfilesAreFilesOfTheirUserAlone(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	clean.stdin = "secret\n"
 	through := clean.with("HTTP_PROXY="+proxy.URL, "LKSMS_KEY=k")
-	through.expect(1, []string{"the network can read"}, "login", "http://lksms.invalid", "--secret-stdin")
-	through.expect(1, []string{"the network can read"}, "status", "task_1", "--server", "http://lksms.invalid")
+	through.expect(1, []string{"unencrypted"}, "login", "http://lksms.invalid", "--secret-stdin")
+	through.expect(1, []string{"unencrypted"}, "status", "task_1", "--server", "http://lksms.invalid")
 	clean.stdin = ""
 	broken := clean.with("XDG_CONFIG_HOME=" + filepath.Join(s.dir, "broken"))
 	os.MkdirAll(filepath.Join(s.dir, "broken", "lksms", "profiles.json"), 0o700)
@@ -626,7 +626,7 @@ func TestShellsCompleteCommandsFlagsAndProfiles(t *testing.T) {
 	}
 }
 
-// effects counts the reports by what they did.
+// effects counts the reports by their effect.
 func (s *shell) effects() map[string]int {
 	s.t.Helper()
 	rows, err := s.server.DB.Query(s.t.Context(), "SELECT effect, count(*) FROM report_logs GROUP BY effect")
@@ -652,7 +652,7 @@ type runner struct {
 	t      *testing.T
 	log    *lockedBuffer
 	exited chan struct{}
-	err    error // of the exit; read after exited is closed
+	err    error // error of the exit; read after exited is closed
 }
 
 // send starts a sender with a script for sh.
@@ -681,7 +681,7 @@ func (s *shell) send(script string, flags ...string) *runner {
 	return r
 }
 
-// ends waits for the end of the command, and fails unless it has this exit status.
+// ends waits until the command ends, and fails the test unless it has this exit status.
 func (r *runner) ends(status int) {
 	r.t.Helper()
 	select {
@@ -699,7 +699,7 @@ func (s *shell) await(id string, status api.TaskStatus) {
 	apptest.Eventually(s.t, fmt.Sprintf("the task is %d", status), func() bool { return s.server.Task(id).Status == status })
 }
 
-func TestAScriptReportsByItsExitStatus(t *testing.T) {
+func TestTheExitStatusOfAScriptDecidesTheReport(t *testing.T) {
 	s := newShell(t)
 	r := s.send(`read -r json
 case $LKSMS_CONTENT in
@@ -758,11 +758,11 @@ echo "done for $LKSMS_PHONE_NUMBER $1"
 	r.ends(0)
 }
 
-// expectUnclear waits until the script for a task was killed, and fails if that was reported.
+// expectUnclear waits until the script for a task was killed. It fails the test if a report followed.
 func (s *shell) expectUnclear(r *runner, id string) {
 	s.t.Helper()
 	killed := regexp.MustCompile(`"msg":"killed, and not reported[^\n]*` + id)
-	apptest.Eventually(s.t, "the log names what was killed", func() bool { return killed.MatchString(r.log.String()) })
+	apptest.Eventually(s.t, "the log contains the killed message", func() bool { return killed.MatchString(r.log.String()) })
 	if task := s.server.Task(id); task.Status != api.TaskProcessing || task.RetryCount != 0 {
 		s.t.Errorf("the task is %d after %d retries: only the end of its lease may decide", task.Status, task.RetryCount)
 	}
@@ -777,13 +777,13 @@ func expectGone(t *testing.T, pid string) {
 	if _, err := fmt.Sscan(pid, &number); err != nil {
 		t.Fatalf("pid %q: %v", pid, err)
 	}
-	apptest.Eventually(t, "the process is gone", func() bool {
+	apptest.Eventually(t, "the process has ended", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
-		return err != nil || strings.Contains(string(state), ") Z ") // nobody may be left to bury it
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because perhaps no process waits for it
 	})
 }
 
-func TestAScriptGetsTheEndOfItsMessage(t *testing.T) {
+func TestAScriptGetsExpiresAt(t *testing.T) {
 	s := newShell(t)
 	given := filepath.Join(s.dir, "given")
 	r := s.send("cat > " + given)
@@ -815,7 +815,7 @@ func TestAScriptThatHangsIsKilledWithItsGroup(t *testing.T) {
 	r.ends(0)
 }
 
-func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
+func TestAStopFinishesRunningMessagesAndClaimsNoMore(t *testing.T) {
 	s := newShell(t)
 	first := s.server.Submit("first")
 	r := s.send("touch started; while [ ! -e finish ]; do sleep 0.05; done")
@@ -832,13 +832,13 @@ func TestAStopFinishesWhatRunsAndClaimsNoMore(t *testing.T) {
 	}
 }
 
-func TestASecondStopReportsNothingOfWhatItKills(t *testing.T) {
+func TestASecondStopReportsNoKilledMessage(t *testing.T) {
 	s := newShell(t)
 	id := s.server.Submit("x")
 	r := s.send("touch started; sleep 300")
 	apptest.Eventually(t, "the script runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "started")); return err == nil })
 	r.Process.Signal(syscall.SIGTERM)
-	apptest.Eventually(t, "the second signal, which is one of its own after a second, kills", func() bool {
+	apptest.Eventually(t, "a second signal after more than a second kills the script", func() bool {
 		r.Process.Signal(syscall.SIGINT)
 		select {
 		case <-r.exited:
@@ -885,7 +885,7 @@ func TestALostReportIsRepeated(t *testing.T) {
 	}
 }
 
-func TestAPageOfAProxyStopsNoSenderThatHasClaimed(t *testing.T) {
+func TestAProxyErrorDoesNotStopASenderThatHasClaimed(t *testing.T) {
 	s := newShell(t)
 	claims := 0
 	proxy := passOn(t, s.server.URL, nil)
@@ -940,7 +940,7 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 	}
 }
 
-// The first message runs alone, so that no other is touched.
+// The first message runs alone, so no other message may lose an attempt.
 func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
@@ -962,8 +962,8 @@ func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	refused.send("exit 0").ends(1)
 }
 
-// The second and the third message are held at the same time, which they could not be if all ran alone.
-func TestMessagesRunTogetherOnceTheScriptHasWorked(t *testing.T) {
+// The script holds the second and the third message until both run. That is impossible if each message runs alone.
+func TestMessagesRunInParallelAfterTheScriptHasWorked(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {
 		s.server.Submit(text)
@@ -1000,7 +1000,7 @@ func TestAProgramThatCannotBeRunIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// newer passes requests on to a server, and adds a field to each object of an answer, as a later version may.
+// newer returns a server that forwards requests, and adds a field to each object of a response, as a later version can.
 func newer(t *testing.T, to string) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -1038,7 +1038,7 @@ func newer(t *testing.T, to string) *httptest.Server {
 	return server
 }
 
-func TestJSONHasTheFieldsOfANewerServer(t *testing.T) {
+func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 	s := newShell(t)
 	s.env[0] = "LKSMS_URL=" + newer(t, s.server.URL).URL
 	if err := os.WriteFile(filepath.Join(s.dir, "list.csv"), []byte("phone\n13800138000\n12\n13\n13800138000\n13800138000\n"), 0o600); err != nil {
@@ -1082,7 +1082,7 @@ func TestJSONHasTheFieldsOfANewerServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tail.Process.Kill(); tail.Wait() })
-	apptest.Eventually(t, "it listens", func() bool { return strings.Count(out.String(), "\n") == 1 })
+	apptest.Eventually(t, "the server listens", func() bool { return strings.Count(out.String(), "\n") == 1 })
 	s.server.Report(one, "phone_9", 3, nil)
 	apptest.Eventually(t, "it prints the event", func() bool { return strings.Count(out.String(), "\n") == 2 })
 	lines := strings.Split(out.String(), "\n")

@@ -24,19 +24,19 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// restoreSeed makes TestARestoreToAPointInTime repeatable, and lets it run: make test-restore sets it.
+// restoreSeed makes TestARestoreToAPointInTime repeatable, and enables it. make test-restore sets it.
 var restoreSeed = flag.Uint64("restore.seed", 0, "seed of the test that restores a backup; 0: it is skipped")
 
-// cluster is a PostgreSQL that runs as an operator's does, apart from its folders, and the commands of docs/operations.md on it.
+// cluster is a PostgreSQL that is configured like that of an operator, except for its folders. It runs the commands of docs/operations.md.
 type cluster struct {
 	t      *testing.T
 	dir    string
 	env    []string
-	who    *syscall.Credential // PostgreSQL refuses to run as root; nil: the user of the test is not root
-	blocks map[string]string   // by their names in the document
+	who    *syscall.Credential // the account of PostgreSQL, which refuses to run as root; nil: the user of the test
+	blocks map[string]string   // the blocks of the document, by name
 }
 
-// asDebian stands for what the document expects of Debian: a shell of root, and systemd.
+// asDebian replaces what the document expects of Debian: a root shell, and systemd.
 const asDebian = `set -eu -o pipefail
 sudo() { shift 2; "$@"; } # -u postgres: the test runs as this user
 systemctl() {
@@ -94,12 +94,12 @@ func newCluster(t *testing.T) *cluster {
 		psql -qc 'CREATE ROLE lksms LOGIN' -c 'CREATE DATABASE lksms OWNER lksms'`)
 	t.Cleanup(func() {
 		stop := c.command(context.Background(), `pg_ctl stop --silent --mode=immediate || true`)
-		_ = stop.Run() // it may be stopped
+		_ = stop.Run() // fails if PostgreSQL is already stopped
 	})
 	return c
 }
 
-// account returns the user that PostgreSQL runs as under root.
+// account returns the account that PostgreSQL runs as under root.
 func account(t *testing.T) *syscall.Credential {
 	t.Helper()
 	for _, name := range []string{"postgres", "nobody"} {
@@ -115,7 +115,7 @@ func account(t *testing.T) *syscall.Credential {
 	return nil
 }
 
-// readBlocks reads the commands of the document: a block stands behind a line <!-- test-restore: its name -->.
+// readBlocks reads the commands of the document. A block follows a line <!-- test-restore: its name -->.
 func (c *cluster) readBlocks() {
 	c.t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
@@ -153,7 +153,7 @@ func (c *cluster) run(script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// follow runs blocks of the document, in one shell.
+// follow runs blocks of the document in one shell, and returns the output.
 func (c *cluster) follow(before string, names ...string) string {
 	c.t.Helper()
 	script := before + "\n"
@@ -180,16 +180,16 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// submitted is a message that was accepted, and the request that made it.
+// submitted is an accepted message, and the request that submitted it.
 type submitted struct{ key, number, content, id string }
 
-// life is the load: what was submitted, claimed and reported.
+// life is the load: the submitted, claimed and reported messages.
 type life struct {
 	t        *testing.T
 	dice     *rand.Rand
 	messages []submitted
-	leases   map[string]int64 // of claims that were not reported yet, by task
-	ended    map[string]int   // the status that was reported, by task
+	leases   map[string]int64 // claims without a report, by task
+	ended    map[string]int   // the reported status, by task
 	retried  map[string]bool
 }
 
@@ -229,7 +229,7 @@ func (l *life) claim(p *process, app string, n int) (ids []string) {
 	return ids
 }
 
-// report reports a lease, and returns the status code of the answer.
+// report reports a lease, and returns the status code of the response.
 func (l *life) report(p *process, app, id string, status int, retry bool) int {
 	l.t.Helper()
 	lease := l.leases[id]
@@ -250,7 +250,7 @@ func (l *life) work(p *process, app string, n int) {
 	l.t.Helper()
 	for _, id := range l.claim(p, app, n) {
 		switch l.dice.IntN(6) {
-		case 0: // the lease stays
+		case 0: // no report: the lease stays
 		case 1:
 			l.report(p, app, id, 3, true)
 		case 2:
@@ -268,7 +268,7 @@ func (l *life) count(conn *pgx.Conn, what, sql string, args ...any) {
 	}
 }
 
-// restoring is a test of a restore: a cluster, a load, and what was true at the moment to which it is restored.
+// restoring is a test of a restore: a cluster, a load, and the state at the restore point.
 type restoring struct {
 	t           *testing.T
 	c           *cluster
@@ -277,21 +277,22 @@ type restoring struct {
 	admin       *pgx.Conn
 	start       string // cursor of the feed before the load
 
-	at     time.Time        // the moment
-	before []submitted      // accepted before it
-	leases map[string]int64 // live at it
-	ended  map[string]int   // status, by task that had ended
-	kept   []string         // leased at the moment, and live after the restore
-	lost   []string         // leased at the moment; the lease runs out in between
+	at     time.Time        // the restore point
+	before []submitted      // messages accepted before the restore point
+	leases map[string]int64 // leases at the restore point
+	ended  map[string]int   // status at the restore point, by ended task
+	kept   []string         // tasks leased at the restore point whose leases are valid after the restore
+	lost   []string         // tasks leased at the restore point whose leases expire before the restore
 
-	sent     []string        // pending at the moment, and sent after it
-	known    map[string]bool // to a receiver that drops events that it has had
-	cursor   string          // of that receiver
-	greatest int64           // lease of before the accident
+	sent     []string        // tasks pending at the restore point, and sent after it
+	known    map[string]bool // events that a receiver already has; it drops repetitions
+	cursor   string          // cursor of that receiver
+	greatest int64           // greatest lease id before the accident
 }
 
-// B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. What was accepted before the moment is there
-// once, leases of that moment are recovered or reported, repeats get the same answers as before it, and what came after the moment is accepted as new.
+// B19: a database is restored to a moment before an accident, with the commands of docs/operations.md. Messages that were accepted before the restore point
+// exist once. Leases of the restore point are recovered or reported. Repeated requests get the same responses as before. Messages that came after the restore
+// point are accepted as new.
 func TestARestoreToAPointInTime(t *testing.T) {
 	if *restoreSeed == 0 {
 		t.Skip("make test-restore runs it")
@@ -311,14 +312,14 @@ func TestARestoreToAPointInTime(t *testing.T) {
 	r.workAfterTheMoment(long, short)
 	r.destroyAndRestore(long, short)
 
-	// First without the roles that send.
+	// First start servers without the roles that send.
 	r.admin = connect(t, c.url("postgres"))
 	quiet := serve(t, append(r.environment, "ROLES=api,console")...)
 	r.expectTheStateOfTheMoment()
 	r.cancelAndRepeat(quiet)
 	must(t, quiet.stop(syscall.SIGTERM))
 
-	// Then with all of them.
+	// Then start servers with all roles.
 	all := serve(t, append(r.environment, "PROCESSING_TIMEOUT_MINUTES=0.1")...)
 	delivered := r.deliver(all)
 	r.expectOneOutcomeEach(all)
@@ -342,7 +343,7 @@ func (r *restoring) awaitEvents(p *process) {
 	eventually(r.t, "the events are in the feed", func() bool { return len(r.pull(p, r.start).Items) >= len(r.l.ended) })
 }
 
-// workUntilTheMoment runs a load, makes base backups, and records what is true at the moment.
+// workUntilTheMoment runs a load, makes base backups, and records the state at the restore point.
 func (r *restoring) workUntilTheMoment(long, short *process) {
 	r.t.Helper()
 	c, l := r.c, r.l
@@ -356,34 +357,34 @@ func (r *restoring) workUntilTheMoment(long, short *process) {
 		l.work(short, "app_short", 5+l.dice.IntN(10))
 	}
 	if l.dice.IntN(2) == 0 {
-		c.follow("", "base") // the restore starts from the newer one
+		c.follow("", "base") // the restore starts from this newer backup
 	}
 	l.submitNew(long, 20)
 	r.kept = l.claim(long, "app_long", 5)
 	r.lost = l.claim(short, "app_short", 5)
 
-	// The moment. Nothing is under way, so that all that was answered is before it.
+	// This is the restore point. No request is in progress, so every response so far is from before it.
 	r.admin = connect(r.t, c.url("postgres"))
 	r.awaitEvents(long)
 	r.before, r.leases, r.ended = slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)
 	r.at = scan[time.Time](r.t, r.admin, "SELECT clock_timestamp()")
-	time.Sleep(1100 * time.Millisecond) // the operator knows the second of the accident
+	time.Sleep(1100 * time.Millisecond) // the operator knows the time of the accident only to the second
 }
 
-// workAfterTheMoment goes on with the load, of which the restore loses everything.
+// workAfterTheMoment continues the load. The restore loses all of these changes.
 func (r *restoring) workAfterTheMoment(long, short *process) {
 	r.t.Helper()
 	l := r.l
-	// More than the 32 numbers by which PostgreSQL writes a sequence ahead, which a restore skips by itself.
+	// Use more numbers than the 32 that PostgreSQL reserves in advance per sequence, because a restore skips those anyway.
 	l.submitNew(long, 60+l.dice.IntN(20))
 	for _, id := range l.claim(long, "app_long", 100) {
 		l.report(long, "app_long", id, 2, false)
-		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and may go out again
+		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and can be sent again
 		if !wasLeased && slices.ContainsFunc(r.before, func(s submitted) bool { return s.id == id }) {
 			r.sent = append(r.sent, id)
 		}
 	}
-	l.report(long, "app_long", r.kept[0], 2, false) // leased at the moment, and reported after it
+	l.report(long, "app_long", r.kept[0], 2, false) // leased at the restore point, and reported after it
 	l.work(short, "app_short", 5)
 	r.awaitEvents(long)
 	r.cursor = r.start
@@ -396,7 +397,7 @@ func (r *restoring) workAfterTheMoment(long, short *process) {
 	r.greatest = scan[int64](r.t, r.admin, "SELECT last_value FROM lease_ids")
 }
 
-// destroyAndRestore lets an accident happen, stops the servers, and restores the database.
+// destroyAndRestore causes an accident, stops the servers, and restores the database.
 func (r *restoring) destroyAndRestore(servers ...*process) {
 	r.t.Helper()
 	accident := []string{"DELETE FROM messages", "DROP TABLE messages CASCADE", "TRUNCATE queue, report_logs", "DROP SCHEMA public CASCADE"}[r.l.dice.IntN(4)]
@@ -412,7 +413,7 @@ func (r *restoring) destroyAndRestore(servers ...*process) {
 	r.t.Log(r.c.follow("AT='"+point+"'", "stop", "restore", "look", "open"))
 }
 
-// expectTheStateOfTheMoment compares the restored rows with what was true at the moment.
+// expectTheStateOfTheMoment compares the restored rows with the state at the restore point.
 func (r *restoring) expectTheStateOfTheMoment() {
 	r.t.Helper()
 	for _, s := range r.before {
@@ -433,10 +434,10 @@ func (r *restoring) expectTheStateOfTheMoment() {
 	}
 }
 
-// cancelAndRepeat cancels what went out after the moment, and repeats all submissions.
+// cancelAndRepeat cancels the tasks that were sent after the restore point, and repeats all submissions.
 func (r *restoring) cancelAndRepeat(quiet *process) {
 	r.t.Helper()
-	for _, id := range r.sent { // the provider's list says that they went out: they are held
+	for _, id := range r.sent { // hold the messages that were sent according to the list of the provider
 		res, err := quiet.client().CancelTaskWithResponse(r.t.Context(), id)
 		if err != nil || res.StatusCode() != 200 {
 			r.t.Errorf("cancel %s: %v %s", id, err, res.Body)
@@ -452,7 +453,8 @@ func (r *restoring) cancelAndRepeat(quiet *process) {
 	}
 }
 
-// deliver reports the leases of the moment, waits until those that ran out are taken back, and sends everything. It returns how often each task was sent.
+// deliver reports the leases of the restore point, waits until expired leases are recovered, and sends all other tasks. It returns how often each task was
+// sent.
 func (r *restoring) deliver(all *process) map[string]int {
 	r.t.Helper()
 	l := r.l
@@ -469,7 +471,7 @@ func (r *restoring) deliver(all *process) map[string]int {
 	}
 	delivered := map[string]int{}
 	if _, err := r.admin.Exec(r.t.Context(), "UPDATE queue SET lease_until = now() WHERE lease_until > now() AND processing_app_id = 'app_long'"); err != nil {
-		r.t.Fatal(err) // the senders that held them are gone; nobody waits half an hour here
+		r.t.Fatal(err) // ends the leases of senders that no longer exist, to save half an hour
 	}
 	eventually(r.t, "everything is delivered", func() bool {
 		for _, id := range l.claim(all, "app_new", 100) {
@@ -508,7 +510,8 @@ func (r *restoring) expectOneOutcomeEach(all *process) {
 	}
 }
 
-// expectEvents checks that a receiver that drops events that it knows, and goes on at its cursor of before the accident, gets one of every delivery.
+// expectEvents pulls with the cursor that a receiver had before the accident. It checks that the receiver gets exactly one event of every delivery, apart from
+// repetitions of events that it already has.
 func (r *restoring) expectEvents(all *process, delivered map[string]int) {
 	r.t.Helper()
 	heard := map[string]bool{}

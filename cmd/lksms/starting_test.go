@@ -17,10 +17,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// startingServer is a server whose migrations wait for a lock, and a client of it.
+// startingServer is a server whose migrations wait for a lock, and a client of this server.
 type startingServer struct {
 	t       *testing.T
-	base    string // URL
+	base    string // URL of the server
 	address string
 	client  *http.Client
 	process *process
@@ -28,7 +28,7 @@ type startingServer struct {
 	tx      pgx.Tx // holds the lock
 }
 
-// startingAnswer is what a server answers before it serves.
+// startingAnswer is the response of a server before it is ready.
 type startingAnswer struct {
 	status    int
 	header    http.Header
@@ -109,7 +109,7 @@ func (s *startingServer) awaitListening() {
 	}
 }
 
-// A migration that waits keeps the server from serving for as long as it takes.
+// A server does not serve requests while its migrations wait.
 func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
@@ -128,7 +128,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 				}
 			}
 
-			// A connection from before the server serves is answered by it then.
+			// A connection that was opened before the server is ready gets its response once the server is ready.
 			silent, err := net.Dial("tcp", s.address)
 			if err != nil {
 				t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAServerThatMigratesAnswersThatItIsNotReady(t *testing.T) {
 			if err := s.tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			for { // no call gets anything but 503 until the server is ready
+			for { // until the server is ready, every call must get 503
 				answer, err := s.call("GET", "/ready", "")
 				if err != nil {
 					t.Fatal(err)

@@ -70,7 +70,7 @@ type Options struct {
 	Username    string
 	Password    string
 	EnableDocs  bool
-	Kannel      bool          // answer Kannel's sendsms too
+	Kannel      bool          // also serve Kannel's sendsms
 	Roles       servers.Roles // nil: all
 	Rules       setting.Rules
 	Log         *slog.Logger
@@ -81,21 +81,21 @@ type Options struct {
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
 
-	TraceURL string // the collector of traces; empty: none
+	TraceURL string // URL of the collector of traces; empty: none
 
-	Folders []string // whose file systems are watched
+	Folders []string // folders whose file systems are monitored
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
 	TLS            *tls.Config // nil: plain HTTP
 	MaxConnections int         // 0: no limit
-	MaxOfAddress   int         // connections from one address; 0: half of them
+	MaxOfAddress   int         // maximum number of connections from one address; 0: half of MaxConnections
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
 	BasePath       string // see gate.Options
 }
 
-// FromConfig returns the options for a configuration, whose database and password the caller has resolved.
+// FromConfig returns the options for a configuration. The caller has already determined the database and the password.
 func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) (Options, error) {
 	o, err := edgeOf(cfg, log)
 	if err != nil {
@@ -131,7 +131,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	return o, nil
 }
 
-// edgeOf returns the options of connections.
+// edgeOf returns the options that concern connections.
 func edgeOf(cfg *config.Server, log *slog.Logger) (Options, error) {
 	proxies, err := cfg.Proxies()
 	if err != nil {
@@ -212,7 +212,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-// wire makes the services, from the lowest wing to the highest: each gets those that it uses.
+// wire creates the services, from the lowest wing to the highest. Each service gets the services that it uses.
 func (a *App) wire(ctx context.Context) (err error) {
 	if err := a.wirePlatform(ctx); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (a *App) wire(ctx context.Context) (err error) {
 	return err
 }
 
-// Sweeps are those of all services, whatever the roles of the server.
+// Sweeps returns the sweeps of all services, whatever the roles of the server.
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
@@ -346,7 +346,7 @@ func (a *App) wireTransport() (err error) {
 	return err
 }
 
-// serverSweeps are those of package servers, which cannot name them: a sweep names roles of servers.
+// serverSweeps returns the sweeps of package servers. That package cannot return them itself, because package sweep imports it for the roles.
 func serverSweeps(s *servers.Service) []sweep.Job {
 	return []sweep.Job{
 		{Name: "record-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},
@@ -354,7 +354,8 @@ func serverSweeps(s *servers.Service) []sweep.Job {
 	}
 }
 
-// warnOfNamesake warns if a user in the database has the name of the configured admin. Without its database a server starts, and does not know.
+// warnOfNamesake logs a warning if a user in the database has the name of the configured admin. If the database does not answer, the server starts without this
+// check.
 func warnOfNamesake(ctx context.Context, users *access.Service, o Options) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -363,7 +364,7 @@ func warnOfNamesake(ctx context.Context, users *access.Service, o Options) {
 	}
 }
 
-// buildInfo returns the metric that names the version of the program.
+// buildInfo returns the metric with the version of the program.
 func buildInfo() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_build_info", Help: "The version of the server, and of Go that built it. Always 1.",
@@ -374,7 +375,7 @@ func buildInfo() prometheus.Collector {
 // Close completes the writes in progress, and closes the connections to the database.
 func (a *App) Close() {
 	ended, end := context.WithCancel(context.Background())
-	end() // Serve has given it time to finish
+	end() // Serve has already waited for the work in progress
 	a.Pusher.Stop(ended)
 	a.Receipts.Close()
 	a.Submissions.Close()
@@ -391,7 +392,7 @@ func (a *App) Close() {
 // tracesLimit is how long a stopping server waits for the collector of traces.
 const tracesLimit = 3 * time.Second
 
-// streamsOf is how many streams may hold connections, so that they leave connections to requests.
+// streamsOf returns the maximum number of streams. It is lower than the maximum number of connections, so that requests can still connect.
 func streamsOf(maxConnections int) int {
 	if maxConnections == 0 {
 		return 1000
@@ -413,14 +414,14 @@ func readiness(db *postgres.DB) func(context.Context) error {
 	}
 }
 
-// drainLimit is how long a stopping server waits for requests in flight.
+// drainLimit is how long a stopping server waits for requests in progress.
 const drainLimit = 5 * time.Second
 
-// leaveLimit is how long a stopping server tries to tell the others.
+// leaveLimit is how long a stopping server tries to remove itself from the list of servers.
 const leaveLimit = time.Second
 
-// Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting, waits for
-// requests and sends in flight, and stops the sweeps.
+// Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting connections, waits for requests and
+// sends in progress, and stops the sweeps.
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server, bounded := newServer(a.Handler, listener, a.options)
 	server.RegisterOnShutdown(func() {
@@ -455,19 +456,19 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	failure = errors.Join(failure, a.sweeper.Stop())
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 	defer cancel()
-	if err := a.Servers.Leave(leaving); err != nil { // the others notice it a little later
-		a.options.Log.Warn("this server stops without a word to the others", "error", err)
+	if err := a.Servers.Leave(leaving); err != nil { // the other servers notice the end a little later
+		a.options.Log.Warn("this server could not remove itself from the list of servers", "error", err)
 	}
 	return failure
 }
 
-// newServer returns a server of HTTP, and the connections of listener within the limits of the options.
+// newServer returns an HTTP server, and the connections of listener within the limits of the options.
 func newServer(handler http.Handler, listener net.Listener, o Options) (*http.Server, *connections) {
 	server := &http.Server{
 		Handler:           handler,
 		TLSConfig:         o.TLS,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // longer than any answer: when it passes, net/http cancels the request
+		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // longer than any response: at the timeout net/http cancels the request
 		WriteTimeout:      time.Minute,
 		MaxHeaderBytes:    4 << 10, // net/http allows 4 KiB more, and short lines need up to 40 times their size in memory
 		Protocols:         new(http.Protocols),
@@ -484,7 +485,7 @@ func newServer(handler http.Handler, listener net.Listener, o Options) (*http.Se
 	return server, bounded
 }
 
-// serve serves TLS if the server has a certificate.
+// serve serves HTTPS if the server has a certificate, and HTTP otherwise.
 func serve(server *http.Server, listener net.Listener) error {
 	if server.TLSConfig != nil {
 		return server.ServeTLS(listener, "", "")
@@ -492,7 +493,7 @@ func serve(server *http.Server, listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// RotateSecrets seals the secrets of all senders, receivers of alerts and webhooks with the first key of box, and returns how many it changed.
+// RotateSecrets seals the secrets of all senders, alert receivers and webhooks with the first key of box. It returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestS0_12_TheServerSweepsByItself(t *testing.T) {
+func TestS0_12_TheServerRunsItsSweeps(t *testing.T) {
 	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 3, ProcessingTimeout: 200 * time.Millisecond}, nil)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,14 +27,14 @@ func TestS0_12_TheServerSweepsByItself(t *testing.T) {
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	id := b.Submit("x")
 	b.Claim("gone", 1)
-	apptest.Eventually(t, "the lease is taken back", func() bool { return b.Task(id).Status == api.TaskPending })
+	apptest.Eventually(t, "the lease is recovered", func() bool { return b.Task(id).Status == api.TaskPending })
 	stop()
 	if err := <-served; err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsAreExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	b.Submit("y")
@@ -73,7 +73,7 @@ func TestAServerThatStopsFinishesItsRequests(t *testing.T) {
 	}
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "欢迎"})
-	// While this request waits in the database, the server stops.
+	// The server stops while this request waits in the database.
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

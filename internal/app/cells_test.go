@@ -33,7 +33,7 @@ type door struct {
 	client *http.Client
 }
 
-// newDoor starts the proxy of two cells, which are at these addresses, with a map.
+// newDoor starts the proxy of two cells with a map. a and b are the addresses of the cells.
 func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	t.Helper()
 	content, err := os.ReadFile("../../deploy/haproxy/cells.cfg")
@@ -43,7 +43,7 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	config := string(content)
 	for from, to := range map[string]string{
 		"bind :8080": "bind ${ADDRESS}", "maxconn 20000": "maxconn 500", "/run/haproxy/admin.sock": "${SOCKET}", "lksms-a:8000": a, "lksms-b:8000": b, "inter 2s": "inter 100ms",
-		// A test may run as anybody, and on a machine so busy that an answer takes longer than from one check to the next.
+		// A test can run as any user. On a busy machine a response can take longer than the interval of the checks.
 		"    user haproxy\n    group haproxy\n": "",
 		"    timeout connect 3s\n":              "    timeout connect 3s\n    timeout check 10s\n",
 	} {
@@ -67,7 +67,7 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 	return d
 }
 
-// awaitCell waits until the proxy knows that a cell is UP or DOWN.
+// awaitCell waits until the proxy considers a cell UP or DOWN.
 func (d *door) awaitCell(cell, state string) {
 	d.t.Helper()
 	up := map[string]string{"UP": "2", "DOWN": "0"}[state]
@@ -81,7 +81,7 @@ func (d *door) awaitCell(cell, state string) {
 	})
 }
 
-// call sends a request to a name that leads to the proxy.
+// call sends a request to the proxy, under a host name.
 func (d *door) call(host, method, path string, body any, headers ...string) apptest.Answer {
 	d.t.Helper()
 	var reader io.Reader
@@ -124,7 +124,7 @@ func (d *door) call(host, method, path string, body any, headers ...string) appt
 	return a
 }
 
-// expect sends a request, and fails unless the answer has this status and, for an error, this reason.
+// expect sends a request. It fails the test unless the response has this status and, for an error, this reason.
 func (d *door) expect(status int, reason, method, path string, body any, headers ...string) apptest.Answer {
 	d.t.Helper()
 	a := d.call(common, method, path, body, headers...)
@@ -143,18 +143,18 @@ func (d *door) check(a apptest.Answer, status int, reason, what string) {
 	}
 }
 
-// The names that lead to the proxy.
+// These are the host names of the proxy.
 const (
 	common = "lksms.example"
 	nameA  = "a.lksms.example"
 	nameB  = "b.lksms.example"
 )
 
-// stub is a cell that answers everything with its name.
+// stub starts a cell that answers every request with its name.
 func stub(t *testing.T, cell string, seen *atomic.Int64) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.UserAgent(), "Go-http-client") { // a check
+		if !strings.HasPrefix(r.UserAgent(), "Go-http-client") { // a health check of the proxy
 			return
 		}
 		seen.Add(1)
@@ -166,19 +166,20 @@ func stub(t *testing.T, cell string, seen *atomic.Int64) string {
 
 const keyOfA = "lksms_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// keyLine is the line of an API key in the map.
+// keyLine returns the line of an API key in the map.
 func keyLine(key, cell string) string {
 	return fmt.Sprintf("key:%X %s", sha256.Sum256([]byte(key)), cell)
 }
 
-// byOtherThanAuthorization are the operations whose cell the header Authorization does not choose, and why. They can be called without it.
+// byOtherThanAuthorization contains the operations whose cell does not depend on the header Authorization, with the reason. They can be called without that
+// header.
 var byOtherThanAuthorization = map[string]string{
 	"takeCallback":  "a provider sends no credentials: its sender is in the path",
 	"createSession": "the name is in the body",
 	"health":        "the same everywhere", "ready": "the same everywhere",
 }
 
-// The callers of the proxy of two stubs: a user and a key of cell a, and a user and a browser of cell b.
+// These are the callers of the proxy of two stubs: a user and a key of cell a, and a user and a browser of cell b.
 var (
 	callerOfA    = apptest.Basic("acme", "p")
 	callerOfB    = apptest.Basic("beta", "p")
@@ -193,7 +194,7 @@ func newStubDoor(t *testing.T, seen *atomic.Int64) *door {
 		"user:acme a", "user:beta b", "user:role-read b", "sender:nobody b", keyLine(keyOfA, "a"), "host:"+nameA+" a", "host:"+nameB+" b")
 }
 
-// S3.15: the proxy sends every operation of the contract to the cell of its caller, and nothing of a caller that it does not know to any.
+// S3.15: the proxy sends every operation of the contract to the cell of its caller. It sends no request of an unknown caller to any cell.
 func TestTheProxyOfCellsSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
@@ -206,7 +207,7 @@ func TestTheProxyOfCellsSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 			t.Errorf("%s is no operation", id)
 		}
 	}
-	apptest.Eventually(t, "no stranger is counted", func() bool { // a request that just ended still keeps its entry
+	apptest.Eventually(t, "no stranger is counted", func() bool { // the entry of a request that has just ended still exists
 		d.Command("clear table lksms")
 		return strings.Contains(d.Command("show table lksms"), "used:0")
 	})
@@ -248,7 +249,7 @@ func (d *door) expectCells(id string, operation apptest.Operation) {
 			d.t.Errorf("%s of acme at the name of b goes to %s", id, got)
 		}
 	}
-	if got := to(nameB, nil); got != "b" { // the server knows what it answers without credentials
+	if got := to(nameB, nil); got != "b" { // the server decides how to answer a request without credentials
 		d.t.Errorf("%s without credentials at the name of b goes to %s", id, got)
 	}
 	if byOtherThanAuthorization[id] == "" {
@@ -258,7 +259,7 @@ func (d *door) expectCells(id string, operation apptest.Operation) {
 	}
 }
 
-// expectRefusals fails the test if a request of a caller without a cell gets another error than it should, or reaches a cell.
+// expectRefusals fails the test if a request of a caller without a cell gets an unexpected error, or reaches a cell.
 func (d *door) expectRefusals(seen *atomic.Int64) {
 	d.t.Helper()
 	before := seen.Load()
@@ -274,7 +275,7 @@ func (d *door) expectRefusals(seen *atomic.Int64) {
 		{"GET", "/api/v1/sms/tasks", "", "421 cell.unknown", []string{"Cookie", "lksms_cell=c"}},
 		{"GET", "/cgi-bin/sendsms?username=unknown&password=x", "", "421 cell.unknown", nil},
 		{"GET", "/cgi-bin/sendsms?to=1", "", "401 auth.required", nil},
-		{"GET", "/cgi-bin/sendsms?to=1", "", "421 cell.unknown", callerOfA}, // which Kannel does not read
+		{"GET", "/cgi-bin/sendsms?to=1", "", "421 cell.unknown", callerOfA}, // Kannel does not read Authorization
 		{"POST", "/api/v1/session", "{}", "421 cell.unknown", callerOfA},
 		{"GET", "/metrics", "", "401 auth.required", nil},
 	} {
@@ -288,7 +289,7 @@ func (d *door) expectRefusals(seen *atomic.Int64) {
 	}
 }
 
-// expectCellsOfOtherPaths fails the test unless requests outside of the contract go to the cell of their caller, or to a.
+// expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to a by default.
 func (d *door) expectCellsOfOtherPaths() {
 	d.t.Helper()
 	other := func(method, path, body string, headers ...string) string {
@@ -323,7 +324,7 @@ func (d *door) expectCellsOfOtherPaths() {
 	}
 }
 
-// The proxy limits the requests of clients that try unknown names, and of no others.
+// The proxy limits only the requests of clients that try unknown names.
 func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
@@ -338,7 +339,7 @@ func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("acme", "x")...)
 }
 
-// Of two headers, the proxy might read one and the server the other.
+// With two headers of credentials, the proxy and the server could read different ones.
 func TestTheProxyOfCellsRefusesTwoCredentials(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
@@ -399,20 +400,20 @@ func (c *cell) start() {
 	}
 }
 
-// ofCell are the options of a server of a cell.
+// ofCell sets the options of a server of a cell.
 func ofCell(o *app.Options) {
 	apptest.WithSecrets(o)
 	o.Kannel = true
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-// messages counts the messages of an id in a cell: one or none.
+// messages returns the number of messages with an id in a cell: 0 or 1.
 func (c *cell) messages(id string) int {
 	c.T.Helper()
 	return c.Count("SELECT count(*) FROM messages WHERE task_id = $1", id)
 }
 
-// send submits a message through the proxy, with more fields than the required ones, and returns the id of its task.
+// send submits a message through the proxy, and returns the id of its task. more contains the optional fields.
 func (d *door) send(more map[string]any, headers []string) string {
 	d.t.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -420,13 +421,13 @@ func (d *door) send(more map[string]any, headers []string) string {
 	return apptest.Decode[api.Submitted](d.t, d.expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
 }
 
-// poll returns what the app phone of a caller gets through the proxy.
+// poll claims tasks as the app phone through the proxy, and returns them.
 func (d *door) poll(headers []string) []api.ClaimedTask {
 	d.t.Helper()
 	return apptest.Decode[[]api.ClaimedTask](d.t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, headers...))
 }
 
-// cellsMap runs the script that writes the map, with lines of one's own.
+// cellsMap runs the script that writes the map. own contains additional lines.
 func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath("psql"); err != nil {
@@ -448,14 +449,14 @@ func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
 
 const ownLines = "# by hand\n\nhost:" + nameA + " a\nhost:" + nameB + " b\n"
 
-// twoCells starts two cells with companies of their own, and returns the headers of a submitter and of a sender app of each.
+// twoCells starts two cells with companies of their own. It returns the headers of a submitter and of a sender app for each company.
 func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	t.Helper()
 	a = newCell(t, apptest.NewWith(t, apptest.DefaultRules, ofCell))
 	b = newCell(t, apptest.Open(t, apptest.DefaultRules, ofCell))
 	callers = map[string][]string{"acme": a.AddCompany("acme", 1), "beta": b.AddCompany("beta", 1)}
 	for no, c := range map[string]*cell{"acme": a, "beta": b} {
-		c.AddSender(map[string]any{"sender_no": "phone"}) // names of sender apps may be the same in all cells
+		c.AddSender(map[string]any{"sender_no": "phone"}) // the numbers of sender apps can be equal in all cells
 		callers["app of "+no] = c.AddUser("app of "+no+" 应用", "send", map[string]any{"app_id": "phone"})
 		callers["reader of "+no] = c.AddUser("reader-of-"+no, "read", map[string]any{"company_no": no})
 		key := apptest.Decode[api.NewKey](t, c.Expect(200, "", "POST", "/api/v1/admin/users/user-of-"+no+"/keys", map[string]any{"name": "k"}))
@@ -464,8 +465,8 @@ func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	return a, b, callers
 }
 
-// S3.15: two cells behind one proxy do for their companies what one LKSMS does for all.
-func TestTwoCellsBehindOneProxy(t *testing.T) {
+// S3.15: for its companies, two cells behind one proxy behave like one LKSMS.
+func TestTwoCellsBehindOneProxyWorkLikeOneServer(t *testing.T) {
 	a, b, callers := twoCells(t)
 	p := apptest.NewProvider(t)
 	var sent atomic.Int64
@@ -513,7 +514,7 @@ func TestTwoCellsBehindOneProxy(t *testing.T) {
 		}
 	}
 
-	// A waiting poll, and what wakes it.
+	// A poll that waits must end when a message arrives.
 	polled := make(chan apptest.Answer, 1)
 	go func() {
 		polled <- d.call(common, "GET", "/api/v1/sms/tasks/pending?app_id=phone&wait=20", nil, callers["app of beta"]...)
@@ -523,7 +524,7 @@ func TestTwoCellsBehindOneProxy(t *testing.T) {
 		t.Errorf("the waiting app gets %s", a.Raw)
 	}
 
-	// A provider of b, and its callback.
+	// A provider of cell b sends a callback.
 	pushed := d.send(map[string]any{"content": "by the provider", "message_type": "verification"}, callers["beta"])
 	b.AwaitStatus(pushed, 2)
 	called := d.call(common, "POST", "/api/v1/callbacks/provider%20of%20beta?token="+apptest.CallbackKey, `{"msgid":"n-1","status":"DELIVRD"}`)
@@ -535,7 +536,7 @@ func TestTwoCellsBehindOneProxy(t *testing.T) {
 		t.Errorf("the other cell has %d callbacks", n)
 	}
 
-	// The server sees the caller behind the proxy, and one request id.
+	// The server must log the address of the caller behind the proxy, and a single request id.
 	if log := b.Log.String(); !strings.Contains(log, `"path":"/api/v1/sms/send"`) || !strings.Contains(log, `"ip":"127.0.0.1"`) {
 		t.Errorf("the log of the cell: %s", log)
 	}
@@ -546,8 +547,8 @@ func TestTwoCellsBehindOneProxy(t *testing.T) {
 	d.expect(421, "cell.unknown", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, apptest.Basic("nobody", "x")...)
 }
 
-// S3.15: people use the console of their own cell, at the common name and at that of the cell.
-func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
+// S3.15: people use the console of their own cell, at the common name and at the name of the cell.
+func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	a, b, _ := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -582,7 +583,7 @@ func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
 		d.expect(200, "", "DELETE", "/api/v1/session", nil, both...)
 		d.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, both...)
 	}
-	// The admin has the same name in both cells, which the map does not have: at the names of the cells it is one of each.
+	// The admin has the same name in both cells, so the map does not contain the admin. At the name of a cell, the admin is that of the cell.
 	admin := apptest.Basic(apptest.Username, apptest.Password)
 	d.expect(421, "cell.unknown", "GET", "/api/v1/admin/companies", nil, admin...)
 	for host, want := range map[string]string{nameA: "acme", nameB: "beta"} {
@@ -597,7 +598,7 @@ func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
 	}
 	d.check(d.call(nameB, "GET", "/api/v1/sms/tasks", nil, apptest.Basic("reader-of-acme", apptest.UserPassword)...), 421, "cell.other", "acme at b")
 
-	// A phone is paired at the name of its cell, where it calls from then on.
+	// A phone is paired at the name of its cell, and calls this name from then on.
 	paired := d.call(nameB, "POST", "/api/v1/admin/senders/phone/pairing", map[string]any{}, admin...)
 	code := apptest.Decode[struct{ Address, Code string }](t, paired)
 	if !strings.HasPrefix(code.Address, "http://"+nameB+"/") && !strings.HasPrefix(code.Address, "https://"+nameB+"/") {
@@ -613,7 +614,7 @@ func TestTheConsoleOfACellBehindTheProxy(t *testing.T) {
 	}
 }
 
-// cookiesOf returns the cookies that an answer sets.
+// cookiesOf returns the cookies that a response sets.
 func cookiesOf(a apptest.Answer) map[string]string {
 	set := map[string]string{}
 	for _, cookie := range (&http.Response{Header: a.Header}).Cookies() {
@@ -622,8 +623,8 @@ func cookiesOf(a apptest.Answer) map[string]string {
 	return set
 }
 
-// S3.15: a cell that is down harms no other one.
-func TestACellThatIsDownHarmsNoOther(t *testing.T) {
+// S3.15: if one cell is down, the other cell still works.
+func TestACellThatIsDownDoesNotAffectTheOther(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -649,7 +650,7 @@ func TestACellThatIsDownHarmsNoOther(t *testing.T) {
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 }
 
-// S3.15: the map can be changed while the proxy runs; a company that moves is answered 503 meanwhile.
+// S3.15: the map can be changed while the proxy runs. Requests of a company that moves get 503 meanwhile.
 func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
@@ -660,13 +661,13 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 
-	// A new user is in no cell until the map has it.
+	// A new user has no cell until the map contains the user.
 	gamma := b.AddCompany("gamma", 1)
 	d.expect(421, "cell.unknown", "POST", "/api/v1/sms/send", message, gamma...)
 	d.command("add map cells.map user:user-of-gamma b")
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, gamma...)
 
-	// acme moves to b, with its passwords and API keys. Each of its names has a line before it is in both cells.
+	// The company acme moves to cell b, with its passwords and API keys. Each of its users gets a line in the map before the user exists in both cells.
 	names := []string{"user-of-acme", "app of acme 应用", "reader-of-acme", "left-of-acme"}
 	a.AddUser("left-of-acme", "submit", map[string]any{"company_no": "acme"})
 	a.Expect(200, "", "PATCH", "/api/v1/admin/users/left-of-acme", map[string]any{"is_disabled": true})
@@ -708,7 +709,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	if id := d.send(nil, callers["acme"]); b.messages(id) != 1 {
 		t.Error("the message of acme is not in its new cell")
 	}
-	// A change of the map at run time ends with the process, unless it is in the file too.
+	// A change of the map at run time is lost when the proxy ends, unless it is also in the file.
 	d.restart(lines, "b")
 	for _, caller := range [][]string{callers["acme"], callers["key of acme"], gamma} {
 		d.expect(200, "", "POST", "/api/v1/sms/send", message, caller...)
@@ -728,8 +729,8 @@ func (d *door) restart(lines, cell string) {
 	d.client.CloseIdleConnections()
 }
 
-// expectLinesRequired fails the test if the script writes a map in which a user of both cells has no line. onItsWay has a line for each user
-// of acme. A disabled user needs none.
+// expectLinesRequired fails the test if the script writes a map that lacks a user who exists in both cells. onItsWay contains a line for each user of acme. A
+// disabled user needs no line.
 func expectLinesRequired(t *testing.T, a, b *cell, onItsWay string) {
 	t.Helper()
 	if out, err := cellsMap(t, ownLines, a, b); err == nil || out != "" || !strings.Contains(err.Error(), "user:user-of-acme is in the cells a and b") {
@@ -755,7 +756,7 @@ func copyUsers(t *testing.T, from, to *cell, names string) {
 	}
 }
 
-// commandsOf returns the commands of deploy/haproxy/README.md behind the line <!-- test-cells: name -->.
+// commandsOf returns the commands of deploy/haproxy/README.md after the line <!-- test-cells: name -->.
 func commandsOf(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../deploy/haproxy/README.md")
@@ -766,10 +767,10 @@ func commandsOf(t *testing.T, name string) string {
 	if found == nil {
 		t.Fatalf("deploy/haproxy/README.md has no commands %s", name)
 	}
-	return regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // they may stand in a list
+	return regexp.MustCompile("(?m)^   ").ReplaceAllString(found[1], "") // the commands can be indented in a list
 }
 
-// The commands of deploy/haproxy/README.md install a map only when it was written.
+// The commands of deploy/haproxy/README.md install a map only if the script wrote it completely.
 func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
 	t.Parallel()
 	dir, programs := pgtest.Dir(t), pgtest.Dir(t)
@@ -808,7 +809,7 @@ func (d *door) command(text string) {
 	d.client.CloseIdleConnections()
 }
 
-// A cell whose database does not answer must not lose its lines.
+// If the database of a cell does not answer, the map must keep the lines of the cell.
 func TestTheMapIsNotWrittenWithoutACell(t *testing.T) {
 	t.Parallel()
 	a := &cell{Bundle: &apptest.Bundle{Options: app.Options{DatabaseURL: pgtest.New(t)}}}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
-	_ "time/tzdata" // the calendar to compare with PostgreSQL's
+	_ "time/tzdata" // time zones for the comparison with PostgreSQL
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,8 +23,8 @@ func stopAt(b *apptest.Bundle, at time.Time) {
 
 var units = []string{"minute", "hour", "day", "month"}
 
-// windows names the minute, hour, day and month of a time by the clock and calendar of a zone. If a change of the clock repeats an hour,
-// this is another hour of the same day.
+// windows returns names of the minute, hour, day and month of a time in a time zone. If a change of the clock repeats an hour, the second one gets another
+// name, in the same day.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
@@ -47,11 +47,11 @@ func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 	return zone, append(at, time.Date(2018, 2, 28, 23, 59, 59, 0, zone), time.Date(2019, 1, 1, 0, 0, 0, 0, zone))
 }
 
-// zones has zones with summer time that begins or ends at midnight, by half an hour, or on the first of a month, and with many offsets.
+// zones contains time zones with many offsets. In some, summer time begins or ends at midnight, by half an hour, or on the first of a month.
 var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Havana", "America/Sao_Paulo", "Asia/Beirut",
 	"Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"}
 
-// limited is a sender with random limits, and what the test expects of it.
+// limited is a sender with random limits, and its expected state.
 type limited struct {
 	no              string
 	zone            *time.Location
@@ -59,7 +59,7 @@ type limited struct {
 	max             [4]int // by unit
 	interval, lease time.Duration
 	used            map[string]int // by unit and window
-	pausedUntil     time.Time      // the interval after the last claim ends
+	pausedUntil     time.Time      // end of the interval after the last claim
 }
 
 // addLimited adds a sender with a random interval, limits and lease.
@@ -80,11 +80,11 @@ func addLimited(b *apptest.Bundle, random *rand.Rand, no string, zone *time.Loca
 	return s
 }
 
-// expectShown fails the test unless the server shows the use of the limits, and whether the sender is ready.
+// expectShown fails the test unless the API returns the expected use of the limits, and whether the sender is ready.
 func (s *limited) expectShown(b *apptest.Bundle, now time.Time, ready bool, left int) {
 	b.T.Helper()
 	open := windows(now, s.zone)
-	b.Exec("UPDATE sender_states SET seen_at = now() WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", s.no) // it is not silent
+	b.Exec("UPDATE sender_states SET seen_at = now() WHERE sender_id = (SELECT id FROM senders WHERE sender_no = $1)", s.no) // so that the sender is not silent
 	shown := b.GetSender(s.no)
 	for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
 		if want := s.used[units[u]+open[u]]; int(got) != want {
@@ -96,8 +96,8 @@ func (s *limited) expectShown(b *apptest.Bundle, now time.Time, ready bool, left
 	}
 }
 
-// claim claims a random number of tasks, and fails the test unless the sender gets what its interval, limits and lease leave. It returns the tasks
-// that count for the limits, and the units whose limit the claim reached.
+// claim claims a random number of tasks. It fails the test unless the sender gets as many tasks as its interval, limits and lease allow. It returns the number
+// of tasks that count for the limits, and the units whose limit the claim reached.
 func (s *limited) claim(b *apptest.Bundle, random *rand.Rand, now time.Time) (granted int, usedUp []string) {
 	b.T.Helper()
 	stopAt(b, now)
@@ -137,8 +137,8 @@ func (s *limited) claim(b *apptest.Bundle, random *rand.Rand, now time.Time) (gr
 	return granted, usedUp
 }
 
-// Whenever a sender claims, it gets exactly the tasks that its interval, limits and lease leave, and is shown accordingly. The test
-// computes the windows with a calendar that is not PostgreSQL's.
+// A claim always returns exactly as many tasks as the interval, limits and lease of the sender allow, and the API shows the same. The test computes the windows
+// with Go's calendar instead of PostgreSQL's.
 func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 20_000, nil)
@@ -167,7 +167,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	t.Logf("%d tasks, limits reached: %v", granted, usedUp)
 }
 
-// later draws a time after now: an edge, the begin or end of a window, the end of the interval, or a short or long time.
+// later draws a time after now: an edge, the start or end of a window, the end of the interval, or a short or long time.
 func later(random *rand.Rand, now time.Time, zone *time.Location, pausedUntil, edge time.Time) time.Time {
 	local := now.In(zone)
 	next := []time.Time{
@@ -187,9 +187,9 @@ func later(random *rand.Rand, now time.Time, zone *time.Location, pausedUntil, e
 	return now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))]) + 2))).Truncate(time.Microsecond)
 }
 
-// Many senders claim at once while the clock goes on, and the messages have one or two segments. No window exceeds its limit, no claim
-// comes before the intervals of all tasks of the claim before it are over, and the limits are used up.
-func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
+// Many senders claim concurrently while the clock moves. The messages have one or two segments. No window exceeds its limit. Each claim comes after the
+// intervals of all tasks of the previous claim. The senders use up their limits.
+func TestS4_3_ConcurrentClaimsExceedNoWindow(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	limits := map[string]int{"minute": 12, "hour": 30, "day": 75, "month": 160}
 	const interval = 400 * time.Millisecond
@@ -227,7 +227,7 @@ func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 		if n > limits[unit] {
 			t.Errorf("%d segments in the %s: the limit is %d", n, window, limits[unit])
 		}
-		if n >= limits[unit]-1 { // one segment may be left if the next message has two
+		if n >= limits[unit]-1 { // one segment can remain if the next message has two
 			usedUp[unit]++
 		}
 	}
@@ -239,10 +239,10 @@ func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)
 }
 
-// claimWhileTimePasses claims for random senders, 64 at once, until the clock of the database has gone on for almost six days.
+// claimWhileTimePasses makes 64 concurrent claims for random senders, until the clock of the database has moved by almost six days.
 func claimWhileTimePasses(b *apptest.Bundle, senders []string) {
 	b.T.Helper()
-	// The time goes from the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
+	// The period contains the end of a month, and the ends of summer time in Havana, Sao Paulo, New York and St. John's.
 	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
 	stopAt(b, now)
 	var clock sync.Mutex
@@ -262,7 +262,7 @@ func claimWhileTimePasses(b *apptest.Bundle, senders []string) {
 	})
 }
 
-// claimed is a claim of a sender as the logs have it.
+// claimed is a claim of a sender according to the logs.
 type claimed struct {
 	sender   string
 	at       time.Time
@@ -288,7 +288,7 @@ func claimsOf(b *apptest.Bundle) []claimed {
 }
 
 // A change of a sender's time zone does not reset the use of its limits.
-func TestAnotherTimeZoneResetsNoLimit(t *testing.T) {
+func TestAChangeOfTheTimeZoneResetsNoLimit(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 100, nil)
 	b.AddSender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})
@@ -318,7 +318,7 @@ func TestAnotherTimeZoneResetsNoLimit(t *testing.T) {
 	took("2022-06-16T07:00:00Z", 5)
 }
 
-// The leases of a claim that waited for a lock begin when the claim gets its tasks, even if that is on another day.
+// The leases of a claim that waited for a lock start when the claim gets its tasks, even on another day.
 func TestS4_3_TheLeasesOfAClaimThatWaitedBeginAfterTheWait(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	at := time.Date(2022, 6, 15, 23, 59, 50, 0, time.UTC)

@@ -25,7 +25,7 @@ type container struct {
 	Secrets     []string
 }
 
-// readDeploy returns a file of the repository.
+// readDeploy returns the content of a file in the repository.
 func readDeploy(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile("../../" + path)
@@ -42,12 +42,12 @@ func parseDeploy(t *testing.T, path string, to any) {
 	}
 }
 
-// containersOf returns all services of compose.yaml, and the roles of those that run LKSMS with the profile roles.
+// containersOf returns all services of compose.yaml. It also returns the roles of the services that run LKSMS with the profile roles.
 func containersOf(t *testing.T) (all map[string]container, roles map[string]servers.Roles) {
 	t.Helper()
 	var compose struct{ Services map[string]container }
 	parseDeploy(t, "compose.yaml", &compose)
-	// The documented commands give the first container its role.
+	// The documented commands set the role of the first container.
 	var documented []string
 	for _, path := range []string{"compose.yaml", "docs/operations.md"} {
 		found := regexp.MustCompile(`ROLES=(\S+) TRUSTED_PROXIES=\S+ docker compose --profile roles up`).FindStringSubmatch(readDeploy(t, path))
@@ -87,7 +87,7 @@ func TestTheContainersHaveAllRoles(t *testing.T) {
 		if want := name == "lksms"; want != (one.Profiles == nil) || !want && !slices.Equal(one.Profiles, []string{"roles"}) {
 			t.Errorf("%s has the profiles %v", name, one.Profiles)
 		}
-		for key, value := range all["lksms"].Environment { // they work on the same database, with the same settings
+		for key, value := range all["lksms"].Environment { // all work on the same database, with the same settings
 			if got := one.Environment[key]; got != value && key != "ROLES" {
 				t.Errorf("%s: %s is %q, of lksms %q", name, key, got, value)
 			}
@@ -101,7 +101,7 @@ func TestTheContainersHaveAllRoles(t *testing.T) {
 	}
 }
 
-func TestTheContainersNeedOnlyWhatExists(t *testing.T) {
+func TestContainersNeedOnlyExistingServicesAndFiles(t *testing.T) {
 	t.Parallel()
 	all, _ := containersOf(t)
 	for name, one := range all {
@@ -131,7 +131,7 @@ func TestTheContainersNeedOnlyWhatExists(t *testing.T) {
 	}
 }
 
-func TestTheProxyLeadsToContainersWithTheRole(t *testing.T) {
+func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 	t.Parallel()
 	_, roles := containersOf(t)
 	config := readDeploy(t, "deploy/haproxy/roles.cfg")
@@ -161,7 +161,7 @@ func TestTheProxyLeadsToContainersWithTheRole(t *testing.T) {
 	}
 }
 
-func TestPrometheusReadsEachContainer(t *testing.T) {
+func TestPrometheusScrapesEachContainer(t *testing.T) {
 	t.Parallel()
 	all, roles := containersOf(t)
 	var prometheus struct {

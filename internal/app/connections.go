@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
+	// silentGrace is how long a stopping server waits for the first byte on a connection without a request.
 	silentGrace = 300 * time.Millisecond
-	// maxSpare is how many connections are accepted beyond the limits, to serve health, readiness, metrics and the documentation.
+	// maxSpare is the number of connections that are accepted beyond the limits, for health, readiness, metrics and the documentation.
 	maxSpare = 32
 )
 
-// connections limits the open connections, in total and from each address. At a limit, a new connection replaces the connection that has
-// been idle longest. If none is idle, the new connection is spare: operations are answered 503 there, except for health and readiness.
+// connections limits the open connections, in total and per address. At a limit, a new connection replaces the connection that has been idle longest. If none
+// is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
 type connections struct {
 	net.Listener
-	most    int            // in total; 0: no limit
-	ofOne   int            // from one address
+	most    int            // maximum in total; 0: no limit
+	ofOne   int            // maximum per address
 	exempt  []netip.Prefix // proxies, which carry the connections of many clients
 	mu      sync.Mutex
 	open    map[net.Conn]*connection
 	regular int            // number of connections that are not spare
-	from    map[string]int // of these, by address
+	from    map[string]int // number of regular connections, by address
 	spare   []net.Conn     // oldest first
 }
 
@@ -39,14 +39,14 @@ type connection struct {
 	address string
 	isSpare bool
 	state   http.ConnState
-	since   time.Time // of the state
+	since   time.Time // start of the current state
 }
 
 func newConnections(listener net.Listener, most, ofOne int, exempt []netip.Prefix) *connections {
 	return &connections{Listener: listener, most: most, ofOne: ofOne, exempt: exempt, open: map[net.Conn]*connection{}, from: map[string]int{}}
 }
 
-// attach makes a server report the states of its connections, and marks the requests of spare ones.
+// attach makes a server report the states of its connections, and mark the requests on spare connections.
 func (c *connections) attach(server *http.Server) {
 	server.ConnState = c.changed
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -59,7 +59,7 @@ func (c *connections) attach(server *http.Server) {
 	}
 }
 
-// beneath returns the connection that Accept returned.
+// beneath returns the connection that Accept returned, without TLS.
 func beneath(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -93,8 +93,7 @@ func (c *connections) admit(conn net.Conn) {
 	c.spare = append(c.spare, conn)
 }
 
-// crowding returns the oldest spare connection of the address with the most spare connections, so that a client which connects in a loop
-// ends its own connections.
+// crowding returns the oldest spare connection of the address with the most spare connections. So a client that connects in a loop closes its own connections.
 func (c *connections) crowding() net.Conn {
 	count := map[string]int{}
 	for _, conn := range c.spare {
@@ -123,8 +122,8 @@ func (c *connections) hasRoom(address string) bool {
 	}
 }
 
-// endIdle closes the connection that has been idle longest, and reports whether any was idle. It closes only connections of address,
-// unless that is empty.
+// endIdle closes the connection that has been idle longest. It returns false if no connection is idle. If address is not empty, only connections of this
+// address count.
 func (c *connections) endIdle(address string) bool {
 	var longest net.Conn
 	for conn, one := range c.open {
@@ -140,10 +139,10 @@ func (c *connections) endIdle(address string) bool {
 	return true
 }
 
-// end closes a connection and removes it.
+// end closes a connection and removes it from all counts.
 func (c *connections) end(conn net.Conn) {
 	c.forget(conn)
-	_ = conn.Close() // the server notices it by its next read
+	_ = conn.Close() // the server notices this at its next read
 }
 
 func (c *connections) forget(conn net.Conn) {
@@ -162,7 +161,7 @@ func (c *connections) forget(conn net.Conn) {
 	}
 }
 
-// addressOf returns the network as which a connection is counted. Empty: the connection counts only in total.
+// addressOf returns the network for which a connection is counted. If it returns "", the connection counts only in total.
 func (c *connections) addressOf(conn net.Conn) string {
 	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -188,14 +187,14 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// closeSilent closes the connections on which no request has come yet. Clients open them in advance, and http.Server would wait five
-// seconds for each when it stops.
+// closeSilent closes the connections on which no request has come yet. Clients open such connections in advance, and http.Server would wait five seconds for
+// each when it stops.
 func (c *connections) closeSilent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for conn, one := range c.open {
 		if one.state == http.StateNew {
-			_ = conn.Close() // it carried no request
+			_ = conn.Close() // no request came on this connection
 		}
 	}
 }

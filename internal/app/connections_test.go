@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
+func TestSlowCallersDoNotBlockHealthAndMetrics(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections = 20 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -19,7 +19,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	}
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	address := listener.Addr().String()
-	// A caller without credentials gets 401 at once, although its body never comes.
+	// A caller without credentials gets 401 immediately, although its body never comes.
 	began := time.Now()
 	status, err := apptest.ReadStatus(apptest.DialSlowly(t, address, "POST /api/v1/sms/send-batch HTTP/1.1\r\n"), 4*time.Second)
 	if status != 401 {
@@ -32,7 +32,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	for i := range slow {
 		slow[i] = apptest.DialSlowly(t, address, head)
 	}
-	// While slow callers hold the connections, health and metrics are served; other requests get 503.
+	// While slow callers use all connections, health and metrics still work. Other requests get 503.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 3 * time.Second}
 	get := func(path string) int {
 		req, _ := http.NewRequest(http.MethodGet, "http://"+address+path, nil)
@@ -60,7 +60,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	}
 }
 
-func TestAnIdleConnectionMakesRoomForANewOne(t *testing.T) {
+func TestANewConnectionReplacesAnIdleOne(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections, o.MaxOfAddress = 2, 2 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,7 +76,7 @@ func TestAnIdleConnectionMakesRoomForANewOne(t *testing.T) {
 	var conns []net.Conn
 	for range 5 {
 		var conn net.Conn
-		apptest.Eventually(t, "a connection is served", func() bool { // only a moment after its answer a connection counts as idle
+		apptest.Eventually(t, "a connection is served", func() bool { // a connection becomes idle only a moment after its response
 			if conn, err = net.Dial("tcp", listener.Addr().String()); err != nil {
 				t.Fatal(err)
 			}

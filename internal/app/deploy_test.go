@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// newBusy starts a server, and lets happen what each of its metrics counts.
+// newBusy starts a server, and causes the events that its metrics count.
 func newBusy(t *testing.T) *apptest.Bundle {
 	t.Helper()
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
@@ -44,7 +44,7 @@ func newBusy(t *testing.T) *apptest.Bundle {
 	return b
 }
 
-// exported returns the labels of each metric of a server, by its name.
+// exported returns the labels of each metric of a server, by the name of the metric.
 func exported(b *apptest.Bundle) map[string][]string {
 	b.T.Helper()
 	all := map[string][]string{}
@@ -59,12 +59,12 @@ func exported(b *apptest.Bundle) map[string][]string {
 				all[name] = append(all[name], label[1])
 			}
 		}
-		all[name] = append(all[name], "job", "instance", "cell") // which Prometheus adds, and an operator of cells
+		all[name] = append(all[name], "job", "instance", "cell") // added by Prometheus, and by an operator of cells
 	}
 	return all
 }
 
-// used returns the metrics that a text uses, and the labels that it names for each.
+// used returns the metrics in a text, and the labels that the text contains for each.
 func used(text string) map[string][]string {
 	all := map[string][]string{}
 	for _, found := range regexp.MustCompile(`\b((?:lksms|process|go)_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(text, -1) {
@@ -126,7 +126,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 		return slices.Contains(names, "lksms_notifications_failed_total") && slices.Contains(names, "lksms_notification_people_failed_total")
 	})
 	slices.Sort(names)
-	documented = slices.DeleteFunc(documented, func(name string) bool { // those of servers with DATABASE_REPLICA_URL
+	documented = slices.DeleteFunc(documented, func(name string) bool { // the metrics of servers with DATABASE_REPLICA_URL
 		return name == "lksms_replica_lag_seconds" || name == "lksms_stale_reads_total"
 	})
 	slices.Sort(documented)
@@ -135,7 +135,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 	}
 }
 
-// Grafana ignores what it does not understand, so that a mistake shows nothing instead of an error.
+// Grafana ignores unknown fields, so a mistake would give an empty panel instead of an error.
 func TestTheDashboardIsComplete(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../../deploy/grafana/lksms.json")

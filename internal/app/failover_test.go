@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// pair starts a primary with a standby that has what the primary committed, and a server on both.
+// pair starts a primary, a synchronous standby, and a server with the addresses of both.
 func pair(t *testing.T) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	t.Helper()
 	primary = pgtest.NewPrimary(t)
@@ -24,7 +24,7 @@ func pair(t *testing.T) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	return b, primary, standby
 }
 
-// submits submits until it succeeds, as a caller does that gets 503.
+// submits repeats a submission until it succeeds, like a caller that gets 503.
 func submits(b *apptest.Bundle, text string) string {
 	b.T.Helper()
 	var id string
@@ -42,7 +42,7 @@ func submits(b *apptest.Bundle, text string) string {
 	return id
 }
 
-// S4.6: when the primary dies and a standby is promoted, the server goes on there, and what it had accepted is kept.
+// S4.6: when the primary dies and a standby is promoted, the server uses the new primary, and all accepted messages still exist.
 func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := pair(t)
@@ -70,16 +70,16 @@ func TestAServerFindsTheStandbyThatWasPromoted(t *testing.T) {
 		t.Errorf("migrate: %v", err)
 	}
 
-	// The old primary comes back as a standby, in front of the new primary.
+	// The old primary returns as a standby. In the URL it precedes the new primary.
 	standby.Stop()
 	primary.Demote(standby)
 	standby.Start()
 	submits(b, "behind a standby")
 }
 
-// A primary that hangs, or whose machine vanished, closes no connection. Requests wait on those that the server has, but not for the end of their time
-// once another host writes. The hosts of a URL keep their order, and new connections do not wait for the one that hangs before they try the next.
-func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
+// A primary that hangs, or whose machine vanished, closes no connection. Requests on existing connections wait only until another host accepts writes, not
+// until their time limit. The hosts of a URL keep their order, but new connections skip the host that hangs.
+func TestAServerSwitchesFromAPrimaryThatHangs(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.NewPrimary(t)
 	if _, err := migrate.Up(t.Context(), pgtest.URL(primary), nil); err != nil {
@@ -99,7 +99,7 @@ func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
 		if status := <-answered; status != 503 && status != 200 {
 			t.Errorf("%d", status)
 		}
-		if n == 0 { // the server has looked for another host, and found none
+		if n == 0 { // the server has searched for another primary and found none
 			standby.Promote()
 		}
 	}
@@ -110,8 +110,8 @@ func TestAServerLeavesAPrimaryThatHangs(t *testing.T) {
 	}
 }
 
-// The connections of a server may lead to a PostgreSQL that still answers and does not write any more.
-func TestAServerLeavesAPrimaryThatWritesNoMore(t *testing.T) {
+// The connections of a server can lead to a PostgreSQL that still answers but no longer accepts writes.
+func TestAServerSwitchesFromAPrimaryThatIsReadOnly(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := pair(t)
 	id := submits(b, "before")

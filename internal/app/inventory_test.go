@@ -53,7 +53,7 @@ func TestTheListsOfTheArchitectureAreCurrent(t *testing.T) {
 	}
 }
 
-// synopsis returns the first sentence of a comment as a cell of a table, without leading words.
+// synopsis returns the first sentence of a comment as a cell of a table, without its leading words.
 func synopsis(text string, leading ...string) string {
 	sentence := strings.TrimSuffix(new(doc.Package).Synopsis(text), ".")
 	for _, words := range leading {
@@ -62,7 +62,7 @@ func synopsis(text string, leading ...string) string {
 	return strings.ReplaceAll(sentence, "|", `\|`)
 }
 
-// parsePackage parses the files of a package but its tests; nil: the folder has none.
+// parsePackage parses the files of a package except its tests. It returns nil if the folder contains no package.
 func parsePackage(t *testing.T, folder string) []*ast.File {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -83,7 +83,7 @@ func parsePackage(t *testing.T, folder string) []*ast.File {
 	return files
 }
 
-// roomsList lists the packages with the first sentences of their comments, and fails t for a package without one.
+// roomsList lists the packages with the first sentences of their comments. It fails t for a package without a comment.
 func roomsList(t *testing.T) string {
 	t.Helper()
 	list, wing := "| room | |\n|---|---|\n", ""
@@ -101,7 +101,7 @@ func roomsList(t *testing.T) string {
 			}
 			text := ""
 			for _, file := range files {
-				text = max(text, file.Doc.Text()) // one file has the comment
+				text = max(text, file.Doc.Text()) // only one file has the comment
 			}
 			room, err := filepath.Rel(filepath.Join("..", ".."), path)
 			if err != nil {
@@ -150,7 +150,7 @@ func sweepsList(t *testing.T, jobs []sweep.Job) string {
 // commentOf returns the package and the comment of the method that a job runs.
 func commentOf(t *testing.T, job sweep.Job) string {
 	t.Helper()
-	// lksms/internal/dispatch/queue.(*Service).Recover-fm
+	// The name has the form lksms/internal/dispatch/queue.(*Service).Recover-fm.
 	name := strings.TrimSuffix(runtime.FuncForPC(reflect.ValueOf(job.Run).Pointer()).Name(), "-fm")
 	slash := strings.LastIndex(name, "/") + 1
 	pkg, method, _ := strings.Cut(name[slash:], ".")
@@ -167,7 +167,7 @@ func commentOf(t *testing.T, job sweep.Job) string {
 	return ""
 }
 
-// tablesList lists the tables with the first sentences of their comments, and fails the test for a table without one.
+// tablesList lists the tables with the first sentences of their comments. It fails the test for a table without a comment.
 func tablesList(b *apptest.Bundle) string {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), `SELECT c.relname::text, coalesce(obj_description(c.oid, 'pg_class'), '')

@@ -15,14 +15,14 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// Bounds of the cost of a request, besides a multiple of its length: even a message of ten letters needs an answer and a row.
+// The cost of a request is limited to a multiple of its length plus a base, because even a message of ten letters needs a response and a row.
 const (
-	answerTimes, answerBase = 4, 64 << 10 // bytes of the answer
-	storedTimes, storedBase = 12, 2 << 20 // bytes in the database, with its indexes; a table grows by pages
-	answerPerItem           = 600         // bytes of the answer, for each item of a batch
+	answerTimes, answerBase = 4, 64 << 10 // bytes of the response
+	storedTimes, storedBase = 12, 2 << 20 // bytes in the database, with indexes; a table grows by pages
+	answerPerItem           = 600         // bytes of the response, for each item of a batch
 )
 
-// known returns values of fields that refer to something, or must have a form that the schema does not require.
+// known returns values for fields that refer to an object, or that must have a form that the schema does not require.
 func known() map[string]any {
 	soon := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
 	return map[string]any{
@@ -30,14 +30,14 @@ func known() map[string]any {
 		"country": "nobody", "kind": "app", "channel": "oa", "channels": []any{"oa"}, "expect_send_time": soon, "expires_at": nil,
 		"next_run_time": soon, "in_time": soon, "out_time": soon, "started_at": soon, "senders": []any{map[string]any{"sender_no": "nobody"}},
 		"sender_no": "nobody", "time_zone": "Asia/Shanghai", "use_template": false, "role": "submit", "event": "orbit_plan", "password": "a long password",
-		// A message has a text or a template, and a template one state and translations with its own placeholders.
+		// A message has either a text or a template. A template has one state, and translations with its own placeholders.
 		"template_no": nil, "params": nil, "language": nil, "is_active": nil, "translations": map[string]any{"en": strings.Repeat("€", 1024)},
 		"config": nil, "wait": nil, "version": nil, "phone": "+8613800138000", "finished_at": soon, "retry_minutes": nil, "dial_prefix": "86", "parent": nil,
-		"any_country": nil, "countries_off": nil, // exclude countries
+		"any_country": nil, "countries_off": nil, // these exclude countries
 	}
 }
 
-// largest returns the largest value that a schema allows. Without bounds in the schema, it returns a large value.
+// largest returns the largest value that a schema allows. If the schema has no limits, it returns a large value.
 func largest(schema *openapi3.Schema, depth int) any {
 	switch {
 	case len(schema.AllOf) > 0:
@@ -96,7 +96,7 @@ func largest(schema *openapi3.Schema, depth int) any {
 	return object
 }
 
-// different makes the texts of a list different, because many lists need that.
+// different makes the texts of a list different, because many lists reject duplicates.
 func different(value any, i int) any {
 	if text, ok := value.(string); ok && len(text) > 12 && !strings.Contains(text, "€") && strings.Trim(text, text[:1]) == "" {
 		number := []byte("000000")
@@ -108,7 +108,7 @@ func different(value any, i int) any {
 	return value
 }
 
-// longest returns the text that takes the most bytes of those that the schema allows.
+// longest returns a text that takes as many bytes as the schema allows.
 func longest(schema *openapi3.Schema) string {
 	most := uint64(2000)
 	if schema.MaxLength != nil {
@@ -130,7 +130,7 @@ func longest(schema *openapi3.Schema) string {
 	return "x"
 }
 
-// fitting encodes a body of at most most bytes: the longest lists are halved until it fits.
+// fitting encodes a value in at most most bytes. It halves the longest lists until the body fits.
 func fitting(value any, most int) []byte {
 	for {
 		body, err := json.Marshal(value)
@@ -143,7 +143,7 @@ func fitting(value any, most int) []byte {
 	}
 }
 
-// halve halves the longest list, and reports whether there was one.
+// halve halves the longest list in value. It returns false if value contains no list.
 func halve(value any) bool {
 	var longest []any
 	var set func([]any)
@@ -165,7 +165,7 @@ func halve(value any) bool {
 	return true
 }
 
-// For every operation, the answer and the stored rows are at most a small multiple of the largest request that the contract allows.
+// For every operation, the response and the stored rows are at most a small multiple of the largest request that the contract allows.
 func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T) {
 	b := apptest.New(t)
 	spec, err := api.GetSpec()
@@ -205,11 +205,11 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 			case "createCompany":
 				object["company_no"] = "another"
 			case "createNotifications":
-				delete(object, "tag") // in place of user_ids
+				delete(object, "tag") // used instead of user_ids
 			}
 		}
 		if object, ok := value.(map[string]any); ok && object["sign"] != nil {
-			delete(object, "sign_mode") // which may forbid the sign
+			delete(object, "sign_mode") // it can forbid the signature
 		}
 		body := fitting(value, most)
 		before := b.Count("SELECT pg_database_size(current_database())")
@@ -229,12 +229,12 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T
 		}
 		t.Logf("%-30s %d: %7d bytes, answer %7d, stored %8d %.120s", id, w.Code, len(body), w.Body.Len(), stored, w.Body)
 	}
-	if accepted < 20 { // a refused request costs little
+	if accepted < 20 { // a rejected request costs little
 		t.Errorf("only %d requests were accepted", accepted)
 	}
 }
 
-// patternOf returns the path of the contract for a URL path.
+// patternOf returns the path in the contract for a URL path.
 func patternOf(spec *openapi3.T, method, address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	best := ""

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestTheDumpOfTheSchemaHasNothingOfTests(t *testing.T) {
+func TestTheSchemaDumpContainsNoTestObjects(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")
 	if err != nil {
@@ -63,8 +63,8 @@ func TestEveryEnumOfTheContractNamesEachValue(t *testing.T) {
 	}
 }
 
-// The lists that the contract and a constraint of the database both have.
-func TestTheContractAndTheDatabaseKnowTheSameValues(t *testing.T) {
+// This test compares the enums of the contract with the constraints of the database.
+func TestTheContractAndTheDatabaseHaveTheSameEnums(t *testing.T) {
 	b := apptest.New(t)
 	doc := schemasOf(t)
 	for constraint, schema := range map[string]string{
@@ -116,7 +116,7 @@ func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// The functions of the SQL inbox read settings themselves, with defaults of their own. Some names end with the message type.
+// The functions of the SQL inbox read settings themselves, with defaults of their own. The names of some settings end with the message type.
 func TestTheSQLInboxHasTheDefaultsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// The server works through a pooler that gives each transaction another session (S4.6).
+// S4.6: the server works through a connection pooler that gives consecutive transactions different sessions.
 func TestAServerWorksThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_describe", "exec"} {
@@ -42,7 +42,7 @@ func TestAServerWorksThroughPgBouncer(t *testing.T) {
 	}
 }
 
-// liveThroughPooler serves with two servers, whose sweeps run a batch, a notification and a message that waits for a poll.
+// liveThroughPooler runs two servers. Their sweeps process a batch, a notification, and a message for a poll that waits.
 func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies) {
 	t.Helper()
 	for _, server := range []*app.App{b.App, apptest.Another(b)} {
@@ -76,7 +76,7 @@ func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies)
 	apptest.Eventually(t, "the batch is checked", is("ready"))
 	w.Expect(200, "", "POST", at+"/confirm", nil, w.Acme...)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "wake up"}).TaskID
-	for isWoken := false; !isWoken; { // before it, the sender may get what the operations left, which ran in any order
+	for isWoken := false; !isWoken; { // the sender can first get tasks of the operations, which ran in random order
 		select {
 		case a := <-waited:
 			for _, task := range apptest.Decode[[]api.ClaimedTask](t, a) {
@@ -97,11 +97,11 @@ func liveThroughPooler(t *testing.T, b *apptest.Bundle, w *apptest.TwoCompanies)
 		}
 		return is("finished")()
 	})
-	apptest.Eventually(t, "the facts are folded", func() bool { return b.Count("SELECT count(*) FROM facts") == 0 })
+	apptest.Eventually(t, "the facts are counted", func() bool { return b.Count("SELECT count(*) FROM facts") == 0 })
 }
 
-// A session of the pooler that keeps a lock or a setting would give it to the next client.
-func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
+// If a session of the pooler keeps a lock or a setting, the next client gets it.
+func TestTheServerLeavesNoLockOrSettingInPoolerSessions(t *testing.T) {
 	t.Parallel()
 	database := pgtest.NewEmpty(t)
 	through := pgtest.PgBouncer(t, database, "default_pool_size = 8") + "&default_query_exec_mode=cache_describe"
@@ -136,7 +136,7 @@ func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
 	select {
 	case <-while.Done():
 		t.Error("the lock was lost")
-	case <-time.After(3 * time.Second): // the holder has looked at its connection
+	case <-time.After(3 * time.Second): // the holder has checked its connection
 	}
 	if err := lock.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestNothingIsLeftInTheSessionsOfAPooler(t *testing.T) {
 		}
 		jit[value]++
 	}
-	if jit["off"] > 3*3 { // sessions in which that migration ran
+	if jit["off"] > 3*3 { // the sessions in which that migration ran
 		t.Errorf("the sessions have the setting jit: %v", jit)
 	}
 	var own string

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// withReplica starts a primary with a standby, and a server that reads from the standby, which is fresh.
+// withReplica starts a primary with a standby, and a server that reads from the standby. It returns when the standby is fresh.
 func withReplica(t *testing.T, maxLag time.Duration) (b *apptest.Bundle, primary, standby *pgtest.Node) {
 	t.Helper()
 	primary = pgtest.NewPrimary(t)
@@ -34,7 +34,7 @@ func withReplica(t *testing.T, maxLag time.Duration) (b *apptest.Bundle, primary
 	return b, primary, standby
 }
 
-// isRead reports whether a read that may be stale comes from a standby.
+// isRead reports whether the standby answers a read that allows stale data.
 func isRead(b *apptest.Bundle, standby *pgtest.Node) bool {
 	b.T.Helper()
 	var port int
@@ -44,7 +44,7 @@ func isRead(b *apptest.Bundle, standby *pgtest.Node) bool {
 	return port == standby.Port
 }
 
-// figure returns a metric.
+// figure returns the value of a metric.
 func figure(b *apptest.Bundle, name string) string {
 	b.T.Helper()
 	for line := range strings.Lines(b.Call("GET", "/metrics", nil).Raw) {
@@ -56,7 +56,7 @@ func figure(b *apptest.Bundle, name string) string {
 	return ""
 }
 
-// staleOperations returns the operations that the contract marks.
+// staleOperations returns the operations that the contract marks with x-lksms-stale.
 func staleOperations(t *testing.T) []string {
 	t.Helper()
 	spec, err := api.GetSpec()
@@ -72,15 +72,15 @@ func staleOperations(t *testing.T) []string {
 			if method != "GET" {
 				t.Errorf("%s %s changes something, and may be stale", method, path)
 			}
-			marked = append(marked, strings.ToLower(operation.OperationID[:1])+operation.OperationID[1:]) // the generator has changed it
+			marked = append(marked, strings.ToLower(operation.OperationID[:1])+operation.OperationID[1:]) // the generator has capitalised the id
 		}
 	}
 	slices.Sort(marked)
 	return marked
 }
 
-// S4.6: reads that may be stale are answered by a replica, as the primary answers them. All others see what was just written.
-func TestAReplicaAnswersWhatMayBeStale(t *testing.T) {
+// S4.6: a replica answers the reads that allow stale data, with the same responses as the primary. All other reads return the newest data.
+func TestAReplicaAnswersReadsThatAllowStaleData(t *testing.T) {
 	t.Parallel()
 	b, _, standby := withReplica(t, 5*time.Second)
 	w := apptest.FillTwoCompanies(b)
@@ -109,7 +109,7 @@ func TestAReplicaAnswersWhatMayBeStale(t *testing.T) {
 		second.App = direct
 		return isRead(&second, standby)
 	})
-	// The replica has replayed all when it has replayed this.
+	// When the replica has this message, it has replayed everything before.
 	want := b.Count("SELECT count(*) FROM messages")
 	apptest.Eventually(t, "the replica has the messages", func() bool {
 		var n int
@@ -136,7 +136,7 @@ func TestAReplicaAnswersWhatMayBeStale(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/batches/"+w.IDs["batch"], nil)
 }
 
-// A replica that has stopped replaying is used for as long as its lag allows, and no longer.
+// A replica that has stopped replaying is used only until its lag exceeds the limit.
 func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := withReplica(t, 3*time.Second)
@@ -147,7 +147,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	if isRead(b, standby) && list() && isRead(b, standby) {
 		t.Error("a replica that does not replay knows what is new")
 	}
-	apptest.Eventually(t, "the list is of the primary", list)
+	apptest.Eventually(t, "the list comes from the primary", list)
 	if took := time.Since(began); took > 6*time.Second {
 		t.Errorf("the list was stale for %s", took)
 	}
@@ -158,7 +158,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	standby.Exec("SELECT pg_wal_replay_resume()", "postgres")
 	apptest.Eventually(t, "the replica is used again", func() bool { return isRead(b, standby) })
 
-	// A read that the replica does not finish is asked of the primary.
+	// If the replica does not finish a read, the server reads from the primary.
 	ctx, cancel := context.WithTimeout(postgres.MayBeStale(t.Context()), 20*time.Second)
 	defer cancel()
 	done := make(chan bool, 1)
@@ -179,7 +179,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	}
 	apptest.Eventually(t, "the lag is not known", func() bool { return strings.Contains(b.Call("GET", "/metrics", nil).Raw, "} +Inf\n") })
 
-	// A copy that does not follow the primary any more is not used, though it has replayed all positions.
+	// A copy that no longer follows the primary is not used, even if it has replayed all positions.
 	standby.Start()
 	apptest.Eventually(t, "the replica is used after its restart", func() bool { return isRead(b, standby) })
 	standby.Promote()
@@ -187,8 +187,9 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	apptest.Eventually(t, "the promoted replica is not used", func() bool { return !isRead(b, standby) })
 }
 
-// Of a replica whose machine hangs, no connection ends. The reads there go to the primary all the same: a request has no deadline that they would see.
-func TestReadsLeaveAReplicaThatHangs(t *testing.T) {
+// If the machine of a replica hangs, no connection ends. Even then the server reads from the primary, although a request has no deadline that would cancel the
+// read.
+func TestReadsSwitchToThePrimaryWhenAReplicaHangs(t *testing.T) {
 	t.Parallel()
 	b, primary, standby := withReplica(t, 5*time.Second)
 	done := make(chan bool, 1)
@@ -208,7 +209,7 @@ func TestReadsLeaveAReplicaThatHangs(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil)
 }
 
-// Reads that take all connections to a replica for longer than a look may take do not make it look dead.
+// Reads that use all connections to a replica, for longer than the time limit of a probe, must not make the replica count as dead.
 func TestLongReadsStayOnTheirReplica(t *testing.T) {
 	t.Parallel()
 	b, _, _ := withReplica(t, 5*time.Second)
@@ -225,8 +226,8 @@ func withoutReplicas(o app.Options) app.Options {
 	return o
 }
 
-// requestIDs are in all answers.
+// requestIDs matches the request ids in responses.
 var requestIDs = regexp.MustCompile(`"request_id":"[^"]*"`)
 
-// livingAnswers are of operations whose answers tell the time, or measure the server.
+// livingAnswers contains the operations whose responses contain the time, or measurements of the server.
 var livingAnswers = []string{"getOverview", "streamOverview", "listPartitions", "readStatistics"}

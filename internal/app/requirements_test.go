@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cited are the rows of docs/requirements.md that comments and names of tests cite, each with one of the files.
+// cited returns the requirements of docs/requirements.md that comments and test names cite, each with one of the files.
 func cited(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

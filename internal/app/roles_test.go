@@ -18,7 +18,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// serving starts a server of a database with some roles, as lksms serve does, and returns it with what stops it.
+// serving starts a server with some roles on the database of b, as lksms serve does. It returns the server and a function that stops it.
 func serving(b *apptest.Bundle, roles ...servers.Role) (other *apptest.Bundle, stop func()) {
 	b.T.Helper()
 	options := b.Options
@@ -52,14 +52,14 @@ func serving(b *apptest.Bundle, roles ...servers.Role) (other *apptest.Bundle, s
 	return &copied, stop
 }
 
-// answers reports whether a server answers an operation, and does not leave it to servers with another role.
+// answers reports whether a server answers an operation itself, instead of rejecting it because another role is needed.
 func answers(b *apptest.Bundle, o apptest.Operation) bool {
 	b.T.Helper()
 	body, headers := o.Content("X-No-Body", "")
 	return b.Call(o.Method, o.Path, body, headers...).Body.Error.Reason != "server.other_role"
 }
 
-// ownRoles are the roles of the operations that are not for servers.API; empty: every server answers.
+// ownRoles contains the roles of the operations that do not belong to servers.API. An empty role means that every server answers.
 var ownRoles = map[string]servers.Role{
 	"claimTasks": servers.Claim, "claimTasksNow": servers.Claim, "reportTask": servers.Claim, "reportTasks": servers.Claim, "startTasks": servers.Claim, "appClaimTasks": servers.Claim,
 	"appReportTask": servers.Claim, "appTaskStatistics": servers.Claim, "takeCallback": servers.Callback,
@@ -107,8 +107,8 @@ func TestTheProxySendsEachOperationToItsRole(t *testing.T) {
 	}
 }
 
-// S3.1: a server with one role answers what belongs to it, and nothing else.
-func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
+// S3.1: a server with one role answers only the operations of this role.
+func TestAServerAnswersOnlyTheOperationsOfItsRole(t *testing.T) {
 	b := apptest.New(t)
 	own := ownRoles
 	foreign := map[string]servers.Role{
@@ -125,7 +125,7 @@ func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
 				needed = servers.API
 			}
 			if id == "streamOverview" && serves(needed) {
-				continue // it has no end
+				continue // its response has no end
 			}
 			if got := answers(other, operation); got != serves(needed) {
 				t.Errorf("%s: %s is answered: %v", role, id, got)
@@ -158,16 +158,16 @@ func TestAServerAnswersWhatItsRoleIsFor(t *testing.T) {
 	}
 }
 
-// S3.1: servers that have one role each do together what one with all roles does.
-func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
+// S3.1: servers with one role each do together the same as one server with all roles.
+func TestServersOfOneRoleEachDoTheWorkOfOneServer(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
-	b.App.Pusher.StopClaiming() // nobody serves this server
+	b.App.Pusher.StopClaiming() // this server must not send
 	by := map[servers.Role]*apptest.Bundle{}
 	for _, role := range servers.All() {
 		by[role], _ = serving(b, role)
 	}
 	send := func() string {
-		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano) // a sweep queues it
+		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano) // queued by a sweep
 		return by[servers.API].SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "use_template": false, "expect_send_time": soon}).TaskID
 	}
 	pushed := send()
@@ -176,7 +176,7 @@ func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "phone"})
 	polled := send()
 
-	apptest.Eventually(t, "the claim server hands out what the sweep server queued", func() bool {
+	apptest.Eventually(t, "the claim server leases the tasks that the sweep server queued", func() bool {
 		return slices.ContainsFunc(by[servers.Claim].Claim("phone", 10), func(task api.ClaimedTask) bool { return task.TaskID == polled })
 	})
 	by[servers.Claim].Report(polled, "phone", 2, apptest.Report{})
@@ -192,8 +192,8 @@ func TestServersOfOneRoleEachDoTheWhole(t *testing.T) {
 	})
 }
 
-// S3.1: a server says which role is missing, that its own need.
-func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
+// S3.1: the response of /ready contains the roles that the role of the server needs and that no server has.
+func TestAServerReportsMissingRoles(t *testing.T) {
 	b := apptest.New(t)
 	alone, _ := serving(b, servers.API)
 	missing := func() []api.ServerRole {
@@ -222,7 +222,7 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch,webhook"] {
 		t.Errorf("listed: %v", got)
 	}
-	// One that dies says no word.
+	// A server that dies does not remove itself from the list.
 	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch,webhook}'")
 	if got := missing(); len(got) != 3 {
 		t.Errorf("after its death, these are missing: %v", got)
@@ -232,8 +232,8 @@ func TestAServerSaysWhichRoleIsMissing(t *testing.T) {
 	}
 }
 
-// A driven sender needs a server that pushes, and one that its provider calls back needs a server that takes callbacks.
-func TestARoleIsMissingThatASenderNeeds(t *testing.T) {
+// A driven sender needs a server with the role push. If its provider sends callbacks, it also needs a server with the role callback.
+func TestARoleThatASenderNeedsIsReportedAsMissing(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	alone, _ := serving(b, servers.API, servers.Sweep, servers.Watch, servers.Webhook)
 	expect := func(when string, want ...servers.Role) {
@@ -294,7 +294,7 @@ func namesOf(roles []api.ServerRole) []string {
 	return names
 }
 
-// A server that stops tells the others.
+// A server that stops removes itself from the list of servers.
 func TestAServerThatStopsIsDeleted(t *testing.T) {
 	b := apptest.New(t)
 	other, stop := serving(b, servers.All()...)
@@ -310,8 +310,8 @@ func TestAServerThatStopsIsDeleted(t *testing.T) {
 	}
 }
 
-// A beat that was on its way when the server stopped does not list it again.
-func TestABeatAfterALeaveListsNoServer(t *testing.T) {
+// A heartbeat that was in progress when the server stopped must not list the server again.
+func TestALateHeartbeatDoesNotListAStoppedServer(t *testing.T) {
 	b := apptest.New(t)
 	for _, act := range []func(context.Context) (int, error){
 		b.App.Servers.Beat, func(ctx context.Context) (int, error) { return 0, b.App.Servers.Leave(ctx) }, b.App.Servers.Beat,

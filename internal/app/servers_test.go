@@ -18,7 +18,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A change that one server has acknowledged can be used on all other servers at once, in spite of their caches.
+// A change that one server has acknowledged can be used on all other servers immediately, in spite of their caches.
 
 // beside returns a bundle of a second server on the same database. Both servers have just read the directory.
 func beside(b *apptest.Bundle) *apptest.Bundle {
@@ -34,8 +34,8 @@ func beside(b *apptest.Bundle) *apptest.Bundle {
 	return &other
 }
 
-// Without its table, a job would run on no server.
-func TestEachJobOfOneServerHasTheTableOfItsLock(t *testing.T) {
+// Without its lock table, a job would run on no server.
+func TestEachJobHasALockTable(t *testing.T) {
 	b := apptest.New(t)
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	jobs := regexp.MustCompile(`lksms_sweep_patience_seconds\{scope="cluster",sweep="([^"]+)"\}`).FindAllStringSubmatch(metrics, -1)
@@ -92,8 +92,8 @@ func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 	send(200, "")
 }
 
-// After a change on another server, the old state is not used any more.
-func TestAMessageFollowsTodaysDirectoryOnEveryServer(t *testing.T) {
+// After a change on one server, other servers no longer use the old state.
+func TestMessagesUseTheCurrentDirectoryOnEveryServer(t *testing.T) {
 	b := apptest.New(t)
 	send := func(at *apptest.Bundle, status int, reason, to string) api.Submitted {
 		t.Helper()
@@ -122,7 +122,7 @@ func TestAMessageFollowsTodaysDirectoryOnEveryServer(t *testing.T) {
 	}
 }
 
-func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
+func TestSubmissionsSucceedWhileTheDirectoryChanges(t *testing.T) {
 	b := apptest.New(t)
 	other := beside(b)
 	var done atomic.Bool
@@ -145,7 +145,7 @@ func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
 	changing.Wait()
 }
 
-// A message reaches a sender that waits at another server, and one look there serves all senders and pools.
+// A message reaches a sender that waits at another server. One poll of the queue there serves all senders and pools.
 func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 	const lookEvery = 200 * time.Millisecond
 	b := apptest.New(t)
@@ -277,8 +277,8 @@ func TestAWaitingClaimNoticesThatItsPoolsChange(t *testing.T) {
 	}
 }
 
-// A change of a user or API key counts at once on its server, and within two seconds on every other server.
-func TestChangesOfUsersCountOnEveryServer(t *testing.T) {
+// A change of a user or API key takes effect immediately on its server, and within two seconds on every other server.
+func TestChangesOfUsersTakeEffectOnEveryServer(t *testing.T) {
 	var late atomic.Int64 // seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
@@ -311,7 +311,7 @@ func TestChangesOfUsersCountOnEveryServer(t *testing.T) {
 	calls(200, b.AddUser("late", "submit", nil))
 }
 
-// A claim waits for up to half a minute. If its user may not claim any more by then, it gets no task.
+// A claim waits for up to half a minute. If its user loses the permission to claim meanwhile, the claim gets no task.
 func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -354,8 +354,8 @@ func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
 	}
 }
 
-// A setting that is changed on one server counts on another within five seconds, and an event records who changed it.
-func TestS4_7_ChangedSettingsCountOnEveryServer(t *testing.T) {
+// A setting that is changed on one server takes effect on other servers within five seconds. An event records who changed it.
+func TestS4_7_ChangedSettingsTakeEffectOnEveryServer(t *testing.T) {
 	var options app.Options
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { options = *o })
 	second, err := app.New(t.Context(), options)

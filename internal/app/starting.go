@@ -14,8 +14,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// Starting answers requests before there is an App: while PostgreSQL starts, and while migrations run. A listener without answers would let proxies and
-// callers wait for nothing.
+// Starting answers requests before an App exists: while PostgreSQL starts, and while migrations run. Without responses, proxies and callers would wait until
+// their timeouts.
 type Starting struct {
 	server   *http.Server
 	listener *lent
@@ -24,7 +24,7 @@ type Starting struct {
 	once     sync.Once
 }
 
-// Start begins to answer on a listener, which the caller gets back with HandOver or Close.
+// Start starts to answer on a listener. HandOver or Close returns the listener to the caller.
 func Start(cfg *config.Server, listener net.Listener, log *slog.Logger) (*Starting, error) {
 	deadline, ok := listener.(interface{ SetDeadline(time.Time) error })
 	if !ok {
@@ -39,25 +39,25 @@ func Start(cfg *config.Server, listener net.Listener, log *slog.Logger) (*Starti
 	s.handler.Store(&handler)
 	var bounded *connections
 	s.server, bounded = newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }), s.listener, o)
-	s.server.SetKeepAlivesEnabled(false) // the next request comes to the App
+	s.server.SetKeepAlivesEnabled(false) // so that the next request comes to the App
 	go func() {
 		defer close(s.served)
-		_ = serve(s.server, bounded) // ends when the listener is given back
+		_ = serve(s.server, bounded) // ends when the listener is returned
 	}()
 	return s, nil
 }
 
-// HandOver gives the listener back. Requests that come later, on connections that were accepted, are answered by a handler.
+// HandOver returns the listener to the caller. The handler answers later requests on connections that were already accepted.
 func (s *Starting) HandOver(handler http.Handler) error {
 	s.handler.Store(&handler)
 	return s.stop()
 }
 
-// Close gives the listener back. It may be called after HandOver.
+// Close returns the listener to the caller. Close can be called after HandOver.
 func (s *Starting) Close() { _ = s.stop() }
 
-// stop ends the server without Shutdown, which would cut off what has just been accepted. Each connection ends after its request, or without one after
-// five seconds (ReadHeaderTimeout).
+// stop ends the server without Shutdown, because Shutdown would close connections that were just accepted. Each connection closes after its request, or after
+// five seconds without a request (ReadHeaderTimeout).
 func (s *Starting) stop() (err error) {
 	s.once.Do(func() {
 		s.listener.isBack.Store(true)
@@ -68,14 +68,14 @@ func (s *Starting) stop() (err error) {
 	return err
 }
 
-// lent is a listener that belongs to another: Close ends Accept, and no more.
+// lent is a listener that belongs to the caller. Close ends Accept, but does not close the listener.
 type lent struct {
 	net.Listener
 	deadline func(time.Time) error
 	isBack   atomic.Bool
 }
 
-// errBack ends Serve; it would repeat Accept after the error of a deadline.
+// errBack ends Serve. After the error of a deadline, Serve would call Accept again.
 var errBack = errors.New("the listener was given back")
 
 // Accept implements net.Listener.

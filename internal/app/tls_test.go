@@ -20,7 +20,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// writeCertificate makes a self-signed certificate with this serial number.
+// writeCertificate writes a self-signed certificate with this serial number.
 func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -50,7 +50,7 @@ func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile
 	return certFile, keyFile
 }
 
-func TestTLSWithACertificateThatChanges(t *testing.T) {
+func TestTLSServesAChangedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := writeCertificate(t, dir, 1)
 	config, err := app.TLSConfig(certFile, keyFile, slog.New(slog.DiscardHandler))
@@ -79,7 +79,7 @@ func TestTLSWithACertificateThatChanges(t *testing.T) {
 	if err := os.WriteFile(certFile, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1100 * time.Millisecond) // longer than the server waits before it reads the files again
+	time.Sleep(1100 * time.Millisecond) // longer than the interval of the server's checks
 	if got := serial(); got != 2 {
 		t.Errorf("with a broken file the server serves %d, want the last good one", got)
 	}

@@ -27,7 +27,7 @@ const (
 	traceHeader = "Traceparent"
 )
 
-// traceCollector takes spans as OTLP over HTTP.
+// traceCollector receives spans as OTLP over HTTP.
 type traceCollector struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -60,7 +60,7 @@ func newTraceCollector(t *testing.T) *traceCollector {
 	return c
 }
 
-// find returns the spans of a name that have an attribute.
+// find returns the spans with a name and an attribute.
 func (c *traceCollector) find(name, attribute, value string) (found []*spans.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +81,7 @@ func newTraced(t *testing.T, c *traceCollector) *apptest.Bundle {
 	})
 }
 
-func TestATaskIsFollowedFromSubmissionToReport(t *testing.T) {
+func TestATraceCoversATaskFromSubmissionToReport(t *testing.T) {
 	c := newTraceCollector(t)
 	b := newTraced(t, c)
 	id := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send",
@@ -132,7 +132,7 @@ func TestATaskIsFollowedFromSubmissionToReport(t *testing.T) {
 	}
 }
 
-// headersOf makes a provider keep the traceparent of each message by its text.
+// headersOf makes a provider store the traceparent of each message. of returns the traceparent by the text of the message.
 func headersOf(p *apptest.Provider) (of func(text string) (string, bool)) {
 	var mu sync.Mutex
 	headers := map[string]string{}
@@ -155,7 +155,7 @@ func headersOf(p *apptest.Provider) (of func(text string) (string, bool)) {
 	}
 }
 
-// sendTraced submits a message with and one without a traceparent, and returns the headers with which the provider got them.
+// sendTraced submits a message with a traceparent and a message without one. It returns the traceparent headers that the provider got for each.
 func sendTraced(b *apptest.Bundle, p *apptest.Provider) (traced, plain string) {
 	b.T.Helper()
 	of := headersOf(p)
@@ -234,7 +234,7 @@ func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsHoldsUpNothing(t *testing.T) {
+func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Command bench compares the service with hand-written statements and with a good queue, in one run on one machine. The ratios count, not
-// the numbers.
+// Command bench compares the service with hand-written SQL statements and with the queue River, in one run on one machine. Compare the ratios between runs: the
+// absolute numbers depend on the machine.
 package main
 
 import (
@@ -80,9 +80,9 @@ func run(ctx context.Context, o measure.Options) (err error) {
 	)}
 	for _, s := range chosen {
 		b.Bar.Describe(s.name)
-		_ = b.Bar.RenderBlank() // the run goes on without its terminal
+		_ = b.Bar.RenderBlank() // _ = b.Bar.RenderBlank() // an error of the terminal does not stop the run
 		if err := s.run(ctx, b); err != nil {
-			b.Print(os.Stderr, nil) // what was measured until then
+			b.Print(os.Stderr, nil) // b.Print(os.Stderr, nil) // prints the figures that were measured before the failure
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		_ = b.Bar.Add(1)

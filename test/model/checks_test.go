@@ -11,9 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The checks after each step.
-
-// taskRow is a task as the service shows it.
+// taskRow is a task as the API returns it.
 type taskRow struct {
 	TaskID         string     `json:"task_id"`
 	PhoneNumber    string     `json:"phone_number"`
@@ -35,7 +33,7 @@ type taskRow struct {
 	ExpiresAt      *time.Time `json:"expires_at"`
 }
 
-// rowOf returns how the service should show a task.
+// rowOf returns the task row that the API should return for a task of the model.
 func (w *world) rowOf(x *task) taskRow {
 	row := taskRow{
 		TaskID: x.id, PhoneNumber: x.to.written, Content: x.content, Status: x.status, RetryCount: x.retries, Holder: textOrNil(x.holder),
@@ -55,8 +53,7 @@ func textOrNil(s string) *string {
 	return &s
 }
 
-// check compares the service with the world after a step: every task, the statistics, and the timelines, senders and ledgers that the
-// step touched.
+// check runs after each step. It compares the service with the model: every task, the statistics, and the timelines, senders and ledgers that the step touched.
 func (q *sequence) check(t *rapid.T) {
 	q.world.follow()
 	q.checkTasks(t)
@@ -73,7 +70,7 @@ func (q *sequence) check(t *rapid.T) {
 	}
 }
 
-// end checks everything once more.
+// end runs after a sequence, and compares everything once more.
 func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)
@@ -142,7 +139,7 @@ func (q *sequence) checkTasks(t *rapid.T) {
 		q.followSwitches(t, x, row.DueAt)
 		want := q.world.rowOf(x)
 		if x.held {
-			want.DueAt = row.DueAt // none, once a sweep has met the task, also when it has ended
+			want.DueAt = row.DueAt // a sweep clears due_at of a held task, and the field stays empty after the task ended
 		}
 		if x.status == failed {
 			row.Holder, want.Holder = nil, nil // only some failures show the sender that settled the task
@@ -153,7 +150,7 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	}
 }
 
-// followSwitches records that a switch holds a task, or none any more.
+// followSwitches updates the model of a task that a switch started or stopped holding. due is the due time in the API.
 func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
 	t.Helper()
 	switch now := q.world.now; {
@@ -167,7 +164,7 @@ func (q *sequence) followSwitches(t *rapid.T, x *task, due time.Time) {
 	}
 }
 
-// text encodes a value. Equal values have equal texts.
+// text encodes a value as JSON. Equal values have equal texts.
 func text(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -218,7 +215,7 @@ type ledgerRow struct {
 	LeaseID         int64 `json:"lease_id"`
 }
 
-// checkSender compares a sender as the service shows it with the world.
+// checkSender compares a sender in the API with the model.
 func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	t.Helper()
 	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
@@ -244,7 +241,7 @@ func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	q.checkLedger(t, s)
 }
 
-// checkLedger compares a ledger with every change of the balance, and the balance with their sum.
+// checkLedger compares the ledger of a sender with every change of the balance, and the balance with the sum of the ledger.
 func (q *sequence) checkLedger(t *rapid.T, s *sender) {
 	t.Helper()
 	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))

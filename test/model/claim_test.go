@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// The result of a claim. The documents promise an order by priority, then new tasks before retries, then fairness between companies, turns between
-// the users of a company, and the order of submission of a user. They do not promise which of two tasks of different companies or users comes first.
-// So the model does not predict the result of a claim, but judges it.
+// This file judges the result of a claim. The documents promise an order: priority, then new tasks before retries, then fairness between companies, then turns
+// between the users of a company, then the order of submission of each user.
+//
+// The documents do not promise the order of two tasks of different companies or users. So the model does not predict the result of a claim, but checks it.
 
-// degree is how certain something is. The service learns late that a sender has gone silent, so that the model is not always certain.
+// degree is how certain a statement is. The model is not always certain, because the service notices late that a sender has become silent.
 type degree int
 
 const (
@@ -20,8 +21,8 @@ const (
 	yes
 )
 
-// isActive reports whether a sender counts as taking its share: it is ready, and has polled lately and since it became ready. The service
-// stores polls up to a quarter of silentAfter late, and for some purposes a report counts like a poll.
+// isActive reports whether a sender takes its share: the sender is ready, and has polled recently and since it became ready. The service stores polls late, by
+// up to a quarter of silentAfter. For some purposes a report counts like a poll.
 func (w *world) isActive(s *sender) degree {
 	switch {
 	case !s.isReady(w.now):
@@ -35,7 +36,7 @@ func (w *world) isActive(s *sender) degree {
 	}
 }
 
-// rivals reports whether an active sender of the same sort, or of a smaller sort, has a route of the pool.
+// rivals reports whether the routes of the pool contain another active sender of the same sort, and one of a smaller sort.
 func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
 		switch {
@@ -49,8 +50,8 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	return same, smaller
 }
 
-// isOutranked reports whether a sender is a backup for a task: another sender of a larger sort is available. A task that is too large for
-// that sender does not wait for it for ever.
+// isOutranked reports whether a sender is only a backup for a task, because another sender of a larger sort is available. If the task is too large for that
+// other sender, the task does not wait for it.
 func (w *world) isOutranked(s *sender, x *task) degree {
 	p := w.pool(x)
 	most := no
@@ -68,18 +69,18 @@ func (w *world) isOutranked(s *sender, x *task) degree {
 	return most
 }
 
-// urgency orders tasks: the smaller urgency goes first.
+// urgency orders tasks. Tasks of smaller urgency are claimed first.
 type urgency struct{ priority, retries int }
 
 func (u urgency) compare(o urgency) int {
 	return cmp.Or(cmp.Compare(u.priority, o.priority), cmp.Compare(u.retries, o.retries))
 }
 
-// urgencies returns the smallest and the largest urgency that a task may have now: a task that has waited too long counts as more urgent,
-// at the latest when a sweep has moved it.
+// urgencies returns the smallest and the largest possible urgency of a task now. A task that has waited too long counts as more urgent, at the latest after a
+// sweep has moved it.
 func (w *world) urgencies(t *task) (first, last urgency) {
 	first, last = urgency{t.priority, t.retries}, urgency{t.priority, t.retries}
-	if w.isAgedRetry(t) || t.retryAged { // also if a lease that nobody started made it due again
+	if w.isAgedRetry(t) || t.retryAged { // also true if a lease that was never started made the task due again
 		first.retries = 0
 	}
 	if w.isAgedPriority(t) || t.prioAged || t.mayBeAged {
@@ -88,23 +89,23 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 	if t.prioAged {
 		last.priority = min(t.priority, agedPriority)
 	}
-	if t.retryAged && !t.prioAged { // the sweep may do one of the two at a time
+	if t.retryAged && !t.prioAged { // one sweep can change the retries without the priority
 		last.retries = 0
 	}
 	return first, last
 }
 
-// offer is a task that a sender may claim.
+// offer is a task that a sender is allowed to claim.
 type offer struct {
 	task        *task
 	pool        pool
 	cost        int
 	first, last urgency
-	// surely: the claim must take the task if the sender has room for it. Otherwise another sender may be due to take it.
+	// surely: the claim must return the task if the sender has enough quota. Otherwise the claim can leave the task to another sender.
 	surely bool
 }
 
-// offers returns the tasks that a sender may claim now.
+// offers returns the tasks that a sender is allowed to claim now.
 func (w *world) offers(s *sender) map[*task]offer {
 	offers := map[*task]offer{}
 	for _, t := range w.tasks {
@@ -119,7 +120,7 @@ func (w *world) offers(s *sender) map[*task]offer {
 		}
 		o := offer{task: t, pool: p, cost: s.cost(t), surely: same == no && outranked == no}
 		o.first, o.last = w.urgencies(t)
-		// A task that failed, or was not started, goes to another active sender, if one exists, until it has waited too long.
+		// A task whose last lease failed or was not started goes to another active sender, until the task has waited too long.
 		if w.isRouted(p) && t.failedBy == s.no {
 			if same == yes && t.due.Add(retryMaxWait).After(w.now) {
 				continue
@@ -137,12 +138,12 @@ type claim struct {
 	limit  int
 	given  []*task
 	leases []int64
-	// unordered: the order of given is not known. amongOthers: other claims ran at the same time and may hold what is missing.
+	// unordered: the order of given is unknown. amongOthers: concurrent claims can have got the tasks that are missing.
 	unordered, amongOthers bool
-	toStart                *time.Duration // the leases must be started within this time; nil: they need no start
+	toStart                *time.Duration // time limit for the start of the leases; nil: the leases need no start
 }
 
-// lease returns how long the leases of a claim last.
+// lease returns the duration of the leases of a claim.
 func (c claim) lease() time.Duration {
 	if c.toStart != nil {
 		return min(*c.toStart, c.sender.lease)
@@ -150,7 +151,7 @@ func (c claim) lease() time.Duration {
 	return c.sender.lease
 }
 
-// judge reports what is wrong with the result of a claim, compared with what the sender could claim.
+// judge returns an error if the result of a claim contradicts offers, the tasks that the sender was allowed to claim.
 func (w *world) judge(c claim, offers map[*task]offer) error {
 	s, given := c.sender, c.given
 	most, budget := s.mostIn(w.now, c.limit, c.lease()), s.budget(w.now)
@@ -184,14 +185,14 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 		if got[t] || !o.surely || c.amongOthers {
 			continue
 		}
-		before, cost := 0, 0 // of the tasks that may go before this task
+		before, cost := 0, 0 // number and cost of the claimed tasks that are allowed before this task
 		for _, g := range given {
 			if !offers[g].isBehind(o) {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
 		if before < most && cost <= budget-o.cost && t.lastsUntil(w.now.Add(time.Duration(before)*s.interval)) {
-			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before the claimed tasks",
+			return fmt.Errorf("%s was not claimed, with room for %d of %d tasks and %s of %s segments before the claimed tasks",
 				t.name, most-before, most, amount(budget-cost), amount(budget))
 		}
 	}
@@ -208,7 +209,7 @@ func (o offer) isBehind(other offer) bool {
 		a.queued && b.queued && a.rank > 0 && b.rank > 0 && a.rank > b.rank
 }
 
-// whyNot says why a sender may not claim a task.
+// whyNot returns the reason why a sender is not allowed to claim a task.
 func (w *world) whyNot(s *sender, t *task) string {
 	switch p := w.pool(t); {
 	case t.status != pending:
@@ -218,7 +219,7 @@ func (w *world) whyNot(s *sender, t *task) string {
 	case w.holds(t):
 		return "a switch holds it"
 	case !w.waits(t):
-		return "its time is over"
+		return "it expires too soon"
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
 	case w.isOutranked(s, t) == yes:
@@ -228,7 +229,7 @@ func (w *world) whyNot(s *sender, t *task) string {
 	}
 }
 
-// take applies the result of a claim.
+// take applies the result of a claim to the model.
 func (w *world) take(c claim) {
 	s, given, leases := c.sender, c.given, c.leases
 	paced, spent := s.isPaced(), 0
@@ -269,7 +270,7 @@ func (w *world) take(c claim) {
 	}
 }
 
-// ahead returns how many tasks of its pool go before a waiting task: at least and at most.
+// ahead returns the minimum and the maximum number of tasks in the same pool that are claimed before a waiting task.
 func (w *world) ahead(x *task) (least, most int) {
 	offerOf := func(t *task) offer {
 		o := offer{task: t, pool: w.pool(t)}
@@ -313,9 +314,9 @@ func (w *world) canTake(s *sender, t *task) degree {
 			return maybe
 		}
 		return no
-	case !s.polled.After(w.now.Add(-silentAfter * 3 / 4)): // it may count from an earlier poll: the last is stored up to a quarter of silentAfter late
+	case !s.polled.After(w.now.Add(-silentAfter * 3 / 4)): // the service perhaps knows only an earlier poll, because it stores polls up to a quarter of silentAfter late
 		return maybe
-	case w.isRouted(p) && !s.routedAt.After(w.now.Add(-silentAfter*3/4)): // it had no route when it polled: such polls are stored later
+	case w.isRouted(p) && !s.routedAt.After(w.now.Add(-silentAfter*3/4)): // the sender had no route when it polled, and such polls are stored later
 		return maybe
 	}
 	outranked := w.isOutranked(s, t)
@@ -323,7 +324,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	}
 	same, smaller := w.rivals(s, p)
-	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender may be ahead of its share, or the task failed with it
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with it
 		return maybe
 	}
 	return yes

@@ -10,14 +10,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Operators change companies, senders, routes, templates and default contents.
+// This file contains the steps of operators: changes of companies, senders, routes, templates and default contents.
 
 // oneOf draws one of several values.
 func oneOf[T any](t *rapid.T, label string, values ...T) T {
 	return values[rapid.IntRange(0, len(values)-1).Draw(t, label)]
 }
 
-// someOf draws one of values. The step is skipped if values is empty.
+// someOf draws one of values. It skips the step if values is empty.
 func someOf[T any](t *rapid.T, label string, values []T) T {
 	if len(values) == 0 {
 		t.Skip("nothing to draw: ", label)
@@ -25,7 +25,7 @@ func someOf[T any](t *rapid.T, label string, values []T) T {
 	return oneOf(t, label, values...)
 }
 
-// optional draws one of values or, more often, nothing.
+// optional draws one of values or, twice as often, nil.
 func optional[T any](t *rapid.T, label string, values ...T) *T {
 	n := rapid.IntRange(0, 3*len(values)-1).Draw(t, label)
 	if n >= len(values) {
@@ -103,7 +103,7 @@ func (q *sequence) flipOn(t *rapid.T) {
 	t.Log("everything is on")
 }
 
-// createOrDeleteCompany creates a company, or deletes one, which succeeds unless something refers to the company.
+// createOrDeleteCompany creates a company or deletes one. The deletion fails if a row refers to the company.
 func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 	c := oneOf(t, "company", append(q.companies(), nil)...)
 	if c == nil {
@@ -127,7 +127,7 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 	c.gone = !refers
 }
 
-// Senders.
+// zones are the time zones that senders can have.
 
 var zones = map[string]*time.Location{"Asia/Shanghai": nil, "America/St_Johns": nil}
 
@@ -190,7 +190,7 @@ func (q *sequence) createSender(t *rapid.T) {
 	q.touchSender(s)
 }
 
-// changeSender changes one thing about a sender.
+// changeSender changes one field of a sender.
 func (q *sequence) changeSender(t *rapid.T) {
 	s := someOf(t, "sender", q.world.senders)
 	body := map[string]any{}
@@ -216,7 +216,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
-		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is in the ledger too
+		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is a ledger entry too
 			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
 		}
 		s.lowSwitch, body["low_switch"] = &level, level
@@ -226,7 +226,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 	q.touchSender(s)
 }
 
-// changeBalance tops up or corrects a balance. From then on, the balance is counted.
+// changeBalance adds to the balance of a sender or corrects it. A sender without a balance gets one.
 func (q *sequence) changeBalance(t *rapid.T) {
 	s := someOf(t, "sender", q.world.senders)
 	by := oneOf(t, "change", 1, 3, 20, -1, -15)
@@ -249,7 +249,7 @@ func (q *sequence) changeBalance(t *rapid.T) {
 	}
 }
 
-// Routes.
+// kinds are the message types.
 
 var kinds = []string{"verification", "notification", "marketing"}
 
@@ -316,7 +316,7 @@ func (q *sequence) deleteRoute(t *rapid.T) {
 	q.world.routes = slices.DeleteFunc(q.world.routes, func(o *route) bool { return o == r })
 }
 
-// Templates and default contents.
+// texts are the texts of templates and default contents.
 
 var texts = []string{"{code} is your code", "您的验证码是{code}，{name}", "{name}", "all the same"}
 

@@ -13,12 +13,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Servers die. A request to a dying server is done or not, and nobody gets its answer. The service shows which of the two happened when it
-// is asked, and must be in the state that follows from it.
+// In this file servers die. A request to a dying server is executed or not, and its response is lost. The test then queries the service to learn which of the
+// two happened, and checks the resulting state.
 
 var duration = flag.Duration("model.duration", 0, "how long to run with two servers that die; 0: not at all")
 
-func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
+func TestServiceMatchesTheModelWhileServersDie(t *testing.T) {
 	if *duration == 0 {
 		t.Skip("set -model.duration to run this test")
 	}
@@ -42,9 +42,9 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 			n++
 			q := begin(t, s, fmt.Sprintf("i%d", n))
 			actions := q.actions()
-			actions["claim at once"] = q.step(q.claimAtOnce) // only here, because a run with concurrent claims cannot be repeated exactly
+			actions["claim at once"] = q.step(q.claimAtOnce) // only in this test, because a run with concurrent claims cannot be repeated exactly
 			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
-			delete(actions, "flip a switch") // another server accepts messages of a company that is off for up to four seconds more
+			delete(actions, "flip a switch") // for up to four seconds, other servers still accept messages of a company that was switched off
 			before := s.made
 			t.Repeat(actions)
 			q.end(t)
@@ -54,13 +54,13 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 	t.Logf("%d sequences, %d deaths of servers; the last seed was %d", n, deaths, seed-1)
 }
 
-// die lets a server die a moment after it began to work on one of the next requests.
+// die makes a server die shortly after it has received one of the next requests.
 func (q *sequence) die(t *rapid.T) {
 	after := time.Duration(rapid.IntRange(0, 6000).Draw(t, "microseconds")) * time.Microsecond
 	q.kill = &after
 }
 
-// ask is call for a request that may be lost: the server dies, and its answer with it.
+// ask is like call for a request that can be lost. If a server is to die, ask kills it during the request, and returns lost.
 func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers ...string) (a answer, lost bool) {
 	t.Helper()
 	if q.kill == nil {
@@ -69,19 +69,19 @@ func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers .
 	after := *q.kill
 	q.kill = nil
 	server := q.service.any()
-	q.noteSeen(t) // the dying server loses recent polls that it has not stored
+	q.noteSeen(t) // the dying server loses recent polls that it has not stored yet
 	t.Logf("%s dies", server.name)
 	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
 	return answer{}, true
 }
 
-// row returns a task as the service shows it.
+// row returns a task from the API.
 func (q *sequence) row(t *rapid.T, x *task) taskRow {
 	t.Helper()
 	return dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+x.id, nil))
 }
 
-// submittedPerhaps finds out which of several submissions made a task.
+// submittedPerhaps queries which of several submissions created a task, and applies these to the model.
 func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 	t.Helper()
 	unknown := slices.DeleteFunc(q.rows(t), func(row taskRow) bool { return q.world.task(row.TaskID) != nil })
@@ -109,7 +109,7 @@ func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 	}
 }
 
-// claimedPerhaps finds out what a claim got.
+// claimedPerhaps queries the result of a lost claim, and applies it to the model.
 func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	t.Helper()
 	c := claim{sender: s, limit: limit, unordered: true}
@@ -134,7 +134,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	slices.SortFunc(rows, func(a, b claimedTask) int { return int(a.LeaseID - b.LeaseID) })
 	if len(rows) == 0 {
 		t.Logf("%s claims %d and gets nothing", s.no, limit)
-		s.heard = q.world.now // the poll may have been recorded
+		s.heard = q.world.now // the server has perhaps recorded the poll
 		return nil
 	}
 	q.read(t, &c, rows)
@@ -142,7 +142,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	return c.given
 }
 
-// reportedPerhaps finds out which of several reports were taken. Reports on one task are taken in their order.
+// reportedPerhaps queries which of several reports were accepted, and applies these to the model. The service accepts reports on one task in their order.
 func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	t.Helper()
 	through := map[*task]int{}
@@ -158,7 +158,7 @@ func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	}
 }
 
-// changedPerhaps finds out whether a balance was changed.
+// changedPerhaps queries whether the balance was changed, and applies the change to the model.
 func (q *sequence) changedPerhaps(t *rapid.T, s *sender, by int) {
 	t.Helper()
 	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))

@@ -1,9 +1,9 @@
-// Package model checks the service against a model of its promises. It runs random sequences of everything that callers, operators and time
-// can do to the service, and compares the service with the model after each step. A failed sequence is shortened as far as possible and
-// stored in testdata, and is run first the next time.
+// Package model checks the service against a model of its promises. It runs random sequences of everything that callers, operators and time can do to the
+// service. After each step it compares the service with the model. A failed sequence is shortened as far as possible and stored in testdata. The next run
+// starts with the stored sequences.
 //
-// The model is in world_test.go and claim_test.go, the steps are in steps_test.go and directory_test.go, and the checks after each step are
-// in checks_test.go. -rapid.checks and -rapid.steps set the number and length of the sequences, -rapid.seed repeats a run.
+// The model is in world_test.go and claim_test.go, the steps are in steps_test.go and directory_test.go, and the checks after each step are in checks_test.go.
+// The flags -rapid.checks and -rapid.steps set the number and length of the sequences. The flag -rapid.seed repeats a run.
 package model
 
 import (
@@ -13,14 +13,14 @@ import (
 	"os"
 	"testing"
 	"time"
-	_ "time/tzdata" // the calendar to compare with PostgreSQL's
+	_ "time/tzdata" // time zones for the comparison with PostgreSQL
 
 	"pgregory.net/rapid"
 
 	"lksms/internal/testkit/pgtest"
 )
 
-// standard has the flags of a run without flags of its own. It takes twenty seconds on two cores.
+// standard contains the default flags. A run with them takes twenty seconds on two cores.
 var standard = map[string]string{"rapid.checks": "12", "rapid.steps": "60"}
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Run(m))
 }
 
-func TestTheServiceDoesWhatItPromises(t *testing.T) {
+func TestServiceMatchesTheModel(t *testing.T) {
 	s := newService(t, 1)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,69 +48,69 @@ func TestTheServiceDoesWhatItPromises(t *testing.T) {
 	})
 }
 
-// actions has everything that may happen, and the check after each step under the empty name.
+// actions contains all steps by name, and under the empty name the check after each step.
 func (q *sequence) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"":                              q.check,
-		"submit":                        q.step(q.submit),
-		"submit one more":               q.step(q.submit),
-		"submit a batch":                q.step(q.submitBatch),
-		"submit another batch":          q.step(q.submitBatch),
-		"submit by template":            q.step(q.submitByTemplate),
-		"submit the default":            q.step(q.submitDefault),
-		"submit with a key":             q.step(q.submitWithKey),
-		"ask what would be":             q.step(q.dryRun),
-		"cancel":                        q.step(q.cancel),
-		"requeue":                       q.step(q.requeue),
-		"requeue again":                 q.step(q.requeue),
-		"claim":                         q.step(q.claim),
-		"claim again":                   q.step(q.claim),
-		"claim one":                     q.step(q.claimOne),
-		"claim in bulk":                 q.step(q.claimMany),
-		"claim as the installed app":    q.step(q.claimAsApp),
-		"claim, waiting":                q.step(q.claimWaiting),
-		"claim by everybody":            q.step(q.drain),
-		"claim to start":                q.step(q.claimToStart),
-		"start":                         q.step(q.start),
-		"leave unstarted":               q.step(q.leaveUnstarted),
-		"report":                        q.step(q.report),
-		"report a batch":                q.step(q.reportBatch),
-		"report what is not held":       q.step(q.reportAnything),
-		"explain":                       q.step(q.explain),
-		"let time pass":                 q.step(q.pass),
-		"let time pass until something": q.step(q.passUntil),
-		"sweep":                         q.step(q.sweep),
-		"change a sender":               q.step(q.changeSender),
-		"change a balance":              q.step(q.changeBalance),
-		"create a route":                q.step(q.createRoute),
-		"change a route":                q.step(q.changeRoute),
-		"delete a route":                q.step(q.deleteRoute),
-		"change a company":              q.step(q.changeCompany),
-		"flip a switch":                 q.step(q.flip),
-		"switch everything on":          q.step(q.flipOn),
-		"create or delete a company":    q.step(q.createOrDeleteCompany),
-		"change templates":              q.step(q.changeTemplates),
-		"change default contents":       q.step(q.changeDefaults),
-		"compare two companies":         q.step(q.compareCompanies),
-		"compare users of a company":    q.step(q.compareUsers),
+		"":                                    q.check,
+		"submit":                              q.step(q.submit),
+		"submit one more":                     q.step(q.submit),
+		"submit a batch":                      q.step(q.submitBatch),
+		"submit another batch":                q.step(q.submitBatch),
+		"submit by template":                  q.step(q.submitByTemplate),
+		"submit the default":                  q.step(q.submitDefault),
+		"submit with a key":                   q.step(q.submitWithKey),
+		"make a dry run":                      q.step(q.dryRun),
+		"cancel":                              q.step(q.cancel),
+		"requeue":                             q.step(q.requeue),
+		"requeue again":                       q.step(q.requeue),
+		"claim":                               q.step(q.claim),
+		"claim again":                         q.step(q.claim),
+		"claim one":                           q.step(q.claimOne),
+		"claim in bulk":                       q.step(q.claimMany),
+		"claim as the installed app":          q.step(q.claimAsApp),
+		"claim, waiting":                      q.step(q.claimWaiting),
+		"claim with all senders":              q.step(q.drain),
+		"claim to start":                      q.step(q.claimToStart),
+		"start":                               q.step(q.start),
+		"leave unstarted":                     q.step(q.leaveUnstarted),
+		"report":                              q.step(q.report),
+		"report a batch":                      q.step(q.reportBatch),
+		"report any task":                     q.step(q.reportAnything),
+		"explain":                             q.step(q.explain),
+		"let time pass":                       q.step(q.pass),
+		"let time pass until the next change": q.step(q.passUntil),
+		"sweep":                               q.step(q.sweep),
+		"change a sender":                     q.step(q.changeSender),
+		"change a balance":                    q.step(q.changeBalance),
+		"create a route":                      q.step(q.createRoute),
+		"change a route":                      q.step(q.changeRoute),
+		"delete a route":                      q.step(q.deleteRoute),
+		"change a company":                    q.step(q.changeCompany),
+		"flip a switch":                       q.step(q.flip),
+		"switch everything on":                q.step(q.flipOn),
+		"create or delete a company":          q.step(q.createOrDeleteCompany),
+		"change templates":                    q.step(q.changeTemplates),
+		"change default contents":             q.step(q.changeDefaults),
+		"compare two companies":               q.step(q.compareCompanies),
+		"compare users of a company":          q.step(q.compareUsers),
 	}
 }
 
-// sequence is one sequence of steps: the service, the world as it should be, and what the current step has touched.
+// sequence is one sequence of steps: the service, the model, and the objects that the current step has touched.
 type sequence struct {
 	service *service
 	world   *world
-	prefix  string // of all names in this sequence, because the service remembers some names for a while
+	prefix  string // prefix of all names in this sequence, because the service caches some names for a while
 	names   int
-	kill    *time.Duration // the time from the beginning of the next request that may be lost to the death of its server
-	tasks   []*task        // touched by the step
+	kill    *time.Duration // delay from the start of the next request that can be lost until its server dies; nil: no server dies
+	tasks   []*task        // tasks that the step touched
 	senders []*sender
 }
 
 // tick is the duration of a step.
 const tick = time.Millisecond
 
-// step makes an action a step, which takes a tick.
+// step returns a step that runs do and then moves the time by a tick.
 func (q *sequence) step(do func(*rapid.T)) func(*rapid.T) {
 	return func(t *rapid.T) {
 		q.tasks, q.senders = nil, nil
@@ -143,12 +143,12 @@ func (q *sequence) admin(t *rapid.T, method, path string, body any) answer {
 	return a
 }
 
-// begin makes an empty world with three companies, five senders and some routes.
+// begin creates a model with three companies, five senders and some routes, and the same in the service.
 func begin(t *rapid.T, s *service, prefix string) *sequence {
 	q := &sequence{service: s, prefix: prefix, world: &world{leases: map[int64]bool{}}}
 	s.empty(t)
-	// The time is shortly before the end of a minute, an hour and a day in China. It is later than the clock of this process, against which
-	// the server checks requested times.
+	// The time is shortly before the end of a minute, an hour and a day in China. The time is later than the clock of this process, because the server checks
+	// requested times against the clock of the process.
 	q.moveTo(t, time.Now().UTC().Truncate(24*time.Hour).Add(39*time.Hour+58*time.Minute+20*time.Second))
 	for _, c := range countries {
 		a := s.call(t, "", http.MethodPost, "/api/v1/admin/countries", map[string]any{"country_no": c.no, "name": c.no, "dial_prefix": c.prefix})
@@ -156,7 +156,7 @@ func begin(t *rapid.T, s *service, prefix string) *sequence {
 			t.Fatalf("create country: %s", a.Raw)
 		}
 	}
-	q.flipOn(t) // the sequence before may have left something off
+	q.flipOn(t) // the previous sequence can have left a switch off
 	for i := range 3 {
 		c := q.createCompany(t, []float64{1, 1, 3}[i])
 		for range 2 {

@@ -32,18 +32,18 @@ const (
 	password = "a-password-of-this-test"
 )
 
-// service is servers on a database whose clock stands still until the test moves it. Their sweeps run only when the test calls them.
+// service is a set of servers on a database with a stopped clock. The test moves the clock and runs the sweeps.
 type service struct {
 	url     string
-	db      *pgxpool.Pool // used by the test alone
+	db      *pgxpool.Pool // used only by the test
 	router  routers.Router
 	servers []*server
 	made    int // number of servers started so far
-	turn    int // the server that gets the next request
+	turn    int // the server at index turn modulo their number gets the next request
 }
 
-// server is a server of the service. The first one gets all changes and submissions, because another server learns of a change of routes
-// up to four seconds later.
+// server is a server of the service. The first server gets all changes and submissions, because other servers notice a change of routes up to four seconds
+// later.
 type server struct {
 	*app.App
 	name string // application_name of its connections
@@ -89,8 +89,8 @@ func (s *service) any() *server {
 	return s.servers[s.turn%len(s.servers)]
 }
 
-// cut lets a server die while it works on a request: after some time its database connections end, nobody gets its answer, and another
-// server replaces it. When cut returns, nothing more is done for the request.
+// cut makes a server die during a request. After the duration after, its database connections are terminated. The response is lost, and another server replaces
+// the server. When cut returns, no server works on the request any more.
 func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
 	t.Helper()
 	answered := make(chan struct{})
@@ -115,7 +115,7 @@ func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Re
 	s.servers[slices.Index(s.servers, dying)] = next
 }
 
-// contract returns a router that finds the operation of a request. Answers are checked against the schemas of the operation.
+// contract returns a router that finds the operation of a request. The test checks responses against the schemas of the operation.
 func contract(t *testing.T) routers.Router {
 	t.Helper()
 	spec, err := api.GetSpec()
@@ -130,7 +130,7 @@ func contract(t *testing.T) routers.Router {
 	return router
 }
 
-// empty deletes everything but the countries and the data that the migrations create.
+// empty deletes everything except the countries and the data that the migrations create.
 func (s *service) empty(t *rapid.T) {
 	_, err := s.db.Exec(t.Context(), `DO $$
 		DECLARE names text;
@@ -156,7 +156,7 @@ func (s *service) set(t *rapid.T, at time.Time) {
 	}
 }
 
-// answer is an answer of the service.
+// answer is a response of the service.
 type answer struct {
 	Status int
 	Raw    string
@@ -166,14 +166,14 @@ type answer struct {
 	}
 }
 
-// call sends a request, as the admin unless a key is given, and checks the answer against the contract.
+// call sends a request, and checks the response against the contract. It calls as the admin if key is empty.
 func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
 	t.Helper()
 	r := s.request(t.Context(), t, key, method, path, body, headers...)
 	return s.checked(t, r, serve(s.any(), r))
 }
 
-// list is call without the check against the contract, for long lists that were checked while they were short.
+// list is call without the check against the contract. It is for long lists, whose form was checked while they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
 	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))
@@ -212,7 +212,7 @@ func serve(server *server, r *http.Request) *httptest.ResponseRecorder {
 	return answer
 }
 
-// checked checks an answer against the contract and decodes it.
+// checked checks a response against the contract and decodes it.
 func (s *service) checked(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) answer {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {

@@ -19,9 +19,9 @@ import (
 	"lksms/internal/dispatch/segment"
 )
 
-// Callers submit, claim, report, cancel and ask; time passes.
+// This file contains the steps of callers and senders, and the passing of time.
 
-// maxTasks bounds the tasks of one sequence.
+// maxTasks is the maximum number of tasks in one sequence.
 const maxTasks = 120
 
 var numbers = []number{
@@ -43,8 +43,8 @@ type submission struct {
 	priority    *int
 	sign        string
 	dedupKey    string
-	after       *time.Duration // expect_send_time
-	lasts       *time.Duration // expires_at
+	after       *time.Duration // expect_send_time, relative to now
+	lasts       *time.Duration // expires_at, relative to now
 }
 
 func (q *sequence) submission(t *rapid.T, c *company) submission {
@@ -104,10 +104,10 @@ func brief(t *rapid.T, body map[string]any) string {
 	return text
 }
 
-// outcome is what a submission should lead to: a repeat of an existing task, a refusal, or a new task.
+// outcome is the expected result of a submission: the repetition of an existing task, a rejection, or a new task.
 type outcome struct {
 	repeats  *task
-	wrong    []string // possible reasons of the refusal
+	wrong    []string // possible reasons of the rejection; empty: accepted
 	made     *task
 	consumes *defaultContent
 }
@@ -121,7 +121,7 @@ const (
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
 
-// params returns the parameters that a default content gives to the template; nil: it has none.
+// params returns the template parameters in a default content, or nil if it has none.
 func (d *defaultContent) params() map[string]string {
 	if !d.useTemplate {
 		return nil
@@ -137,7 +137,7 @@ func (d *defaultContent) params() map[string]string {
 	return params
 }
 
-// outcomeOf returns what a submission should lead to.
+// outcomeOf returns the expected result of a submission.
 func (w *world) outcomeOf(s submission) (o outcome) {
 	o.repeats = w.named(s.by, s.dedupKey)
 	if s.company.off {
@@ -194,7 +194,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 		if template.scheduled && x.asked == nil {
 			at := w.now.Truncate(scheduledEvery).Add(scheduledEvery)
 			x.asked = &at
-			// The server checks that by its own clock, which is not that of the database here.
+			// The server checks this with its own clock, which differs from the stopped clock of the database.
 			if !x.lastsUntil(time.Now().Truncate(scheduledEvery).Add(scheduledEvery + minLease)) {
 				o.wrong = append(o.wrong, invalid)
 			}
@@ -211,7 +211,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	return o
 }
 
-// accept adds the task of a submission to the world.
+// accept adds the task of a submission to the model.
 func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	w := q.world
 	x.id, x.name = id, fmt.Sprintf("T%d", len(w.tasks)+1)
@@ -227,7 +227,7 @@ func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	q.touch(x)
 }
 
-// submittedItem is the answer to one submission.
+// submittedItem is the response to one submission.
 type submittedItem struct {
 	Code         int
 	TaskID       string `json:"task_id"`
@@ -237,7 +237,7 @@ type submittedItem struct {
 	Error        struct{ Reason string }
 }
 
-// submitted compares the answer to a submission with its expected outcome, and applies the outcome.
+// submitted compares the response to a submission with the expected outcome, and applies the outcome to the model.
 func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 	t.Helper()
 	o := q.world.outcomeOf(s)
@@ -252,9 +252,9 @@ func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 		o.repeats.happened(event{Event: "repeated", At: q.world.now})
 		q.touch(o.repeats)
 	case len(o.wrong) > 0:
-		t.Logf("  refused: %s", got.Error.Reason)
+		t.Logf("  rejected: %s", got.Error.Reason)
 		if accepted || !slices.Contains(o.wrong, got.Error.Reason) {
-			t.Fatalf("should be refused with one of %q: %+v", o.wrong, got)
+			t.Fatalf("should be rejected with one of %q: %+v", o.wrong, got)
 		}
 	default:
 		if !accepted || got.Status != pending || got.Deduplicated || q.world.task(got.TaskID) != nil {
@@ -285,7 +285,7 @@ func (q *sequence) submitter(t *rapid.T) *company {
 	return c
 }
 
-// send submits a message and checks the answer.
+// send submits a message and checks the response.
 func (q *sequence) send(t *rapid.T, s submission) {
 	t.Helper()
 	body := s.body(q.world.now)
@@ -322,7 +322,7 @@ func (q *sequence) submitDefault(t *rapid.T) {
 	q.send(t, s)
 }
 
-// submitWithKey submits with a new Idempotency-Key, or with a used one: then nothing happens.
+// submitWithKey submits with a new Idempotency-Key, or repeats a request with a used key. A repetition must change nothing.
 func (q *sequence) submitWithKey(t *rapid.T) {
 	w := q.world
 	if len(w.kept) > 0 && oneOf(t, "use a key again", true, false) {
@@ -349,7 +349,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	body, key := encoded(t, s.body(w.now)), q.name("key")
 	t.Logf("%s submits for %s with the key %s: %s", s.by.name, s.company.no, key, brief(t, s.body(w.now)))
 	a, lost := q.ask(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
-	if lost { // with the key the request can be sent again, and is done only once
+	if lost { // with the key the request can be repeated, and is executed only once
 		a = q.service.call(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	}
 	q.submitted(t, s, itemOf(t, a))
@@ -358,7 +358,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	}
 }
 
-// submitBatch submits several messages of a user. Each has its own outcome, as if it were submitted alone.
+// submitBatch submits several messages of a user. Each message has the same outcome as if it were submitted alone.
 func (q *sequence) submitBatch(t *rapid.T) {
 	c := q.submitter(t)
 	batch := make([]submission, rapid.IntRange(1, 6).Draw(t, "messages"))
@@ -406,7 +406,7 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 	if accepted != data.Accepted {
 		t.Fatalf("%d messages have a task, but the answer says %d", accepted, data.Accepted)
 	}
-	// In a batch, no order is promised between messages with a default content and the others.
+	// In a batch, the order between messages with a default content and other messages is not promised.
 	made := q.world.tasks[before:]
 	for _, x := range made {
 		if slices.ContainsFunc(batch, func(s submission) bool { return s.content == "" }) {
@@ -423,7 +423,7 @@ type senderView struct {
 	Why      string
 }
 
-// dryRun asks for the outcome of a message, and often submits the message then.
+// dryRun requests the outcome of a message without submitting it. Often it submits the message afterwards and compares.
 func (q *sequence) dryRun(t *rapid.T) {
 	w := q.world
 	s := q.submission(t, q.submitter(t))
@@ -436,12 +436,12 @@ func (q *sequence) dryRun(t *rapid.T) {
 	o := w.outcomeOf(s)
 	q.noteSeen(t)
 	body := s.body(w.now)
-	t.Logf("%s asks what would be, for %s %s", s.by.name, s.company.no, brief(t, body))
+	t.Logf("%s makes a dry run for %s %s", s.by.name, s.company.no, brief(t, body))
 	a := q.service.call(t, s.by.key, http.MethodPost, "/api/v1/sms/send?dry_run=true", body)
 	switch {
 	case o.repeats == nil && len(o.wrong) > 0:
 		if a.Status == http.StatusOK || !slices.Contains(o.wrong, a.Body.Error.Reason) {
-			t.Fatalf("should be refused with one of %q: %s", o.wrong, a.Raw)
+			t.Fatalf("should be rejected with one of %q: %s", o.wrong, a.Raw)
 		}
 	default:
 		q.checkPreview(t, o, a)
@@ -462,7 +462,7 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 		Routed             bool
 		Senders            []senderView
 	}](t, a)
-	if x := o.repeats; x != nil { // the other fields of the answer are not checked
+	if x := o.repeats; x != nil { // the other fields of the response are not checked
 		if got.Verdict != "would_repeat" || got.Recipient != x.to.e164 || got.Segments != x.segments() || got.Priority != x.priority ||
 			got.FinalContent != segment.Signed(x.sign, x.content) {
 			t.Fatalf("would repeat %s: %s", x.name, a.Raw)
@@ -489,7 +489,7 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	}
 }
 
-// checkSenders compares the senders in an answer with those that could take the task, and returns how certain it is that one can.
+// checkSenders compares the senders in a response with the senders that could take the task. It returns how certain it is that at least one sender can.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
 	w, p, told := q.world, q.world.pool(x), map[string]bool{}
@@ -583,7 +583,7 @@ func (q *sequence) cancel(t *rapid.T) {
 	}
 }
 
-// requeue requeues a task, mostly one that has failed or was cancelled.
+// requeue requeues a task. It prefers tasks that have failed or were cancelled.
 func (q *sequence) requeue(t *rapid.T) {
 	w := q.world
 	tasks := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != failed && x.status != cancelled })
@@ -611,7 +611,7 @@ func (q *sequence) requeue(t *rapid.T) {
 	q.touch(x)
 }
 
-// Claims.
+// claimedTask is a task in the response to a claim.
 
 type claimedTask struct {
 	TaskID      string `json:"task_id"`
@@ -623,7 +623,7 @@ type claimedTask struct {
 	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
-// claimer draws a sender or, now and then, an unknown app, which is registered.
+// claimer draws a sender or, rarely, an unknown app, which its claim registers.
 func (q *sequence) claimer(t *rapid.T) *sender {
 	if len(q.world.senders) < 6 && rapid.IntRange(0, 19).Draw(t, "a new app") == 19 {
 		s := q.newApp()
@@ -633,7 +633,7 @@ func (q *sequence) claimer(t *rapid.T) *sender {
 	return someOf(t, "sender", q.world.senders)
 }
 
-// newApp adds an app that is registered when it polls: shared, without interval and limits.
+// newApp adds an app to the model that its first poll registers: shared, without interval and limits.
 func (q *sequence) newApp() *sender {
 	s := &sender{no: q.name("app"), status: "on", shared: true, zone: zones["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
 	q.world.senders = append(q.world.senders, s)
@@ -668,7 +668,7 @@ const claimPath = "/api/v1/sms/tasks/claim"
 // claimToStart claims tasks whose leases must be started.
 func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
 
-// leaveUnstarted claims tasks, and lets a sweep take back those that were not started in time.
+// leaveUnstarted claims tasks, does not start their leases, and lets a sweep recover them.
 func (q *sequence) leaveUnstarted(t *rapid.T) {
 	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
@@ -678,11 +678,11 @@ func (q *sequence) leaveUnstarted(t *rapid.T) {
 		Count int `json:"recovered_count"`
 	}](t, q.admin(t, http.MethodPost, "/api/v1/admin/recover-zombie-tasks", nil)).Count
 	if want := q.world.recover(); got != want {
-		t.Fatalf("%d leases were taken back, want %d", got, want)
+		t.Fatalf("%d leases were recovered, want %d", got, want)
 	}
 }
 
-// claimWithin is claimToStart, and returns when the leases run out.
+// claimWithin claims tasks whose leases must be started. It returns the end of these leases.
 func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
 	within := oneOf(t, "start within", time.Second, 40*time.Second, time.Hour)
 	c := claim{sender: someOf(t, "sender", senders), limit: rapid.IntRange(1, 5).Draw(t, "limit"), toStart: &within}
@@ -692,7 +692,7 @@ func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
 	return q.world.now.Add(c.lease())
 }
 
-// start starts leases of one app: its own, mostly, of which some may be over, started already, or need no start.
+// start starts leases as one app. Most of the leases are its own. Some have expired, were started already, or need no start.
 func (q *sequence) start(t *rapid.T) {
 	w := q.world
 	held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
@@ -720,7 +720,7 @@ func (q *sequence) start(t *rapid.T) {
 	body := map[string]any{"app_id": app, "leases": bodies}
 	a, lost := q.ask(t, "", http.MethodPost, "/api/v1/sms/start", body)
 	if lost {
-		a = q.service.call(t, "", http.MethodPost, "/api/v1/sms/start", body) // which is harmless, whether or not the first one was done
+		a = q.service.call(t, "", http.MethodPost, "/api/v1/sms/start", body) // a repetition must be harmless, whether or not the first request was executed
 	}
 	data := dataOf[struct {
 		Items []struct {
@@ -747,8 +747,7 @@ func (q *sequence) start(t *rapid.T) {
 	}
 }
 
-// claimAtOnce lets several senders claim at the same time, perhaps one of them twice. No task is claimed twice, and no sender gets more
-// than it may.
+// claimAtOnce lets several senders claim at the same time, some of them twice. No task may be claimed twice, and no sender may exceed its limits.
 func (q *sequence) claimAtOnce(t *rapid.T) {
 	w := q.world
 	n := rapid.IntRange(2, 4).Draw(t, "claims")
@@ -770,7 +769,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 		order[i] = i
 		q.read(t, &claims[i], dataOf[[]claimedTask](t, q.service.checked(t, requests[i], a)))
 	}
-	// Lease ids of one sender ascend: the claim with the smaller ids was served first.
+	// The lease ids of one sender ascend, so the claim with the smaller ids was executed first.
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(slices.Max(append(claims[a].leases, 0)), slices.Max(append(claims[b].leases, 0)))
 	})
@@ -779,7 +778,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 	}
 }
 
-// claimAsApp claims like the installed app, whose answers lack the leases. The timeline of a task has them.
+// claimAsApp claims like the installed app, whose responses do not contain lease ids. The test reads them from the timelines of the tasks.
 func (q *sequence) claimAsApp(t *rapid.T) {
 	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
 	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/app/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
@@ -811,7 +810,7 @@ func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask)
 	return c.given
 }
 
-// read reads the result of a claim from an answer.
+// read converts the response to a claim into c.
 func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 	t.Helper()
 	w, s := q.world, c.sender
@@ -835,7 +834,7 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 
 func isSame(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
 
-// settle judges the result of a claim and applies it.
+// settle judges the result of a claim and applies it to the model.
 func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	t.Helper()
 	names := make([]string, len(c.given))
@@ -851,8 +850,8 @@ func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	q.touchSender(c.sender)
 }
 
-// claimWaiting claims and waits: a task in the queue is claimed at once, a later task when it comes, and a caller that leaves
-// gets nothing.
+// claimWaiting claims with a wait. A task that is already in the queue is claimed immediately. A later task is claimed when it is submitted. A caller that
+// disconnects gets no task.
 func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
@@ -880,7 +879,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		c := oneOf(t, "company", submitters...)
 		awaited := submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "awaited"}
 		if w.isOutranked(s, w.outcomeOf(awaited).made) != no {
-			t.Logf("%s waits behind others and leaves", s.no)
+			t.Logf("%s waits behind others and disconnects", s.no)
 			leave()
 			<-answered
 			s.heard = w.now
@@ -890,10 +889,10 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		isOffered = true
 	}
 	if !isOffered {
-		t.Logf("%s waits and leaves", s.no)
+		t.Logf("%s waits and disconnects", s.no)
 		leave()
 		<-answered
-		s.heard = w.now // the sender may have left before its poll was recorded
+		s.heard = w.now // the caller perhaps disconnected before its poll was recorded
 		return
 	}
 	<-answered
@@ -904,7 +903,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	q.claimed(t, s, 3, rows)
 }
 
-// drain lets all senders claim until none gets anything. Then no task is left that a sender could take.
+// drain lets all senders claim until no sender gets a task. Afterwards no task may remain that a sender could take.
 func (q *sequence) drain(t *rapid.T) {
 	w := q.world
 	for more := true; more; {
@@ -917,14 +916,14 @@ func (q *sequence) drain(t *rapid.T) {
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
 			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, x) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
-				t.Fatalf("no sender gets anything, but %s is left and %s could take it", x.name, s.no)
+				t.Fatalf("no sender gets a task, but %s still waits and %s could take it", x.name, s.no)
 			}
 		}
 	}
 }
 
-// appForComparison returns a new app of the shared pool, in which no task of the priority 9 waits, and a function that retires it: it would take tasks
-// that senders with limits should get.
+// appForComparison returns a new app of the shared pool, and a function that retires it. No task of priority 9 waits in that pool. The app must be retired
+// after the comparison, because it would take the tasks of senders with limits.
 func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	w := q.world
 	for _, x := range w.tasks {
@@ -940,7 +939,7 @@ func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	}
 }
 
-// compareCompanies lets two companies wait for the same senders. Each is served by its weight.
+// compareCompanies lets two companies compete for the same senders, and checks that each is served by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company
@@ -972,7 +971,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	served := map[*company]float64{}
 	for left[two[0]] > 0 && left[two[1]] > 0 {
 		given := q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit"))
-		if len(given) == 0 { // the app is not due
+		if len(given) == 0 { // the app does not get tasks now
 			return
 		}
 		for _, x := range given {
@@ -991,8 +990,8 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 }
 
-// compareUsers lets users of a company submit to a pool, one after another and also while claims take from it, and checks that they take turns: while
-// two of them wait, neither is ahead of the other by more than two tasks since both began to.
+// compareUsers lets users of a company submit to one pool, sometimes during claims, and checks that they take turns. While two users both have waiting tasks,
+// neither may be ahead of the other by more than two tasks.
 func (q *sequence) compareUsers(t *rapid.T) {
 	w := q.world
 	c := someOf(t, "company", q.companies())
@@ -1005,7 +1004,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	app, retire := q.appForComparison(t)
 	defer retire()
 	left, of := map[*user]int{}, map[*task]*user{}
-	ahead := map[[2]*user]int{} // how many tasks the first user got more than the second, since both wait
+	ahead := map[[2]*user]int{} // how many more tasks the first user got than the second while both waited
 	for round, submitted := 0, 0; ; round++ {
 		if submitted < 3 && (submitted == 0 || oneOf(t, "another user submits", true, false)) {
 			batch := make([]submission, 8)
@@ -1023,7 +1022,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 		}
 		given := q.claimAs(t, app, rapid.IntRange(1, 5).Draw(t, "limit"))
 		if len(given) == 0 {
-			return // all were taken, or the app is not due
+			return // all tasks were claimed, or the app does not get tasks now
 		}
 		for _, x := range given {
 			by := of[x]
@@ -1037,7 +1036,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 				ahead[[2]*user{by, other}]++
 				ahead[[2]*user{other, by}]--
 				if ahead[[2]*user{by, other}] > 2 {
-					t.Fatalf("%s got %d tasks more than %s, who waits", by.name, ahead[[2]*user{by, other}], other.name)
+					t.Fatalf("%s got %d tasks more than %s, which waits too", by.name, ahead[[2]*user{by, other}], other.name)
 				}
 			}
 			left[by]--
@@ -1045,9 +1044,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	}
 }
 
-// Reports.
-
-// someReport draws a report on a task, mostly of the sender that holds it.
+// someReport draws a report on a task, mostly from the sender that holds the task.
 func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	apps := []string{q.world.senders[0].no}
 	leases := []int64{0, 0}
@@ -1080,13 +1077,13 @@ func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	return r, body
 }
 
-// report reports on a held task.
+// report reports on a leased task.
 func (q *sequence) report(t *rapid.T) {
 	held := slices.DeleteFunc(slices.Clone(q.world.tasks), func(x *task) bool { return x.status != processing })
 	q.reportOn(t, someOf(t, "task", held))
 }
 
-// reportAnything reports on any task: again, too late, or without a lease.
+// reportAnything reports on any task. The report can be a repetition, too late, or without a lease id.
 func (q *sequence) reportAnything(t *rapid.T) { q.reportOn(t, someOf(t, "task", q.world.tasks)) }
 
 func (q *sequence) reportOn(t *rapid.T, x *task) {
@@ -1153,9 +1150,7 @@ func (q *sequence) reportBatch(t *rapid.T) {
 	}
 }
 
-// Time.
-
-// noteSeen stores who polled, as a sweep does every 20 seconds.
+// noteSeen stores recent polls, as a sweep does every 20 seconds.
 func (q *sequence) noteSeen(t *rapid.T) {
 	for _, server := range q.service.servers {
 		if _, err := server.Senders.SweepSeen(t.Context()); err != nil {
@@ -1171,7 +1166,7 @@ func (q *sequence) pass(t *rapid.T) {
 	t.Logf("%s pass, it is %s", d, q.world.now.Format(time.DateTime))
 }
 
-// passUntil moves the time to about the moment when a task comes due or expires, a lease runs out, or a sender is ready again.
+// passUntil moves the time close to the moment when a task becomes due or expires, a lease expires, or a sender becomes ready.
 func (q *sequence) passUntil(t *rapid.T) {
 	w := q.world
 	var moments []time.Time
@@ -1196,7 +1191,7 @@ func (q *sequence) passUntil(t *rapid.T) {
 	t.Logf("it is %s", w.now.Format("2006-01-02 15:04:05.000000"))
 }
 
-// sweep runs a sweep now, which the service runs from time to time.
+// sweep runs one of the sweeps that the service runs periodically.
 func (q *sequence) sweep(t *rapid.T) {
 	w, tasks := q.world, q.service.any().Queue
 	var got, want int
@@ -1219,7 +1214,7 @@ func (q *sequence) sweep(t *rapid.T) {
 		w.age()
 	case "switches":
 		_, err = tasks.FollowSwitches(t.Context())
-	case "fold": // which changes no figure
+	case "fold": // this sweep changes no figure
 		_, err = q.service.any().History.Fold(t.Context())
 	}
 	t.Logf("sweep: %s, %d", what, got)

@@ -11,30 +11,30 @@ import (
 	"lksms/internal/dispatch/segment"
 )
 
-// The promises of docs/start.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
-// nothing of HTTP and PostgreSQL.
+// This file and claim_test.go contain the promises of docs/start.md, docs/dispatch.md and api/openapi.yaml as plain values and rules in Go. They use neither
+// HTTP nor PostgreSQL.
 
-// The sequences run under the default settings and rules.
+// These constants are the default settings and rules, which all sequences use.
 const (
 	maxRetries     = 3
 	retryDelay     = 5 * time.Minute
 	retryMaxWait   = 10 * time.Minute
 	usualLease     = 30 * time.Minute
 	priorityWait   = time.Hour
-	agedPriority   = 2 // of a task that waited for priorityWait: the first one that is not real-time
+	agedPriority   = 2 // priority of a task that waited for priorityWait: the most urgent one that is not real-time
 	silentAfter    = time.Minute
-	seenApart      = 10 * time.Minute // how much later the service may store a poll
+	seenApart      = 10 * time.Minute // maximum delay until the service stores a poll
 	scheduledEvery = 5 * time.Minute
 
 	minLease    = time.Second // a task that expires sooner is not claimed
-	reportGrace = time.Minute // after a lease that ended because its task expired
+	reportGrace = time.Minute // after the end of a lease that expires_at of its task ended
 
-	// How long a task waits whose leases nobody starts, from the second one on.
+	// A task waits for releaseDelay after its second lease that was never started. Each further one doubles the wait, up to maxReleaseDelay.
 	releaseDelay    = 5 * time.Second
 	maxReleaseDelay = 10 * time.Minute
 )
 
-// The states of a task.
+// These are the states of a task.
 const (
 	pending = iota
 	processing
@@ -43,7 +43,7 @@ const (
 	cancelled
 )
 
-// world is the whole state of the service.
+// world is the model of the whole state of the service.
 type world struct {
 	now       time.Time
 	companies []*company
@@ -52,8 +52,8 @@ type world struct {
 	templates []*template
 	defaults  []*defaultContent
 	tasks     []*task
-	ranks     int            // the last rank that was given
-	leases    map[int64]bool // every lease so far
+	ranks     int            // the highest rank so far
+	leases    map[int64]bool // ids of all leases so far
 	kept      []*keptAnswer
 
 	channelOff   bool
@@ -63,19 +63,18 @@ type world struct {
 type company struct {
 	no        string
 	users     []*user
-	top       int // the most urgent priority that its users may ask for
+	top       int // the most urgent priority that its users can request
 	weight    float64
-	countries []string // the company may send to these; none: to all
+	countries []string // the company can send only to these; empty: to all
 	off       bool
-	routed    bool // only its own routes send its messages: it uses no shared senders
+	routed    bool // only its own routes send its messages: it does not use shared senders
 	gone      bool
 }
 
 // user submits messages for its company.
 type user struct{ name, key string }
 
-// route says that a sender sends a company's messages of a type to a country. Without a country it holds for every country that has no
-// route of its own.
+// route lets a sender send a company's messages of a type to a country. An empty country means every country without a route of its own.
 type route struct {
 	no            int64
 	company       *company
@@ -88,7 +87,7 @@ type route struct {
 
 func (r *route) pool() pool { return pool{r.company, r.kind, r.country} }
 
-// pool is the tasks that the same routes serve. The zero pool is the shared pool.
+// pool is the set of tasks that the same routes serve. The zero pool is the shared pool.
 type pool struct {
 	company       *company
 	kind, country string
@@ -118,7 +117,7 @@ type defaultContent struct {
 	sent        bool
 }
 
-// keptAnswer is the answer that is stored for an Idempotency-Key.
+// keptAnswer is the response that is stored for an Idempotency-Key.
 type keptAnswer struct {
 	key, user, body, answer string
 	at                      time.Time
@@ -129,7 +128,7 @@ type number struct{ written, e164, country string }
 
 type task struct {
 	id       string
-	name     string // in the log of a sequence
+	name     string // name in the log of a sequence
 	company  *company
 	by       *user
 	to       number
@@ -148,26 +147,26 @@ type task struct {
 	status   int
 	retries  int
 	holder   string
-	lease    int64 // the live lease, the last one that ran out, or the one that settled the task
+	lease    int64 // the current lease, or the last expired lease, or the lease that settled the task
 	until    time.Time
-	leasedTo map[int64]string // every lease and its sender
-	ranOut   bool             // its last lease was taken back, and no sender has got it since
-	leasedAt time.Time        // the live lease
-	toStart  bool             // its sender must start the live lease, and has not yet
-	charged  int              // segments that the live lease took from a sender that counts them
-	paid     int              // segments that it took from a balance
-	untried  int              // leases that nobody started, since the task was submitted or requeued
+	leasedTo map[int64]string // sender of each lease
+	ranOut   bool             // its last lease was recovered, and no sender has claimed it since
+	leasedAt time.Time        // start of the current lease
+	toStart  bool             // the current lease must be started, and is not yet
+	charged  int              // segments of the current lease that count for the sender's limits
+	paid     int              // segments of the current lease that the balance paid
+	untried  int              // number of leases that were never started, since the submission or the last requeue
 	failedBy string
 	timeline []event
 
-	first pool  // its pool when it was submitted
+	first pool  // its pool at submission
 	moved *pool // its pool at the last check; nil: first
-	rank  int   // among the tasks of its user, pool and urgency; 0: no order is promised
-	// queued: the submission or a sweep has queued the task. Until then a claim finds it by the time at which it is due.
+	rank  int   // order among the tasks of its user, pool and urgency; 0: no order is promised
+	// queued: the submission or a sweep has queued the task. Before that, a claim finds the task by its due time.
 	queued              bool
-	retryAged, prioAged bool // a sweep has moved the task because it waited too long
-	mayBeAged           bool // it may have been queued as one that waited too long, before a lease that nobody started made it due again
-	held                bool // a switch held it at the last check while it waited
+	retryAged, prioAged bool // a sweep has changed its order because it waited too long
+	mayBeAged           bool // a sweep has perhaps raised its priority because it waited too long, before a lease that was never started made it due again
+	held                bool // a switch held the waiting task at the last check
 }
 
 // event is an entry of a timeline.
@@ -183,10 +182,8 @@ func (t *task) segments() int { return segment.Count(segment.Signed(t.sign, t.co
 
 func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 
-// The pools in which tasks wait.
-
-// poolOf returns the pool of a company's messages of a type to a country by today's routes: that of the country, else that of any
-// country, else the shared pool.
+// poolOf returns the pool of a company's messages of a type to a country, by the current routes. The pool of the country comes first, then the pool of any
+// country, then the shared pool.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
 		if w.isRouted(p) {
@@ -196,7 +193,7 @@ func (w *world) poolOf(c *company, kind, country string) pool {
 	return pool{}
 }
 
-// pool returns the pool in which a task waits.
+// pool returns the pool of a task by the current routes.
 func (w *world) pool(t *task) pool {
 	return w.poolOf(t.company, t.kind, t.to.country)
 }
@@ -215,7 +212,7 @@ func (w *world) routesOf(p pool) []*route {
 // isRouted reports whether a pool has routes.
 func (w *world) isRouted(p pool) bool { return len(w.routesOf(p)) > 0 }
 
-// mayServe reports whether a sender may ever claim from a pool: a route of the pool names it, or it is shared and the pool has no routes.
+// mayServe reports whether a sender is allowed to claim from a pool. A routed pool allows the senders of its routes. Other pools allow shared senders.
 func (w *world) mayServe(s *sender, p pool) bool {
 	if !w.isRouted(p) {
 		return s.shared
@@ -223,7 +220,7 @@ func (w *world) mayServe(s *sender, p pool) bool {
 	return w.routeOf(s, p) != nil
 }
 
-// sortOf returns the sort of a sender in a pool: while a sender of the largest sort is available, others are not served.
+// sortOf returns the sort of a sender in a pool. While a sender of the largest sort is available, the others get no tasks.
 func (w *world) sortOf(s *sender, p pool) float64 {
 	if r := w.routeOf(s, p); r != nil {
 		return r.sort
@@ -240,7 +237,7 @@ func (w *world) routeOf(s *sender, p pool) *route {
 	return nil
 }
 
-// activeTemplate returns the first active template that a company may use.
+// activeTemplate returns the first active template that a company can use.
 func (w *world) activeTemplate(c *company) *template {
 	for _, t := range w.templates {
 		if t.active && (len(t.companies) == 0 || slices.Contains(t.companies, c)) {
@@ -250,7 +247,7 @@ func (w *world) activeTemplate(c *company) *template {
 	return nil
 }
 
-// named returns the task of a user with a dedup key. Another user's task with this key is another task.
+// named returns the task of a user with a dedup key, or nil. Dedup keys of different users are independent.
 func (w *world) named(by *user, dedupKey string) *task {
 	for _, t := range w.tasks {
 		if dedupKey != "" && t.by == by && t.dedupKey == dedupKey {
@@ -278,7 +275,7 @@ func (w *world) sender(no string) *sender {
 	return nil
 }
 
-// defaultFor returns the default content of a number for a company.
+// defaultFor returns the default content of a number for a company, or nil.
 func (w *world) defaultFor(c *company, to number) *defaultContent {
 	for _, d := range w.defaults {
 		if d.to.e164 == to.e164 && d.company == c {
@@ -298,22 +295,22 @@ func (w *world) holds(t *task) bool {
 	return t.status == pending && w.isHeld(t.company, t.to.country, w.pool(t))
 }
 
-// release lets a task go on that a switch held, when it was due or, if that is over, at once. No order is promised for it.
+// release updates a task that a switch no longer holds. The task is due at due. Its order is not promised.
 func (t *task) release(due time.Time) {
 	t.held, t.due, t.rank = false, due, 0
 	t.leaveQueue()
-	t.mayBeAged = true // if no sweep had taken it out of the queue
+	t.mayBeAged = true // true if no sweep had removed the task from the queue
 }
 
-// waits reports whether some sender could claim a task now.
+// waits reports whether any sender could claim a task now.
 func (w *world) waits(t *task) bool {
 	return t.status == pending && !t.due.After(w.now) && t.lastsUntil(w.now.Add(minLease)) && !w.holds(t)
 }
 
-// lastsUntil reports whether a task expires after a time.
+// lastsUntil reports whether a task does not expire until a time.
 func (t *task) lastsUntil(at time.Time) bool { return t.expires == nil || t.expires.After(at) }
 
-// bounded returns when a lease of a task ends that would end at a time: no lease outlasts its task.
+// bounded returns the end of a lease that would end at until, because a lease never ends after its task expires.
 func (t *task) bounded(until time.Time) time.Time {
 	if t.lastsUntil(until) {
 		return until
@@ -321,35 +318,35 @@ func (t *task) bounded(until time.Time) time.Time {
 	return *t.expires
 }
 
-// isOver reports whether a task has expired: no sender gets it any more.
+// isOver reports whether a task has expired. No sender can claim an expired task.
 func (w *world) isOver(t *task) bool { return t.expires != nil && !t.expires.After(w.now) }
 
-// ranOut reports whether the lease of a task has run out.
+// ranOut reports whether the lease of a task has expired.
 func (w *world) ranOut(t *task) bool { return t.status == processing && !t.until.After(w.now) }
 
-// Senders.
+// sender is the model of a sender: its configuration, counters and ledger.
 
 type sender struct {
 	no         string
-	status     string // on, off, retired
+	status     string // on, off or retired
 	shared     bool
 	sort       float64
 	interval   time.Duration
-	limits     [4]*int // segments in a minute, hour, day and month of its time zone
+	limits     [4]*int // segments per minute, hour, day and month of its time zone
 	zone       *time.Location
 	lease      time.Duration
 	sign       string
-	size       int // characters that its provider counts as one segment; 0: the standard's
+	size       int // characters that its provider counts as one segment; 0: the standard sizes
 	balance    *int
 	lowWarning *int
 	lowSwitch  *int
 
-	used      map[string]int // segments, by window
-	took      int            // tasks of the last claim that was counted
+	used      map[string]int // used segments, by window
+	took      int            // number of tasks in the last claim that returned tasks
 	tookAt    time.Time
-	next      time.Time // the sender is ready again at this time
+	next      time.Time // time at which the sender is ready again
 	polled    time.Time // last claim
-	routedAt  time.Time // last claim while it was on and a route named it
+	routedAt  time.Time // last claim while the sender was on and had a route
 	heard     time.Time // last claim or settling report
 	ledger    []ledgerEntry
 	events    []string
@@ -366,7 +363,7 @@ type ledgerEntry struct {
 
 var units = [4]string{"minute", "hour", "day", "month"}
 
-// windows names the minute, hour, day and month of a time by the clock and calendar of a zone.
+// windows returns names of the minute, hour, day and month of a time in a time zone.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
@@ -384,7 +381,7 @@ func (s *sender) usedNow(at time.Time) (used [4]int) {
 	return used
 }
 
-// isAvailable reports whether a sender would be served, now or after its interval, unless it is silent.
+// isAvailable reports whether a sender can get tasks, now or after its interval. It does not check when the sender polled.
 func (s *sender) isAvailable(at time.Time) bool    { return s.isOn() && s.hasQuota(at) && s.hasFunds() }
 func (s *sender) isOn() bool                       { return s.status == "on" }
 func (s *sender) isPastInterval(at time.Time) bool { return !at.Before(s.next) }
@@ -402,7 +399,7 @@ func (s *sender) hasQuota(at time.Time) bool {
 	return true
 }
 
-// budget returns how many segments a sender may still use.
+// budget returns the number of segments that a sender can still use.
 func (s *sender) budget(at time.Time) int {
 	left := math.MaxInt
 	used := s.usedNow(at)
@@ -417,10 +414,10 @@ func (s *sender) budget(at time.Time) int {
 	return left
 }
 
-// most returns how many tasks one claim of a sender may get: no more than the sender can send before the lease runs out.
+// most returns the maximum number of tasks for one claim of a sender: no more than the sender can send before the leases expire.
 func (s *sender) most(at time.Time, limit int) int { return s.mostIn(at, limit, s.lease) }
 
-// mostIn is most for leases of another length.
+// mostIn is most for leases of another duration.
 func (s *sender) mostIn(at time.Time, limit int, lease time.Duration) int {
 	switch {
 	case !s.isReady(at):
@@ -432,7 +429,7 @@ func (s *sender) mostIn(at time.Time, limit int, lease time.Duration) int {
 	}
 }
 
-// cost returns how many segments an attempt of a task by a sender uses.
+// cost returns the number of segments that a sender uses for one attempt of a task.
 func (s *sender) cost(t *task) int {
 	text := s.text(t)
 	if s.size > 0 {
@@ -441,8 +438,7 @@ func (s *sender) cost(t *task) int {
 	return segment.Count(text)
 }
 
-// costAtMost returns the segments that rivals assume for a task of a sender with its own segment size or signature. The service does not
-// count a text again for each primary.
+// costAtMost returns an upper bound of cost. The service uses this bound for other senders of a pool, because counting the text for each of them would be slow.
 func (s *sender) costAtMost(t *task) int {
 	segments := t.segments()
 	if s.sign != "" {
@@ -486,8 +482,6 @@ func valueOf(p *int) int {
 	return *p
 }
 
-// Changes of tasks.
-
 // give leases a task to a sender.
 func (w *world) give(t *task, s *sender, lease int64) {
 	t.status, t.holder, t.lease, t.until, t.ranOut = processing, s.no, lease, t.bounded(w.now.Add(s.lease)), false
@@ -496,7 +490,7 @@ func (w *world) give(t *task, s *sender, lease int64) {
 	t.happened(event{Event: "claimed", AppID: s.no, Attempt: t.retries + 1, LeaseID: lease, At: w.now})
 }
 
-// report is a report of a sender on a task. Without a lease, lease is 0.
+// report is a report of a sender on a task. lease is 0 if the report contains no lease id.
 type report struct {
 	app         string
 	lease       int64
@@ -530,7 +524,7 @@ func (w *world) effectOf(t *task, r report) string {
 	}
 }
 
-// report applies a report, which ends a lease or changes nothing.
+// report applies a report, which ends a lease or changes nothing, and returns its effect.
 func (w *world) report(t *task, r report) (effect string) {
 	effect = w.effectOf(t, r)
 	e := event{Event: "reported", AppID: r.app, Effect: effect, LeaseID: r.lease, Status: failed, At: w.now}
@@ -569,21 +563,21 @@ func (w *world) report(t *task, r report) (effect string) {
 	return effect
 }
 
-// again lets a task wait for another attempt.
+// again makes a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
-	if t.prioAged && t.priority > agedPriority { // the task waits in its own priority again, behind the other tasks of its company
+	if t.prioAged && t.priority > agedPriority { // the task returns to its own priority, and its order there is not promised
 		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
 	t.leaveQueue()
 }
 
-// leaveQueue lets a sweep queue the task anew.
+// leaveQueue marks a task as not queued. A sweep will queue it again.
 func (t *task) leaveQueue() {
 	t.queued, t.retryAged, t.prioAged, t.mayBeAged = false, false, false, false
 }
 
-// start starts a lease of a sender, and returns when it runs out; nil: the sender does not hold it.
+// start starts a lease of a sender, and returns its new end. It returns nil if the sender does not hold the lease.
 func (w *world) start(t *task, app string, lease int64) *time.Time {
 	if t.status != processing || t.holder != app || t.lease != lease || w.ranOut(t) || w.isOver(t) {
 		return nil
@@ -598,8 +592,8 @@ func (w *world) start(t *task, app string, lease int64) *time.Time {
 	return &until
 }
 
-// giveBack takes back a lease that nobody started: no attempt is counted, and the sender gets its segments back. The task keeps its position in the queue the first
-// time, and waits longer each time after that.
+// giveBack recovers a lease that was never started. The lease counts as no attempt, and the sender gets its segments back. The first time, the task keeps its
+// position in the queue. After each further time, the task waits longer.
 func (w *world) giveBack(t *task) {
 	s := w.sender(t.holder)
 	t.happened(event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "untried", At: w.now})
@@ -624,7 +618,7 @@ func (w *world) giveBack(t *task) {
 	}
 }
 
-// recover takes back the leases that ran out, and returns their number.
+// recover recovers the expired leases, and returns their number.
 func (w *world) recover() (n int) {
 	var unstarted []*task
 	for _, t := range w.tasks {
@@ -674,7 +668,7 @@ func (w *world) expire() (n int) {
 	return n
 }
 
-// queue queues the tasks that have come due.
+// queue queues the tasks that have become due.
 func (w *world) queue() {
 	for _, t := range w.tasks {
 		if t.status == pending && !t.due.After(w.now) && !w.holds(t) {
@@ -683,8 +677,8 @@ func (w *world) queue() {
 	}
 }
 
-// age lets tasks that are queued for too long go first: a retry goes like a new task of its rank, any other task behind the tasks of its
-// company among the most urgent.
+// age makes tasks more urgent that were queued too long. A retry then has the order of a new task. Other tasks get agedPriority, after the tasks of the same
+// company that already have this priority.
 func (w *world) age() {
 	w.ranks++
 	for _, t := range w.tasks {
@@ -701,8 +695,7 @@ func (w *world) age() {
 	}
 }
 
-// follow moves waiting tasks to the pools of today's routes. In a new pool no order is promised for them, and a sweep has
-// to queue them again.
+// follow moves waiting tasks to the pools of the current routes. In a new pool, the order of a moved task is not promised, and a sweep must queue it again.
 func (w *world) follow() {
 	for _, t := range w.tasks {
 		p := w.pool(t)
@@ -728,13 +721,13 @@ func orElse[T any](p *T, standard T) T {
 	return *p
 }
 
-// cancel ends a task that waits.
+// cancel ends a waiting task.
 func (w *world) cancel(t *task) {
 	t.status = cancelled
 	t.happened(event{Event: "cancelled", Effect: "cancelled", At: w.now})
 }
 
-// requeueRefused returns the reason why a task may not be requeued; empty: it may.
+// requeueRefused returns the reason why a requeue of the task is rejected, or "" if it is allowed.
 func (w *world) requeueRefused(t *task) string {
 	switch {
 	case t.status == pending || t.status == processing:
@@ -748,8 +741,8 @@ func (w *world) requeueRefused(t *task) string {
 	}
 }
 
-// requeue lets a task that has ended wait again as if it were new, for any sender, in the pool of today. No order is promised for it. Its leases are
-// over: reports of them change nothing.
+// requeue makes an ended task wait again like a new task, for any sender, in the pool of the current routes. The order of the task is not promised. Reports of
+// its earlier leases change nothing.
 func (w *world) requeue(t *task) {
 	t.status, t.retries, t.holder, t.failedBy, t.lease, t.ranOut, t.sent, t.settled = pending, 0, "", "", 0, false, nil, nil
 	if t.due = w.now; t.asked != nil && t.asked.After(w.now) {
@@ -761,7 +754,7 @@ func (w *world) requeue(t *task) {
 	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
 }
 
-// counts are the statistics.
+// counts are the task statistics.
 type counts struct {
 	PendingNew   int `json:"pending_new_tasks"`
 	PendingRetry int `json:"pending_retry_tasks"`
@@ -788,7 +781,7 @@ func (w *world) counts() (c counts) {
 	return c
 }
 
-// render puts parameters into a template; ok is false if one is missing.
+// render puts parameters into a template. ok is false if a parameter is missing.
 func (t *template) render(params map[string]string) (text string, ok bool) {
 	text = t.text
 	for _, name := range []string{"code", "name"} {

@@ -1,10 +1,8 @@
-// Command soak tests the delivery promise under faults: two servers on one PostgreSQL, submitters and senders that
-// use the API, and a nemesis that kills, stalls, fills and restarts. Every client records its answers. When all calls
-// have ended, the recorded history is compared with the database.
+// Command soak tests the delivery promise under faults. Two servers run on one PostgreSQL. Submitters and senders use the API. A nemesis kills, stalls, fills
+// and restarts. Every client records its responses. When all calls have ended, the recorded history is compared with the database.
 //
-// The packages beneath it, from the lowest: proxy and stack start what is tested; check, load, crowds and events are the
-// clients and what they must see; invariants compares it with the database; run has the rounds; and faults, kills, drill,
-// upgrade, hostile and mutants are what is done to the servers meanwhile.
+// The packages, from the lowest: proxy and stack start the system under test. check, load, crowds and events contain the clients and what they must observe.
+// invariants compares the history with the database. run runs the rounds. faults, kills, drill, upgrade, hostile and mutants inject the faults.
 package main
 
 import (
@@ -35,21 +33,21 @@ type options struct {
 	Seed     uint64        `help:"Seed of the faults and the clients. 0: random."`
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
-	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
+	Mutants  bool          `help:"Put known bugs into the code, one at a time, and check that each is found."`
 	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, chosen, trouble, lockout, list, pause, F10, staged, order, cursor, behind, again, body, sign, scope, early, ahead, refire, back, low, hasty, unheld, aged or expiry."`
 	Drill    bool          `help:"Fail over: three servers of different roles on three PostgreSQL nodes under Patroni."`
 	Async    bool          `help:"With --drill: replicate asynchronously, so that a failover loses messages, and check that this is found."`
-	Etcd3    bool          `help:"With --drill: let Patroni use the third API of etcd, which is not safe with Patroni 3.0.2."`
-	Fault    string        `help:"With --drill: inject only this fault, as the drill names it."`
-	Upgrade  bool          `help:"Replace servers of the version --from by this one under load, go back, and forward again."`
-	From     string        `help:"With --upgrade: the git ref of the version before."`
+	Etcd3    bool          `help:"With --drill: let Patroni use version 3 of the etcd API, which is not safe with Patroni 3.0.2."`
+	Fault    string        `help:"With --drill: inject only this fault, by the name that the drill prints."`
+	Upgrade  bool          `help:"Replace servers of the version --from with this version under load, downgrade, and upgrade again."`
+	From     string        `help:"With --upgrade: the git ref of the earlier version."`
 	Guard    string        `hidden:"" help:"Clear this folder when standard input ends. Used by --drill."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
-	Kills    int           `help:"Kill so many times, each on a known path, in rounds on fresh databases. Goes on where the last run ended; with --seed, one round again."`
-	KillsDir string        `default:"build/soak-kills" help:"With --kills: folder of the rounds so far."`
-	Portion  int           `name:"kills-round" default:"100" help:"With --kills: kills of a round."`
-	Binary   string        `help:"With --kills: this server, already built."`
+	Kills    int           `help:"Number of kills, each in a transaction of a known path, in rounds on fresh databases. Continues the last run. With --seed: repeat one round."`
+	KillsDir string        `default:"build/soak-kills" help:"With --kills: folder of the finished rounds."`
+	Portion  int           `name:"kills-round" default:"100" help:"With --kills: kills per round."`
+	Binary   string        `help:"With --kills: path of a built server."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
 }
 
@@ -92,7 +90,7 @@ func runMode(ctx context.Context, o options) error {
 	}
 }
 
-// runMutants runs the soak against each mutant, or against that of --mutant, and returns an error unless it was found.
+// runMutants runs the soak against each mutant, or only against that of --mutant. It returns an error if a mutant was not found.
 func runMutants(ctx context.Context, o options, ofKills kills.Options) error {
 	var found []string
 	for _, m := range mutants.All() {

@@ -29,7 +29,7 @@ type Cmd struct {
 	Database config.Database `embed:""`
 }
 
-// The documented examples.
+// These constants are the examples of the documentation.
 const (
 	demoName            = "lksms-demo" // name of the demo's company, user, app and message source
 	demoPhone           = "13800138000"
@@ -39,7 +39,7 @@ const (
 	demoDefaultContent  = "欢迎使用我们的服务"
 )
 
-// Validate rejects a count that shows nothing or would take all day.
+// Validate rejects a count that shows nothing or takes too long.
 func (c *Cmd) Validate() error {
 	if c.Count < 1 || c.Count > 10000 {
 		return errors.New("--count must be between 1 and 10000")
@@ -91,8 +91,8 @@ func clientFor(address, username, password string) (*api.ClientWithResponses, er
 	return client, nil
 }
 
-// demo is one run. It has a company, a user and senders of its own, and routes between them, so that its senders get
-// no tasks of others, and other senders none of its tasks. They are kept for the next run, disabled in between.
+// demo is one run. It has a company, a user and senders of its own, and routes between them. So its senders get only its own tasks, and other senders get none
+// of its tasks. After the run they are disabled and kept for the next run.
 type demo struct {
 	admin  *api.ClientWithResponses
 	client *api.ClientWithResponses // client of the company's user
@@ -107,8 +107,7 @@ type demo struct {
 	attempts    int16
 }
 
-// prepare creates or enables the company, the user and the sender, and finds out which examples can be sent without
-// changing data of others.
+// prepare creates or enables the company, the user and the sender. It also checks which examples can be sent without changing data of others.
 func (d *demo) prepare(ctx context.Context, password string) error {
 	err := d.awaitReady(ctx)
 	if err != nil {
@@ -133,7 +132,7 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 	return err
 }
 
-// readyWait is how long a server that was just started may take.
+// readyWait is the time limit for a server that was just started.
 const readyWait = 30 * time.Second
 
 // awaitReady waits until the server is ready.
@@ -161,8 +160,8 @@ func (d *demo) awaitReady(ctx context.Context) error {
 	}
 }
 
-// created is accepted, except that a conflict is no error: an earlier demo may have created the object. exists
-// reports whether it had.
+// created checks the response to a creation like accepted, but treats a conflict as success, because an earlier demo can have created the object. exists
+// reports whether there was a conflict.
 func created[Answer interface {
 	StatusCode() int
 	Status() string
@@ -174,7 +173,7 @@ func created[Answer interface {
 	return false, err
 }
 
-// openUser creates the company's user, or enables that of an earlier demo with the new password.
+// openUser creates the user of the company. If the user exists from an earlier demo, openUser enables the user with the new password.
 func (d *demo) openUser(ctx context.Context, password string) error {
 	company := demoName
 	exists, err := created(d.admin.CreateUserWithResponse(ctx, api.UserRequest{
@@ -186,7 +185,7 @@ func (d *demo) openUser(ctx context.Context, password string) error {
 	return err
 }
 
-// openSender creates a sender for the company alone, or enables that of an earlier demo.
+// openSender creates a sender that serves only the demo's company. If the sender exists from an earlier demo, openSender enables the sender.
 func (d *demo) openSender(ctx context.Context, s api.SenderRequest) error {
 	s.IsShared = new(bool)
 	answer, err := d.admin.CreateSenderWithResponse(ctx, nil, s)
@@ -209,7 +208,7 @@ func (d *demo) openSender(ctx context.Context, s api.SenderRequest) error {
 	return err
 }
 
-// close disables the user and the senders, as far as it can.
+// close disables the user and the senders. It ignores errors.
 func (d *demo) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -247,8 +246,7 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// ensureTemplate reports whether messages of the company are rendered with the example template: another active
-// template for all companies may come before it.
+// ensureTemplate reports whether messages of the company are rendered with the example template. Another active template for all companies can precede it.
 func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
 	limit, first := 100, "" // the active template with the smallest id; the list is newest first
 	params := &api.ListTemplatesParams{Limit: &limit}
@@ -292,7 +290,7 @@ func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// submit submits the three kinds of message in turns, and the default content once.
+// submit submits the three kinds of message in turn, and the default content once.
 func (d *demo) submit(ctx context.Context) error {
 	d.waiting = map[string]bool{}
 	bar := newBar(d.count, "submitting")
@@ -328,8 +326,8 @@ func (d *demo) message(i int) api.SendRequest {
 	}
 }
 
-// send is the simulated sender: it polls, takes a moment for each message, and reports. About one message in ten
-// fails, and one in seven asks for a retry after a second.
+// send is the simulated sender: it polls, waits a moment for each message, and reports. About one message in ten fails, and one in seven asks for a retry after
+// a second.
 func (d *demo) send(ctx context.Context) error {
 	bar := newBar(d.count, "sending   ")
 	defer finishBar(bar)
@@ -374,7 +372,7 @@ func (d *demo) claim(ctx context.Context) (int, error) {
 }
 
 func (d *demo) deliver(ctx context.Context, task api.ClaimedTask) error {
-	time.Sleep(time.Duration(20+dice.IntN(100)) * time.Millisecond) // the time that sending takes
+	time.Sleep(time.Duration(20+dice.IntN(100)) * time.Millisecond) // simulates the time to send a message
 	report := api.ReportRequest{TaskID: task.TaskID, AppID: demoName, LeaseID: &task.LeaseID, Status: api.ReportSuccess}
 	retry, wait := true, int32(1)
 	busy, unknown := "网络超时", "空号"
@@ -399,7 +397,7 @@ func (d *demo) deliver(ctx context.Context, task api.ClaimedTask) error {
 	return nil
 }
 
-// refresh removes settled tasks from waiting: the server may have settled one itself.
+// refresh removes settled tasks from waiting, because the server can settle a task without the sender.
 func (d *demo) refresh(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -458,7 +456,7 @@ func describe(e api.TimelineEvent) string {
 	}
 }
 
-// accepted turns an answer other than 200 into an error.
+// accepted converts a response other than 200 to an error.
 func accepted[Answer interface {
 	StatusCode() int
 	Status() string

@@ -25,7 +25,7 @@ func (t target) address() string {
 	return "http://127.0.0.1:" + strconv.Itoa(t.Port)
 }
 
-// HealthCmd is for supervisors that run a command in a container without a shell.
+// HealthCmd is the command lksms health. It is for supervisors that run a command in a container without a shell.
 type HealthCmd struct {
 	Target      target `embed:""`
 	TLSCertFile string `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Set if the server on this machine serves TLS."`
@@ -35,7 +35,7 @@ func (c *HealthCmd) Run(ctx context.Context) error {
 	address, transport := c.Target.address(), http.DefaultTransport
 	if c.Target.URL == "" && c.TLSCertFile != "" {
 		address = "https" + strings.TrimPrefix(address, "http")
-		// The certificate is for the server's public name, and the request contains no secret.
+		// The certificate is for the public name of the server, and the request contains no secret.
 		transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the server is on this machine
 	}
 	client, err := api.NewClientWithResponses(address, api.WithHTTPClient(&http.Client{Timeout: 3 * time.Second, Transport: transport}))

@@ -21,8 +21,7 @@ import (
 	api "lksms/gen/client"
 )
 
-// notify sends a notification by DingTalk and e-mail, and a message by WeChat that is sent once. It starts stubs of
-// the providers.
+// notify sends a notification by DingTalk and e-mail, and a send-once message by WeChat. It starts stubs of the providers.
 func (d *demo) notify(ctx context.Context) error {
 	stub := &stubProviders{}
 	address, mailPort, err := stub.start(ctx)
@@ -63,7 +62,7 @@ func (d *demo) notify(ctx context.Context) error {
 		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: &[]string{"demo-zhang", "demo-li"}, DedupKey: &key,
 	}
 	var created *api.CreateNotificationsResponse
-	for range 2 { // the second request is recognised by its dedup key
+	for range 2 { // the service recognises the second request by its dedup key
 		if created, err = accepted(d.client.CreateNotificationsWithResponse(ctx, nil, request)); err != nil {
 			return fmt.Errorf("create notification: %w", err)
 		}
@@ -104,7 +103,7 @@ func (d *demo) notify(ctx context.Context) error {
 	return nil
 }
 
-// errNoSecrets is the error of a server that accepts no sender with a secret.
+// errNoSecrets means that the server accepts no sender with a secret.
 var errNoSecrets = errors.New("the server has no key to seal secrets")
 
 // await polls until isDone returns true.
@@ -160,8 +159,8 @@ func (s *stubProviders) start(ctx context.Context) (address string, mailPort int
 	}
 	s.web.Handler, s.web.ReadHeaderTimeout = s, time.Second
 	s.mails = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &stubMail{stub: s}, nil }))
-	go func() { _ = s.web.Serve(web) }()     // ends with stop
-	go func() { _ = s.mails.Serve(mails) }() // ends with stop
+	go func() { _ = s.web.Serve(web) }()     // runs until stop
+	go func() { _ = s.mails.Serve(mails) }() // runs until stop
 	return "http://" + web.Addr().String(), mailPort, nil
 }
 

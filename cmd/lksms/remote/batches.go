@@ -25,9 +25,9 @@ type BatchCmd struct {
 	Confirm batchConfirmCmd `cmd:"" help:"Send a batch that was checked."`
 	Watch   batchWatchCmd   `cmd:"" help:"Wait until a batch has ended."`
 	List    batchListCmd    `cmd:"" help:"List batches, newest first."`
-	Pause   batchPauseCmd   `cmd:"" help:"Hold what waits of a batch."`
-	Resume  batchResumeCmd  `cmd:"" help:"Let a paused batch go on."`
-	Cancel  batchCancelCmd  `cmd:"" help:"End a batch before all of it was sent."`
+	Pause   batchPauseCmd   `cmd:"" help:"Pause a batch: hold its waiting messages."`
+	Resume  batchResumeCmd  `cmd:"" help:"Resume a paused batch."`
+	Cancel  batchCancelCmd  `cmd:"" help:"Cancel a batch: its waiting messages are not sent."`
 	Requeue batchRequeueCmd `cmd:"" help:"Send the failed messages of a batch again."`
 }
 
@@ -53,8 +53,8 @@ type batchCreateCmd struct {
 	Dedup          string     `placeholder:"phone" help:"Which rows are duplicates: phone or address, row, or none."`
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
-	Test           bool       `help:"Its messages are tests."`
-	Confirm        bool       `help:"Send it as soon as it is checked."`
+	Test           bool       `help:"Mark its messages as tests."`
+	Confirm        bool       `help:"Send the batch as soon as it is checked."`
 	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it makes no second batch."`
 	DryRun         dryRun     `embed:""`
 	Remote         Remote     `embed:""`
@@ -85,7 +85,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	if c.IdempotencyKey != "" {
 		options = append(options, client.WithIdempotencyKey(c.IdempotencyKey))
 	}
-	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client bounds an upload by its size
+	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client sets the time limit of an upload by its size
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// list returns nil for a list without items.
+// list returns a pointer to items, or nil if items is empty.
 func list(items []string) *[]string {
 	if len(items) == 0 {
 		return nil
@@ -119,7 +119,7 @@ type batchArg struct {
 type batchCheckCmd struct {
 	batchArg
 	Strict bool   `help:"Fail if any row would not be sent."`
-	Limit  int    `default:"20" help:"Most rows to show."`
+	Limit  int    `default:"20" help:"Maximum number of rows to show."`
 	Remote Remote `embed:""`
 }
 
@@ -146,7 +146,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 	}{
 		{"invalid", batch.Counts.Invalid}, {"duplicate", batch.Counts.Duplicate}, {"blocked", batch.Counts.Blocked},
 	} {
-		// The server looks through the whole list for a status, so the search ends with the last row that has it.
+		// The server searches the whole list for rows with a status. Ask only for as many as exist, so that the search ends at the last such row.
 		most := min(int(wrong.count), c.Limit-len(rows))
 		if most <= 0 {
 			continue
@@ -225,7 +225,7 @@ func (c *batchWatchCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.watchBatch(ctx, c.BatchID)
 }
 
-// watchBatch shows the batch when it has ended. One of which messages failed is an error.
+// watchBatch waits until the batch has ended, and shows it. It returns an error if messages of the batch failed.
 func (c *caller) watchBatch(ctx context.Context, batchID int64) error {
 	bar := c.bar("sending")
 	batch, err := c.WaitForBatch(ctx, batchID, func(b *client.Batch) {
@@ -282,8 +282,8 @@ func batchRecord(b *client.Batch) record {
 }
 
 type batchListCmd struct {
-	Status string `help:"Only those with this status: checking, ready, running, paused, finished or cancelled."`
-	Limit  int    `default:"100" help:"Most batches to list."`
+	Status string `help:"Only batches with this status: checking, ready, running, paused, finished or cancelled."`
+	Limit  int    `default:"100" help:"Maximum number of batches to list."`
 	Remote Remote `embed:""`
 }
 
@@ -311,7 +311,7 @@ func (c *batchListCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.list(all, []string{"BATCH", "NAME", "STATUS", "VALID", "SUCCESS", "FAILED", "CREATED"}, rows)
 }
 
-// pageOf is the size of a page for a list of so many.
+// pageOf returns the page size for a list of at most limit items.
 func pageOf(limit int) *int { return new(min(max(limit, 1), 100)) }
 
 type batchPauseCmd struct{ batchChange }
@@ -332,7 +332,7 @@ func (c *batchCancelCmd) Run(ctx context.Context, env config.Remote) error {
 	return c.run(ctx, env, (*client.Client).CancelBatch)
 }
 
-// batchChange is the command line of what changes a batch.
+// batchChange contains the arguments and flags of the commands that change a batch.
 type batchChange struct {
 	batchArg
 	DryRun dryRun `embed:""`
@@ -371,14 +371,14 @@ func (c *batchRequeueCmd) Run(ctx context.Context, env config.Remote) error {
 
 // bar is a progress bar on a terminal. It is drawn when the total is known.
 type bar struct {
-	to    io.Writer // nil if nobody looks
+	to    io.Writer // nil if standard error is not a terminal
 	name  string
 	drawn *progressbar.ProgressBar
 }
 
 func (o output) bar(name string) *bar { return &bar{to: o.progress, name: name} }
 
-// set draws how much is done. A bar that cannot be drawn stops nothing.
+// set draws the progress. An error of the terminal does not stop the command.
 func (b *bar) set(name string, done, total int64) {
 	if b.to == nil || total == 0 {
 		return

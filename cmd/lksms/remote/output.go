@@ -12,18 +12,18 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// output shows answers: on standard output as a table or as JSON, and progress on a terminal.
+// output prints results on standard output, as a table or as JSON. It prints progress on a terminal.
 type output struct {
 	out      io.Writer
-	progress io.Writer // nil if nobody looks
+	progress io.Writer // nil if standard error is not a terminal
 	isJSON   bool
 	answers  *answers // nil if no server is called
 }
 
-// answers keeps how the server wrote its answers: the types of this program drop the fields of a newer server. It serves one call at a time.
+// answers stores the responses as the server sent them, because the types of this program lack the fields of a newer server. It serves one call at a time.
 type answers struct {
 	last  json.RawMessage
-	items []json.RawMessage // of lists and pages, which are in one order with what the client returns
+	items []json.RawMessage // of lists and pages, in the same order as the items that the client returns
 }
 
 func (a *answers) keep(data json.RawMessage) {
@@ -34,14 +34,14 @@ func (a *answers) keep(data json.RawMessage) {
 	}
 }
 
-// take returns the first n items since it was called last.
+// take returns the first n items, and removes all items.
 func (a *answers) take(n int) []json.RawMessage {
 	items := a.items
 	a.items = nil
 	return items[:min(n, len(items))]
 }
 
-// asWritten is the last answer as the server wrote it, or data if there was none.
+// asWritten returns the last response as the server sent it. It returns data if there is no response.
 func (o output) asWritten(data any) any {
 	if o.answers == nil || o.answers.last == nil {
 		return data
@@ -49,17 +49,17 @@ func (o output) asWritten(data any) any {
 	return o.answers.last
 }
 
-// say shows progress.
+// say prints progress.
 func (o output) say(format string, values ...any) {
 	if o.progress != nil {
-		_, _ = fmt.Fprintf(o.progress, format+"\n", values...) // progress that cannot be shown stops nothing
+		_, _ = fmt.Fprintf(o.progress, format+"\n", values...) // an error of the terminal does not stop the command
 	}
 }
 
-// record is one object in a table: a line for each name, without those that are empty.
+// record is one object in a table: one line for each field that is not empty.
 type record [][2]string
 
-// show prints one object: the last answer as JSON, or data if there was none, or the record.
+// show prints one object. As JSON it prints the last response, or data if no response exists. Otherwise it prints the record.
 func (o output) show(data any, table func() record) error {
 	if o.isJSON {
 		return o.json(o.asWritten(data))
@@ -80,8 +80,8 @@ func (o output) show(data any, table func() record) error {
 	return err
 }
 
-// list prints several objects: an array as JSON, or a table. The array has an item of the answers for each row, or is data if these had no items.
-// A list without rows has a head only.
+// list prints several objects. As JSON it prints an array with one item of the responses per row, or data if the responses contained no items. Otherwise it
+// prints a table. Without rows, the table has only a head.
 func (o output) list(data any, head []string, rows [][]string) error {
 	if o.isJSON {
 		if o.answers != nil {
@@ -111,12 +111,12 @@ func (o output) list(data any, head []string, rows [][]string) error {
 	return err
 }
 
-// json prints one document.
+// json prints one JSON document.
 func (o output) json(data any) error {
 	return writeJSON(o.out, data, "  ")
 }
 
-// writeJSON writes data as JSON in which a terminal finds no command: JSON itself lets some control characters stand.
+// writeJSON writes data as JSON. It also escapes the control characters that JSON allows, because a terminal would interpret them as commands.
 func writeJSON(to io.Writer, data any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -127,7 +127,7 @@ func writeJSON(to io.Writer, data any, indent string) error {
 	}
 	var safe strings.Builder
 	for _, r := range text.String() {
-		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) { // they stand in strings only
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) { // these characters occur only inside strings
 			fmt.Fprintf(&safe, "\\u%04x", r)
 		} else {
 			safe.WriteRune(r)
@@ -137,12 +137,12 @@ func writeJSON(to io.Writer, data any, indent string) error {
 	return err
 }
 
-// pad fills a text with spaces up to a width on the terminal, where a Chinese character has two columns.
+// pad appends spaces to a text up to a width on the terminal, where a Chinese character has two columns.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-uniseg.StringWidth(text)))
 }
 
-// printable replaces what a terminal would take for a command: texts come from other people.
+// printable replaces characters that a terminal would interpret as commands, because texts come from other people.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -155,7 +155,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// local is a time for people, in the zone of this machine.
+// local formats a time in the time zone of this machine. nil gives "".
 func local(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -163,7 +163,7 @@ func local(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// text is the value of a pointer, or an empty text.
+// text returns the value of a pointer as text. nil gives "".
 func text[T any](p *T) string {
 	if p == nil {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatATerminalWouldObeyIsReplaced(t *testing.T) {
+func TestPrintableReplacesControlCharacters(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"a\x1b[2Jb": "a�[2Jb", "two\nlines\tx": "two lines x", "您好": "您好", "\u202eabc": "�abc", "\x9b31m": "�31m", "\u0085": "�",

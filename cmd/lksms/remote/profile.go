@@ -24,7 +24,7 @@ import (
 	"lksms/internal/platform/config"
 )
 
-// profile is a server, and a user with a password or an API key.
+// profile is a server, and the password of a user or an API key.
 type profile struct {
 	Server   string        `json:"server"`
 	Username string        `json:"username,omitempty"` // empty: the secret is an API key
@@ -38,7 +38,7 @@ func (p profile) credentials() client.Credentials {
 	return client.Basic(p.Username, string(p.Secret))
 }
 
-// profiles is the file with all profiles.
+// profiles is the content of the file with all profiles.
 type profiles struct {
 	Used     string             `json:"used"`
 	Profiles map[string]profile `json:"profiles"`
@@ -52,7 +52,7 @@ func profileFile() (string, error) {
 	return filepath.Join(dir, "lksms", "profiles.json"), nil
 }
 
-// ReadProfiles reads the file, and refuses one that other users of the machine can read or change.
+// ReadProfiles reads the file of profiles. It returns an error if other users of the machine can read or change the file.
 func ReadProfiles() (all profiles, err error) {
 	all.Profiles = map[string]profile{}
 	path, err := profileFile()
@@ -66,11 +66,11 @@ func ReadProfiles() (all profiles, err error) {
 	if err != nil {
 		return all, fmt.Errorf("open the profiles: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close() //nolint:errcheck // the file was only read
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return all, fmt.Errorf("look at the profiles: %w", err)
+		return all, fmt.Errorf("check the profiles: %w", err)
 	case !info.Mode().IsRegular():
 		return all, Usage("%s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
@@ -86,7 +86,7 @@ func ReadProfiles() (all profiles, err error) {
 	return all, nil
 }
 
-// readProfile returns a profile, or the one in use.
+// readProfile returns the profile with a name. An empty name means the profile in use.
 func readProfile(name string) (profile, error) {
 	all, err := ReadProfiles()
 	if err != nil {
@@ -105,7 +105,7 @@ func readProfile(name string) (profile, error) {
 	return p, nil
 }
 
-// write replaces the file as a whole, so that an interrupted command leaves the old one.
+// write replaces the file as a whole, so that an interrupted command leaves the old file.
 func (all profiles) write() error {
 	path, err := profileFile()
 	if err != nil {
@@ -118,7 +118,7 @@ func (all profiles) write() error {
 	if err != nil {
 		return fmt.Errorf("write the profiles: %w", err)
 	}
-	defer os.Remove(next.Name()) //nolint:errcheck // it has another name by then
+	defer os.Remove(next.Name()) //nolint:errcheck // the file was renamed or cannot be removed
 	encoder := json.NewEncoder(next)
 	encoder.SetIndent("", "  ")
 	err = errors.Join(encoder.Encode(all), next.Sync(), next.Close())
@@ -139,7 +139,7 @@ type LoginCmd struct {
 	SecretStdin bool   `name:"secret-stdin" help:"Read the password or API key from standard input instead of asking for it."`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (LoginCmd) Help() string {
 	return "Asks for the password or API key without showing it, tries it, and stores it in a file that only you can read. " +
 		"The profile is used from now on. Secrets are never arguments: other users of the machine see those."
@@ -174,18 +174,18 @@ func (c *LoginCmd) Run(ctx context.Context) error {
 	return err
 }
 
-var warnOnce sync.Once // a command may make two clients
+var warnOnce sync.Once // a command can create two clients
 
-// warnIfReadable says it before the credentials are sent.
+// warnIfReadable warns before the credentials are sent to a URL on which the network can read them.
 func warnIfReadable(server string) {
 	if isReadable(server) {
 		warnOnce.Do(func() {
-			fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials so that the network can read them: use https:// beyond this machine")
+			fmt.Fprintln(os.Stderr, "lksms: http:// sends the credentials unencrypted: use https:// for other machines")
 		})
 	}
 }
 
-// isReadable reports whether the network can read what is sent there.
+// isReadable reports whether the network can read requests to a server.
 func isReadable(server string) bool {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme == "https" {

@@ -1,4 +1,4 @@
-// Package remote has the commands that use a server.
+// Package remote contains the commands that use a server.
 package remote
 
 import (
@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/config"
 )
 
-// Remote is the server that a command calls, and the form in which it shows the answer.
+// Remote contains the flags that select a server and the format of the output.
 type Remote struct {
 	Server  string        `placeholder:"URL" help:"URL of the server, with the credentials of the environment. Default: LKSMS_URL, or that of the profile."`
 	Profile string        `placeholder:"NAME" completion:"profile" help:"Profile of lksms login. Default: LKSMS_PROFILE, or the one in use."`
@@ -27,7 +27,7 @@ type Remote struct {
 	Timeout time.Duration `placeholder:"1m" help:"Give up after this time: exit status 3. Default: a minute, and no limit for commands that follow."`
 }
 
-// caller calls the server of one command, and shows what it answers.
+// caller calls a server for one command, and prints the results.
 type caller struct {
 	*client.Client
 	output
@@ -37,18 +37,18 @@ type caller struct {
 // ErrUsage is a mistake on the command line: exit status 2.
 var ErrUsage = errors.New("wrong use")
 
-// Usage is an error of a command line that cannot be run.
+// Usage returns an ErrUsage with a text.
 func Usage(format string, values ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, values...))
 }
 
-// errMessage is a message that was not sent: exit status 1.
+// errMessage is the error of a message that was not sent: exit status 1.
 var errMessage = errors.New("the message was not sent")
 
-// PlainLimit bounds commands that follow nothing.
+// PlainLimit is the default time limit of commands that do not follow anything.
 const PlainLimit = time.Minute
 
-// open returns the caller, and ctx with the deadline of a command that follows nothing.
+// open returns the caller, and ctx with the time limit of a command that does not follow anything.
 func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
 	c, err := r.Caller(env, more...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Opt
 	return c, ctx, cancel, nil
 }
 
-// follow is open for a command that follows something.
+// follow is like open for a command that follows something. It has no default time limit.
 func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
 	c, err := r.Caller(env, more...)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.O
 	return c, ctx, cancel, nil
 }
 
-// Caller returns a client of the server of the flags, or else of the environment or the profile.
+// Caller returns a client of the server in the flags, the environment or the profile. Flags come first.
 func (r *Remote) Caller(env config.Remote, more ...client.Option) (*caller, error) {
 	if r.Timeout < 0 {
 		return nil, Usage("--timeout must not be negative")
@@ -102,7 +102,8 @@ func (r *Remote) Caller(env config.Remote, more ...client.Option) (*caller, erro
 	return &caller{Client: c, output: out, Address: address}, nil
 }
 
-// target chooses the server and the credentials. Those of a profile go to the server of the profile only, and flags come before the environment.
+// target returns the server and the credentials. The credentials of a profile are sent only to the server of that profile. Flags take precedence over the
+// environment.
 func (r *Remote) target(env config.Remote) (address string, credentials client.Credentials, err error) {
 	if r.Server != "" && r.Profile != "" {
 		return "", credentials, Usage("--server and --profile exclude each other: a profile has a server")
@@ -135,14 +136,14 @@ func (r *Remote) target(env config.Remote) (address string, credentials client.C
 	return "", credentials, Usage("no credentials for %s: set LKSMS_KEY, or LKSMS_USER and LKSMS_PASSWORD, or use a profile of lksms login", address)
 }
 
-// dryRun shows the request that a command would send, instead of sending it.
+// dryRun is the flag to show the request that a command would send, instead of sending it.
 type dryRun struct {
 	DryRun bool `name:"dry-run" help:"Change nothing: show the request that would be sent."`
 }
 
 var errDryRun = errors.New("dry run")
 
-// options lets a client send nothing in a dry run.
+// options returns options that prevent a client from sending requests in a dry run.
 func (d dryRun) options() []client.Option {
 	if !d.DryRun {
 		return nil
@@ -150,7 +151,7 @@ func (d dryRun) options() []client.Option {
 	return []client.Option{client.WithRetries(0), client.WithHTTPClient(&http.Client{Transport: unsent{}})}
 }
 
-// done shows the request of a dry run. Without a dry run it returns err.
+// done prints the request of a dry run. Without a dry run it returns err.
 func (d dryRun) done(c *caller, err error) error {
 	shown, ok := errors.AsType[*UnsentRequest](err)
 	if !ok {
@@ -161,7 +162,7 @@ func (d dryRun) done(c *caller, err error) error {
 	})
 }
 
-// unsent refuses to send requests.
+// unsent is a transport that sends no request.
 type unsent struct{}
 
 // UnsentRequest is a request that was not sent, without its credentials.
@@ -173,11 +174,11 @@ type UnsentRequest struct {
 
 func (*UnsentRequest) Error() string { return errDryRun.Error() }
 
-// RoundTrip fails with the request.
+// RoundTrip returns the request as an error.
 func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	shown := &UnsentRequest{Method: r.Method, URL: r.URL.String()}
 	if r.Body != nil {
-		defer r.Body.Close() //nolint:errcheck // nothing is sent
+		defer r.Body.Close() //nolint:errcheck // the request is not sent
 		const most = 64 << 10
 		body, err := io.ReadAll(io.LimitReader(r.Body, most))
 		if err != nil {
@@ -191,8 +192,8 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, shown
 }
 
-// ExitStatus is 0 if a command did its work, 1 if it was refused or failed, 2 for a wrong use, and 3 if the server was not reached, did not
-// answer in time, or has no room now, or if it is unknown whether it did what it was asked. 130 is that of a shell for a program that was interrupted.
+// ExitStatus returns the exit status for the error of a command. 0: success. 1: the request was rejected or the work failed. 2: a mistake on the command line.
+// 3: the server is unreachable, too slow or overloaded, or the outcome is unknown. 130: the command was interrupted, as shells report it.
 func ExitStatus(err error) int {
 	_, isUnknown := errors.AsType[*client.UnknownError](err)
 	switch {
@@ -208,13 +209,13 @@ func ExitStatus(err error) int {
 	return 1
 }
 
-// errTime is a limit of time that is over.
-var errTime = errors.New("the time of --timeout is over")
+// errTime means that a time limit has passed.
+var errTime = errors.New("the time limit of --timeout has passed")
 
-// errInterrupted is the end of a command by a signal.
+// errInterrupted means that a signal ended the command.
 var errInterrupted = errors.New("interrupted")
 
-// InTime says of an error that it is the end of the time, if it is.
+// InTime replaces an error by errTime or errInterrupted if the end of ctx caused the error.
 func InTime(ctx context.Context, err error) error {
 	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
 		return &client.UnknownError{IdempotencyKey: unknown.IdempotencyKey, Err: InTime(ctx, unknown.Err)}
@@ -232,13 +233,13 @@ func InTime(ctx context.Context, err error) error {
 	return err
 }
 
-// firstLine describes an error for a line of progress.
+// firstLine returns the first line of an error, for a line of progress.
 func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return printable(text)
 }
 
-// flagOf names the arguments and flags that have other names than the fields of the contract.
+// flagOf contains the arguments and flags whose names differ from the fields of the contract.
 var flagOf = map[string]string{
 	"phone_number": "the number", "content": "the text, --content", "expect_send_time": "--at", "expires_at": "--expires", "message_type": "--type",
 	"template_no": "--template", "params": "--param", "dedup_key": "--dedup-key", "app_id": "--app-id", "idempotency_key": "--idempotency-key",
@@ -246,22 +247,22 @@ var flagOf = map[string]string{
 	"after": "--after", "type": "--type", "company_no": "--company-no", "task_id": "the task", "batch_id": "the batch",
 }
 
-// wayOut says what to do about a refusal.
+// wayOut contains what a user can do about a rejected request, by the reason of the error.
 var wayOut = map[string]string{
 	"auth.required":             "Check the credentials: lksms login stores others, or set LKSMS_KEY.",
 	"auth.forbidden":            "The role of this user may not do that: use another profile, or ask an admin.",
 	"auth.other_app":            "This user belongs to another app: give its number with --app-id.",
-	"task.not_pending":          "Only a task that waits can be cancelled: lksms status shows how it is.",
+	"task.not_pending":          "Only a task that waits can be cancelled: lksms status shows its status.",
 	"task.not_ended":            "Only a task that has ended can be sent again: lksms watch waits for its end.",
-	"batch.wrong_status":        "lksms batch check and lksms batch watch show how far the batch is.",
+	"batch.wrong_status":        "lksms batch check and lksms batch watch show the status of the batch.",
 	"idempotency.key_reused":    "Take another --idempotency-key for another message.",
-	"sender.is_driven":          "The server runs this sender itself: claim as another one.",
+	"sender.is_driven":          "The server runs this sender itself: claim as another sender.",
 	"template.not_active":       "An admin can make the template active.",
 	"request.too_large":         "Split it into smaller requests.",
 	"default_content.not_found": "Give a text, or --template.",
 }
 
-// ExplainError describes an error with its fields and the way out.
+// ExplainError describes an error with its fields and what the user can do.
 func ExplainError(err error) string {
 	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
 		return ExplainError(unknown.Err) + "\nIt may be stored: repeat with --idempotency-key " + printable(unknown.IdempotencyKey)

@@ -12,9 +12,9 @@ import (
 
 // SendersCmd is the command `lksms senders`.
 type SendersCmd struct {
-	Status string `help:"Only those that are on, or off."`
-	Search string `help:"Only those whose number or name has this text."`
-	Limit  int    `default:"100" help:"Most senders to list."`
+	Status string `help:"Only senders with this status: on or off."`
+	Search string `help:"Only senders whose number or name contains this text."`
+	Limit  int    `default:"100" help:"Maximum number of senders to list."`
 	Remote Remote `embed:""`
 }
 
@@ -58,12 +58,12 @@ func senderState(s client.Sender) string {
 	return "not ready"
 }
 
-// AppFlag is the sender as which a command claims.
+// AppFlag is the flag that names the sender for a claim.
 type AppFlag struct {
 	AppID string `name:"app-id" placeholder:"NO" help:"Sender as which to claim. Default: the only one that the user may use."`
 }
 
-// Find returns the sender.
+// Find returns the number of the sender. Without the flag it is the only sender that the user can claim as.
 func (a AppFlag) Find(ctx context.Context, c *client.Client) (string, error) {
 	if a.AppID != "" {
 		return a.AppID, nil
@@ -81,15 +81,15 @@ func (a AppFlag) Find(ctx context.Context, c *client.Client) (string, error) {
 // ClaimCmd is the command `lksms claim`.
 type ClaimCmd struct {
 	AppFlag
-	Limit  int    `default:"1" help:"Most tasks to claim."`
+	Limit  int    `default:"1" help:"Maximum number of tasks to claim."`
 	Wait   int    `default:"0" help:"Seconds to wait for a task, at most 30."`
 	DryRun dryRun `embed:""`
 	Remote Remote `embed:""`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (ClaimCmd) Help() string {
-	return "For trying. Each task is leased to you and must be reported before its lease ends, or another sender gets it then. " +
+	return "For experiments. You must report each claimed task before its lease ends. Otherwise another sender gets the task. " +
 		"To send messages with a script, use lksms sender run."
 }
 
@@ -100,7 +100,7 @@ func (c *ClaimCmd) Run(ctx context.Context, env config.Remote) error {
 	}
 	defer cancel()
 	if c.DryRun.DryRun && c.AppID == "" {
-		return Usage("--app-id is missing: a dry run asks the server nothing")
+		return Usage("--app-id is missing: a dry run does not call the server")
 	}
 	app, err := c.Find(ctx, caller.Client)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 
 // TailCmd is the command `lksms tail`.
 type TailCmd struct {
-	After     string   `placeholder:"CURSOR" help:"Begin behind this cursor. Default: now."`
+	After     string   `placeholder:"CURSOR" help:"Begin after this cursor. Default: now."`
 	Type      []string `help:"Only events of this type, such as message.failed. May be repeated."`
 	CompanyNo string   `name:"company-no" help:"Only events of this company, for users who see all companies."`
 	Remote    Remote   `embed:""`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (TailCmd) Help() string {
-	return "Shows the outcomes of messages and batches, until it is interrupted. It goes on after a restart of the server, from where it was. " +
-		"With -o json each event is one line, with the cursor behind it: --after goes on from there."
+	return "Shows the outcomes of messages and batches until it is interrupted. After a restart of the server it continues where it stopped. " +
+		"With -o json each event is one line. The last event of a page contains the cursor from which --after continues."
 }
 
 func (c *TailCmd) Run(ctx context.Context, env config.Remote) error {
@@ -37,15 +37,15 @@ func (c *TailCmd) Run(ctx context.Context, env config.Remote) error {
 	isFirst := true
 	for page, err := range caller.FollowEvents(ctx, c.After, filter) {
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return nil // the way to end it
+			return nil // an interrupt is the normal end
 		}
 		if err != nil {
 			return InTime(ctx, err)
 		}
 		if isFirst {
-			caller.say("events behind the cursor %s", page.NextCursor)
+			caller.say("events after the cursor %s", page.NextCursor)
 			isFirst = false
-			if caller.isJSON && len(page.Items) == 0 { // where a later run goes on, if no event comes
+			if caller.isJSON && len(page.Items) == 0 { // the cursor from which a later run can continue if no event comes
 				if err := writeJSON(caller.out, map[string]string{"next_cursor": page.NextCursor}, ""); err != nil {
 					return err
 				}
@@ -63,8 +63,8 @@ func (c *TailCmd) Run(ctx context.Context, env config.Remote) error {
 	return nil
 }
 
-// eventLines prints each event as a line of JSON. The cursor is known for the last one of a page: one that goes on from there gets the page again
-// otherwise.
+// eventLines prints each event as a line of JSON. Only the last event of a page gets a cursor, because the server returns one cursor per page. A run that
+// continues from an earlier cursor gets the page again.
 func (c *caller) eventLines(page *client.EventPage) error {
 	items := c.answers.take(len(page.Items))
 	for i, item := range items {

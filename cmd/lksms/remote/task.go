@@ -33,7 +33,7 @@ type SendCmd struct {
 	Number string  `arg:"" help:"Phone number."`
 	Text   *string `arg:"" optional:"" help:"Text of the message; - reads it from standard input, where no other user of the machine sees it."`
 
-	Template       string            `placeholder:"NO" help:"Template that gives the text, by its template_no."`
+	Template       string            `placeholder:"NO" help:"Template of the text, by its template_no."`
 	Param          map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Value of a placeholder of the template. May be repeated."`
 	Language       string            `help:"Translation of the template, such as zh."`
 	DefaultText    bool              `name:"default-text" help:"Send the default content of the number, once, instead of a text."`
@@ -51,7 +51,7 @@ type SendCmd struct {
 	Remote         Remote            `embed:""`
 }
 
-// longestText bounds what is read of a text. The server takes far less.
+// longestText is the maximum number of bytes that are read as a text. The server accepts far less.
 const longestText = 1 << 20
 
 func (c *SendCmd) message() (client.Message, error) {
@@ -102,7 +102,7 @@ func (c *SendCmd) message() (client.Message, error) {
 	return m, nil
 }
 
-// optional is nil for the zero value, which means that a flag was not given.
+// optional returns a pointer to v, or nil for the zero value. nil means that a flag was not given.
 func optional[T comparable](v T) *T {
 	var none T
 	if v == none {
@@ -146,7 +146,7 @@ func (c *SendCmd) Run(ctx context.Context, env config.Remote) error {
 		if err == nil || errors.Is(err, errMessage) {
 			return err
 		}
-		// The message is stored: a script that repeats the command must see its task.
+		// Show the task even after an error: the message is stored, and a script that repeats the command must see its task.
 		return errors.Join(err, caller.showSubmitted(sent))
 	}
 	return caller.showSubmitted(sent)
@@ -176,7 +176,7 @@ func previewRecord(p *client.Submitted) record {
 	return all
 }
 
-// senderRows says of each sender whether it can take a message.
+// senderRows returns a row per sender that says whether the sender can take a message.
 func senderRows(senders []api.SenderView) (all record) {
 	for _, s := range senders {
 		can := "can take it"
@@ -194,7 +194,7 @@ func senderRows(senders []api.SenderView) (all record) {
 // StatusCmd is the command `lksms status`.
 type StatusCmd struct {
 	TaskID string `arg:"" name:"task_id" help:"The task."`
-	Events bool   `help:"Show what happened to it, too."`
+	Events bool   `help:"Also show what happened to the task."`
 	Remote Remote `embed:""`
 }
 
@@ -292,7 +292,7 @@ func (c *WatchCmd) Run(ctx context.Context, env config.Remote) error {
 	return caller.watchTask(ctx, c.What)
 }
 
-// watchTask shows the task when it has ended. One that was not sent is an error.
+// watchTask waits until the task has ended, and shows it. It returns an error if the message was not sent.
 func (c *caller) watchTask(ctx context.Context, taskID string) error {
 	last := ""
 	task, err := c.WaitForTask(ctx, taskID, func(t *client.TaskDetail) {
@@ -347,7 +347,7 @@ func (c *RequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// changeTasks changes one task after the other, and lists those that were changed. A refusal of one does not keep the others from being changed.
+// changeTasks changes the tasks one after the other, and lists the changed ones. If the server rejects one change, the others are still made.
 func (r *Remote) changeTasks(
 	ctx context.Context, env config.Remote, dry dryRun, ids []string, change func(context.Context, *caller, string) (*client.Task, error),
 ) error {
@@ -372,7 +372,7 @@ func (r *Remote) changeTasks(
 		if err != nil {
 			failures = append(failures, err)
 			if _, refused := errors.AsType[*client.Error](err); !refused {
-				break // the next one would fail, too
+				break // the next change would fail too
 			}
 			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), ExplainError(err))
 			continue
@@ -390,7 +390,7 @@ func (r *Remote) changeTasks(
 		return err
 	}
 	last := failures[len(failures)-1]
-	for _, failure := range failures { // one that may pass says that another try is worth it
+	for _, failure := range failures { // prefer a temporary error, because its exit status suggests a retry
 		if _, refused := errors.AsType[*client.Error](last); refused && client.IsTemporary(failure) {
 			last = failure
 		}
@@ -401,7 +401,7 @@ func (r *Remote) changeTasks(
 	return InTime(ctx, last)
 }
 
-// ShownError is an error that was shown already.
+// ShownError is an error that was already printed.
 type ShownError struct{ error }
 
 func (e ShownError) Unwrap() error { return e.error }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A text in another encoding would arrive as something else.
+// The server would store a text in another encoding as a different text.
 func TestSendRefusesATextThatIsNotUTF8(t *testing.T) {
 	for _, c := range []struct{ input, want string }{
 		{"\xEF\xBB\xBF您的快递已到\r\n", "您的快递已到"},

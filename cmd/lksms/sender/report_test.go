@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// answering is a server that gives these answers, one after the other, and then success. A page is what a proxy answers: no JSON.
+// answering returns a client of a server that returns these statuses in order, and then success. Errors have an HTML page like that of a proxy instead of JSON.
 func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -38,7 +38,7 @@ func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Clien
 	return c
 }
 
-// refusing is a server that refuses like LKSMS with these statuses, one after the other, and with the last one from then on. 200 takes the report.
+// refusing returns a client of a server that rejects calls like LKSMS with these statuses in order, and repeats the last one. 200 accepts the report.
 func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -54,7 +54,7 @@ func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client
 	return c
 }
 
-// Attempts are made at once, after one second, three and seven. The lease has ended before the first.
+// The attempts are made at 0, 1, 3 and 7 seconds. The lease has ended before the first attempt.
 func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -83,8 +83,8 @@ func TestASuccessIsReportedAfterTheEndOfItsLease(t *testing.T) {
 	}
 }
 
-// With one slot, a report that the server can never take would keep all other messages from being sent.
-func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
+// With one slot, a report that the server never accepts would block all other messages.
+func TestAnUnacceptedSuccessIsGivenUpAnHourAfterItsLease(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	life, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -96,8 +96,8 @@ func TestASuccessThatIsNeverTakenIsGivenUpAnHourAfterItsLease(t *testing.T) {
 	}
 }
 
-// A key is replaced, or a user is disabled for a minute: what the script has sent would go out again.
-func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
+// The credentials can be invalid for a minute, while a key is replaced or a user is disabled. A dropped report would let the message be sent again.
+func TestAReportIsRepeatedWhileTheCredentialsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		for left, want := range map[time.Duration]int64{time.Minute: 2, -time.Minute: 1} {
@@ -119,7 +119,7 @@ func TestAReportOutlastsARefusalOfTheCredentialsWithinItsLease(t *testing.T) {
 	}
 }
 
-func TestABrokenScriptIsStartedForNoLaterClaim(t *testing.T) {
+func TestABrokenScriptIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	r := &scriptRunner{

@@ -1,4 +1,4 @@
-// Package sender has the command that is a sender: it claims, runs a script for each task, and reports.
+// Package sender contains the command that acts as a sender: it claims, runs a script for each task, and reports.
 package sender
 
 import (
@@ -26,28 +26,28 @@ type Cmd struct {
 }
 
 type senderRunCmd struct {
-	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. No shell stands between."`
-	Args []string `arg:"" optional:"" help:"Arguments of the program, behind --."`
+	Exec string   `required:"" placeholder:"./send.sh" help:"Program that sends one message. It runs without a shell."`
+	Args []string `arg:"" optional:"" help:"Arguments of the program, after --."`
 	remote.AppFlag
 	Parallel int           `default:"1" help:"Messages at a time, 1 to 100."`
-	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time of one run, after which the program is killed; less where the lease ends sooner."`
-	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop may take as long."`
+	RunLimit time.Duration `name:"run-limit" default:"1m" help:"Time limit of one run. Afterwards the program is killed. The limit is shorter if the lease ends sooner."`
+	Wait     int           `default:"5" help:"Seconds that one claim waits for messages, 0 to 30. A stop can take as long."`
 	Server   string        `placeholder:"URL" help:"URL of the server, as for all commands."`
 	Profile  string        `placeholder:"NAME" completion:"profile" help:"Profile with server and credentials, as for all commands."`
 	LogFlags config.Log    `embed:""`
 }
 
-// Help is shown below the flags.
+// Help returns the text that is shown below the flags.
 func (senderRunCmd) Help() string {
 	return "The program gets the message in LKSMS_PHONE_NUMBER and LKSMS_CONTENT, and as JSON on standard input. " +
 		"Its exit status is the report: 0 the message was sent, 75 try again later, anything else it failed. " +
-		"126 and 127 (a program is missing) are tried again, and end the command. The first message runs alone, so that no other pays for that. " +
+		"After 126 or 127 (a program is missing) the message is retried and the command ends. The first message runs alone, so that this costs only one message an attempt. " +
 		"The last line of the output is the remark of the report. " +
-		"Of a program that is killed nothing is reported, because its message may have been sent: when the lease ends, the server does what " +
-		"on_unclear of the sender says. SIGTERM finishes the messages that run and claims no more; a second one kills the program."
+		"A killed program is not reported, because its message was perhaps sent. When the lease ends, the server applies " +
+		"on_unclear of the sender. After SIGTERM the command finishes running messages and claims no more. A second SIGTERM kills the program."
 }
 
-// Validate is called by kong after it has read the flags.
+// Validate checks the flags. kong calls it after it has read them.
 func (c *senderRunCmd) Validate() error {
 	switch {
 	case c.Parallel < 1 || c.Parallel > 100:
@@ -73,7 +73,7 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	if err != nil {
 		return err
 	}
-	// The runner repeats by itself: the client's own retries know nothing of a stop.
+	// Disable the retries of the client: the runner itself repeats calls, and stops repeating when the command stops.
 	plain, err := target.Caller(env, client.WithTimeout(10*time.Second), client.WithRetries(0))
 	if err != nil {
 		return err
@@ -101,8 +101,8 @@ func (c *senderRunCmd) Run(ctx context.Context, env config.Remote) error {
 	return err
 }
 
-// onSecondSignal calls f at the second signal. The first one has ended the context of the command. Those within a second are one: a terminal and
-// programs like timeout signal a process and its group.
+// onSecondSignal calls f at the second signal. The first signal ends the context of the command. Signals within a second of the first do not count, because a
+// terminal and programs like timeout send a signal both to a process and to its group.
 func onSecondSignal(f func()) (stop func()) {
 	signals, done := make(chan os.Signal, 2), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -130,7 +130,7 @@ func onSecondSignal(f func()) (stop func()) {
 	}
 }
 
-// scriptRunner claims messages for a script. It claims no more than it can run at once, so that it never holds a message that does not run.
+// scriptRunner claims messages for a script. It claims only as many as it can run now, so that each leased message runs immediately.
 type scriptRunner struct {
 	client *client.Client
 	app    string
@@ -139,22 +139,22 @@ type scriptRunner struct {
 	limit  time.Duration
 	log    *slog.Logger
 	slots  chan struct{}   // a slot for each message that runs
-	life   context.Context //nolint:containedctx // of the programs and reports, which outlive the command's own context
+	life   context.Context //nolint:containedctx // context of the programs and reports, which outlive the context of the command
 
 	sent, failed, retried, killed, unreported atomic.Int64
-	broken                                    atomic.Pointer[error] // the script does not work
-	worked                                    sync.Once             // has the first run that shows that the script works
+	broken                                    atomic.Pointer[error] // set when the script does not work
+	worked                                    sync.Once             // done by the first run that shows that the script works
 }
 
-// run claims until ctx ends or something is wrong for good, and then waits for what runs.
+// run claims until ctx ends or a permanent error occurs. Then it waits for the messages that run.
 func (r *scriptRunner) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer func() {
-		stop() // before the wait: it bounds the reports
+		stop() // before the wait, because the end of ctx limits the reports
 		running.Wait()
 	}()
-	// The first message runs alone: a script that does not work costs one message an attempt, and not as many as run at a time.
+	// The first message runs alone. So a script that does not work costs only one message an attempt.
 	for range cap(r.slots) - 1 {
 		r.slots <- struct{}{}
 	}
@@ -165,10 +165,10 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			break
 		}
 		asked := time.Now()
-		// The claim goes on when ctx ends: a message whose answer nobody reads would wait until its lease ends.
+		// The end of ctx does not cancel the claim: if the response were lost, its messages would wait until their leases end.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
 		if len(tasks) > free {
-			r.log.Error("the server gave more than was asked for: the rest is not sent", "asked", free, "given", len(tasks))
+			r.log.Error("the server returned more tasks than requested: the rest is not sent", "asked", free, "given", len(tasks))
 			tasks = tasks[:free]
 		}
 		for range free - len(tasks) {
@@ -184,7 +184,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			})
 		}
 		switch {
-		case r.life.Err() != nil: // killed while it waited
+		case r.life.Err() != nil: // killed while the claim waited
 		case err == nil:
 			failures, hasClaimed = 0, true
 			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
@@ -205,13 +205,14 @@ func (r *scriptRunner) run(ctx context.Context) error {
 	return nil
 }
 
-// isFinal reports whether LKSMS itself refused a call for good. What a proxy answers instead of LKSMS, such as a page, passes.
+// isFinal reports whether LKSMS itself rejected a call permanently. Errors of a proxy, such as an HTML page, are temporary.
 func isFinal(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
-// pause is a second, then twice as long each time, up to longest; or as long as the server says, up to a minute.
+// pause returns the time before the next attempt: a second, doubled after each failure, at most longest. A longer Retry-After of the server counts, up to a
+// minute.
 func pause(err error, failures int, longest time.Duration) time.Duration {
 	d := min(time.Second<<min(failures, 5), longest)
 	if answer, ok := errors.AsType[*client.Error](err); ok {
@@ -220,8 +221,8 @@ func pause(err error, failures int, longest time.Duration) time.Duration {
 	return d
 }
 
-// mayComeBack reports whether the first claim, which failed, may succeed later without anybody's doing. What is no answer of LKSMS may not: the
-// URL is wrong.
+// mayComeBack reports whether the first claim, which failed, can succeed later without a change of the configuration. If the response is not from LKSMS, the
+// URL is probably wrong.
 func mayComeBack(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return client.IsTemporary(err) || ok && refused.Status >= http.StatusInternalServerError
@@ -237,14 +238,14 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take waits for a free slot, and takes all that are free. It returns 0 when ctx has ended.
+// take waits for a free slot, and occupies all free slots. It returns their number, or 0 if ctx has ended.
 func (r *scriptRunner) take(ctx context.Context) int {
 	select {
 	case <-ctx.Done():
 		return 0
 	case r.slots <- struct{}{}:
 	}
-	if ctx.Err() != nil { // of two ready cases, select takes any
+	if ctx.Err() != nil { // if both cases are ready, select chooses at random
 		<-r.slots
 		return 0
 	}
@@ -257,10 +258,10 @@ func (r *scriptRunner) take(ctx context.Context) int {
 	}
 }
 
-// send runs the script for one message, and reports what it says. It returns why the script does not work. ctx ends with the claims.
+// send runs the script for one message, and reports the result. It returns an error if the script does not work. ctx is the context of the claims.
 func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error {
 	lease := task.LeaseUntil.Sub(r.client.Now())
-	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the lease ends, which is not after the message expires
+	limit := min(r.limit, lease-min(10*time.Second, lease/10)) // the report must arrive before the end of the lease, which is never after expires_at
 	life, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
 	began := time.Now()
@@ -275,7 +276,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 		r.worked.Do(r.widen)
 	}
 	if o.isUnclear {
-		// The message may have been sent. A report would decide what on_unclear of the sender decides when the lease ends.
+		// The message was perhaps sent, so do not report. When the lease ends, the server applies on_unclear of the sender.
 		r.killed.Add(1)
 		r.log.Error("killed, and not reported: the lease runs out", "task", task.TaskID, "attempt", task.Attempt, "why", o.remark,
 			"lease_until", task.LeaseUntil, "ms", took)
@@ -295,7 +296,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	}
 	count.Add(1)
 	if o.trouble != nil {
-		r.broken.CompareAndSwap(nil, &o.trouble) // before the report, which may take its time
+		r.broken.CompareAndSwap(nil, &o.trouble) // before the report, which can take long
 	}
 	if err := r.report(ctx, report, task.LeaseUntil); err != nil {
 		r.unreported.Add(1)
@@ -306,7 +307,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	return o.trouble
 }
 
-// widen lets messages run in all slots.
+// widen makes all slots available.
 func (r *scriptRunner) widen() {
 	for range cap(r.slots) - 1 {
 		<-r.slots
@@ -314,15 +315,19 @@ func (r *scriptRunner) widen() {
 }
 
 const (
-	// lastTry is how long a report is tried at least, also after a kill or the end of its lease.
+	// lastTry is the minimum time for the attempts of a report, also after a kill or the end of its lease.
 	lastTry = 5 * time.Second
-	// lateReport is for how long a success is tried after the end of its lease. Its slot sends nothing meanwhile.
+	// lateReport is the time for the attempts to report a success after the end of its lease. Its slot sends no message meanwhile.
 	lateReport = time.Hour
 )
 
-// report repeats a report until LKSMS answers it. A failure says nothing after its lease has ended. A success still settles its task then, if no
-// other sender has got it: it is given up an hour later, or at the end of the lease when ctx has ended, because the command stops. Within the lease
-// a refusal of the credentials passes: a key is replaced and a user enabled again, and a success that is dropped goes out twice.
+// report repeats a report until LKSMS answers it.
+//
+// A failure is given up at the end of its lease, because it has no effect afterwards. A success can still settle its task later, if no other sender has claimed
+// the task. So report gives up a success an hour after the lease, or at the end of the lease if ctx has ended because the command stops.
+//
+// Until the end of the lease, report also repeats when the credentials are rejected. A key can be replaced and a user can be enabled again, and a dropped
+// success would let the message be sent twice.
 func (r *scriptRunner) report(ctx context.Context, report client.Report, end time.Time) error {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(r.life))
 	defer cancel(nil)
@@ -346,7 +351,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 		case err == nil || isFinal(err) && (!isDenied(err) || !r.client.Now().Before(end)):
 			return err
 		case life.Err() != nil:
-			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // the last one is our own end
+			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // err is the cancellation by this function, so show the last error of the server
 		}
 		last = err
 		r.log.Warn("report", "task", report.TaskID, "error", err)
@@ -357,7 +362,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 	}
 }
 
-// isDenied reports whether the server does not take the credentials.
+// isDenied reports whether the server rejected the credentials.
 func isDenied(err error) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden)

@@ -25,11 +25,11 @@ import (
 	"lksms/internal/platform/config"
 )
 
-// The exit statuses of a script that mean something else than a failure of the message.
+// These exit statuses of a script do not mean that the message failed.
 const (
 	exitRetry         = 75  // EX_TEMPFAIL of sysexits.h
-	exitNotExecutable = 126 // a shell cannot execute what the script names
-	exitNotFound      = 127 // a shell does not find it
+	exitNotExecutable = 126 // a shell cannot execute the program
+	exitNotFound      = 127 // a shell does not find the program
 )
 
 // script is the program that sends messages.
@@ -38,7 +38,8 @@ type script struct {
 	args []string
 }
 
-// findProgram returns the path of a program. It refuses a script whose interpreter is missing: the system says of a start that the script is missing.
+// findProgram returns the path of a program. It returns an error for a script whose interpreter is missing. The operating system would report such a script
+// itself as missing.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) && !strings.ContainsRune(name, filepath.Separator) {
@@ -49,12 +50,12 @@ func findProgram(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file, err := os.Open(path) //nolint:gosec // the operator names it
+	file, err := os.Open(path) //nolint:gosec // the operator chooses the script
 	if err != nil {
 		return path, nil // a program need not be readable
 	}
-	defer file.Close()                                                     //nolint:errcheck // it was only read
-	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program may end before
+	defer file.Close()                                                     //nolint:errcheck // the file was only read
+	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program can be shorter
 	line, isScript := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "#!")
 	if !isScript {
 		return path, nil
@@ -72,16 +73,16 @@ func findProgram(name string) (string, error) {
 	return "", fmt.Errorf("the first line of %s names the program %q, which is missing", path, interpreter)
 }
 
-// outcome is what a run of the script says about its message.
+// outcome is the result of a run of the script for its message.
 type outcome struct {
 	isSent    bool
 	mayRetry  bool
-	isUnclear bool // the script began and was killed: the message may have been sent
+	isUnclear bool // the script started and was killed: the message was perhaps sent
 	remark    string
-	trouble   error // the script does not work: no message is to blame
+	trouble   error // the script does not work, whatever the message is
 }
 
-// ScriptTask is what the script reads from standard input.
+// ScriptTask is the JSON that the script gets on standard input.
 type ScriptTask struct {
 	TaskID      string     `json:"task_id"`
 	PhoneNumber string     `json:"phone_number"`
@@ -92,8 +93,8 @@ type ScriptTask struct {
 	Traceparent *string    `json:"traceparent,omitempty"`
 }
 
-// run gives a message to the script. When ctx ends, the script is killed with all processes of its group. The message stands in the environment
-// and on standard input, never among the arguments, which all users of the machine can list.
+// run runs the script for a message. When ctx ends, it kills the script with all processes of its group. The script gets the message in the environment and on
+// standard input, but not in the arguments, because all users of the machine can list these.
 func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	input, err := json.Marshal(ScriptTask{
 		TaskID: task.TaskID, PhoneNumber: task.PhoneNumber, Content: task.Content, Attempt: task.Attempt, LeaseUntil: task.LeaseUntil,
@@ -103,18 +104,18 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 		return outcome{mayRetry: true, trouble: fmt.Errorf("encode the message: %w", err)}
 	}
 	var out lastLine
-	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator names the script
+	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator chooses the script
 	cmd.Stdin = bytes.NewReader(input)
-	cmd.Stdout, cmd.Stderr = &out, &out // one pipe: the last line is the last one of both
+	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the last line is the last one of both
 	cmd.Env = append(config.WithoutSecrets(),
 		"LKSMS_TASK_ID="+task.TaskID, "LKSMS_PHONE_NUMBER="+task.PhoneNumber, "LKSMS_CONTENT="+task.Content,
 		"LKSMS_ATTEMPT="+strconv.Itoa(int(task.Attempt)), "LKSMS_LEASE_UNTIL="+task.LeaseUntil.Format(time.RFC3339))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt of the terminal is for us: what runs is finished
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the script, so that running messages finish
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 2 * time.Second // for processes that it left behind, which hold its output
+	cmd.WaitDelay = 2 * time.Second // for child processes that still have its output open
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
-			return outcome{mayRetry: true, remark: "the script was not started: its time was over"}
+			return outcome{mayRetry: true, remark: "the script was not started: its time limit was over"}
 		}
 		trouble := fmt.Errorf("start the script: %w", err)
 		if errors.Is(err, syscall.ENOEXEC) {
@@ -124,20 +125,20 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	}
 	err = cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // they are there, so the number of the group is still theirs
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // child processes still run, so the number of the group was not reused
 	}
 	return judge(ctx, cmd.ProcessState.ExitCode(), out.String())
 }
 
-// judge reads an exit status, which is -1 for a script that was killed.
+// judge converts an exit status to an outcome. The status of a killed script is -1.
 func judge(ctx context.Context, status int, remark string) outcome {
 	switch {
 	case status == 0:
 		return outcome{isSent: true, remark: remark}
 	case ctx.Err() != nil && status < 0:
-		return outcome{isUnclear: true, remark: "its time was over, or a second signal came"}
+		return outcome{isUnclear: true, remark: "the time limit was over, or a second signal came"}
 	case status < 0:
-		return outcome{isUnclear: true, remark: "by a signal of another"}
+		return outcome{isUnclear: true, remark: "by a signal from another process"}
 	case status == exitRetry:
 		return outcome{mayRetry: true, remark: orElse(remark, "the script asks for another attempt")}
 	case status == exitNotExecutable, status == exitNotFound:
@@ -154,14 +155,14 @@ func orElse(text, other string) string {
 	return text
 }
 
-// lastLine keeps the end of an output.
+// lastLine stores the end of an output.
 type lastLine struct {
-	mu   sync.Mutex // a process that was left behind may write while the line is read
+	mu   sync.Mutex // a child process can write while the line is read
 	tail []byte
 }
 
 const (
-	// tailSize is more than remarkLimit characters of UTF-8.
+	// tailSize is large enough for remarkLimit characters of UTF-8.
 	tailSize    = 4 << 10
 	remarkLimit = 500
 )
@@ -180,7 +181,7 @@ func (l *lastLine) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the last line that is not empty, as the server can store it.
+// String returns the last line that is not empty, without the characters that the server rejects.
 func (l *lastLine) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

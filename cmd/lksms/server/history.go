@@ -19,16 +19,16 @@ type HistoryCmd struct {
 	List   historyListCmd   `cmd:"" help:"List the partitions of tasks, newest first."`
 	Export historyExportCmd `cmd:"" help:"Export a partition to a new folder in HISTORY_DIR, and print the folder."`
 	Drop   historyDropCmd   `cmd:"" help:"Drop a partition whose tasks are settled."`
-	Import historyImportCmd `cmd:"" help:"Make a dropped partition again from its export. The role of the database must own the tables."`
+	Import historyImportCmd `cmd:"" help:"Import a dropped partition from its export. The role of the database must own the tables."`
 }
 
-// partitionArg names a partition.
+// partitionArg is the argument that selects a partition.
 type partitionArg struct {
 	FirstDay time.Time `arg:"" format:"2006-01-02" help:"First day (UTC) of the partition, such as 2026-11-01."`
 }
 
 type historyListCmd struct {
-	Limit    int             `default:"400" help:"Most partitions to list."`
+	Limit    int             `default:"400" help:"Maximum number of partitions to list."`
 	Database config.Database `embed:""`
 }
 
@@ -74,7 +74,7 @@ func (c *historyExportCmd) Run(ctx context.Context) error {
 
 type historyDropCmd struct {
 	partitionArg
-	Lose     bool            `help:"Drop it although no export has all its rows."`
+	Lose     bool            `help:"Drop the partition even if no export contains all its rows."`
 	Dir      string          `name:"history-dir" env:"HISTORY_DIR" help:"Folder for exports. Without --lose, a partition that has no complete export is exported first."`
 	Database config.Database `embed:""`
 }

@@ -1,4 +1,4 @@
-// Package server has the commands that run a server, and those that work on its database.
+// Package server contains the commands that run a server, and the commands that work on its database.
 package server
 
 import (
@@ -30,21 +30,21 @@ type ServeCmd struct {
 	Server config.Server `embed:""`
 }
 
-// Validate is called by kong after it has read the flags.
+// Validate checks the settings. kong calls it after it has read the flags.
 func (c *ServeCmd) Validate() error { return c.Server.Validate() }
 
-// startLimit bounds the time until the database answers: a new cluster, a recovery.
+// startLimit is the time limit until the database answers, for example after a recovery.
 const startLimit = 2 * time.Minute
 
-// migrateLimit bounds the migrations. One that moves all tasks takes minutes for each ten million.
+// migrateLimit is the time limit of the migrations. A migration that rewrites all tasks takes minutes per ten million tasks.
 const migrateLimit = 24 * time.Hour
 
-// gcPercent lets the heap grow further before a collection: small servers have enough memory, and a tenth of their
-// time was spent collecting. GOGC overrides it.
+// gcPercent lets the heap grow further before a garbage collection. Small servers have enough memory, and spent a tenth of their time on collections. GOGC
+// overrides gcPercent.
 const gcPercent = 300
 
-// memoryLimit is the heap size from which on collections are more frequent. The bodies of all concurrent requests
-// need less, so that a flood of them does not make the server grow further. GOMEMLIMIT overrides it.
+// memoryLimit is the heap size in bytes above which garbage collections become more frequent. The bodies of all concurrent requests need less, so a flood of
+// them does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
 const memoryLimit = 256 << 20
 
 func (c *ServeCmd) Run(ctx context.Context) error {
@@ -62,12 +62,12 @@ func (c *ServeCmd) Run(ctx context.Context) error {
 	if c.Server.IsSamplePassword() {
 		log.Warn("BASIC_AUTH_PASSWORD is a sample from public documentation: set a password of your own")
 	}
-	// The port comes first: it is the most frequent failure, and nothing has been changed yet.
+	// Listen first: an occupied port is the most frequent failure, and so far nothing has been changed.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Address())
 	if err != nil {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
 	}
-	defer listener.Close() //nolint:errcheck // Serve closes it; this is for earlier returns
+	defer listener.Close() //nolint:errcheck // Serve closes the listener; this is for earlier returns
 	starting, err := app.Start(&c.Server, listener, log)
 	if err != nil {
 		return err
@@ -111,7 +111,7 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 	}
 	defer server.Close()
 
-	// Without its database the server is useless, so that it stops with an error.
+	// Without its database the server cannot work, so it stops with an error.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
@@ -122,7 +122,7 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 		}
 	}()
 	if err := starting.HandOver(server.Handler); err != nil {
-		return fmt.Errorf("take the listener: %w", err)
+		return fmt.Errorf("use the listener: %w", err)
 	}
 	c.greet(listener.Addr(), password, generated)
 	log.Info("serving", "address", listener.Addr().String())
@@ -134,8 +134,8 @@ func (c *ServeCmd) serve(ctx context.Context, db *database, listener net.Listene
 	return err
 }
 
-// greet prints the address, the user and how to go on. It never prints a configured password, and a generated one only on a terminal: what a service
-// prints is kept in logs.
+// greet prints the address, the user and the next steps. It never prints a configured password. It prints a generated password only on a terminal, because the
+// output of a service is stored in logs.
 func (c *ServeCmd) greet(addr net.Addr, password config.Secret, generated bool) {
 	scheme := "http"
 	if c.Server.TLSCertFile != "" {
@@ -163,7 +163,7 @@ func (c *ServeCmd) greet(addr net.Addr, password config.Secret, generated bool) 
 	fmt.Printf("\n  Watch messages go out, in another terminal:\n\n    %s demo\n\n", os.Args[0])
 }
 
-// baseURL is the URL of addr from this machine.
+// baseURL returns the URL of addr on this machine.
 func baseURL(scheme string, addr net.Addr) string {
 	host, port := "127.0.0.1", "0"
 	if tcp, ok := addr.(*net.TCPAddr); ok {
@@ -178,10 +178,10 @@ func baseURL(scheme string, addr net.Addr) string {
 // database is the configured database, or a private one.
 type database struct {
 	url  string
-	gone <-chan struct{} // closed when an owned private server ends; nil otherwise
+	gone <-chan struct{} // closed when the private server of this process ends; nil for other databases
 	stop func() error
 
-	isShared bool // a private server that another process owns
+	isShared bool // another process owns the private server
 }
 
 func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*database, error) {
@@ -248,8 +248,8 @@ func (c *migrateStatusCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withDatabase runs fn with the URL of the configured database, or of a private one that it starts and stops. What fn changes is audited as the
-// change of the user that runs the command.
+// withDatabase runs fn with the URL of the configured database. Without one, it starts a private database for the duration of fn. The audit records changes of
+// fn for the user that runs the command.
 func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -262,15 +262,15 @@ func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Cont
 	return errors.Join(fn(postgres.As(ctx, postgres.Actor{Name: commandLineUser()}), db.url), db.stop())
 }
 
-// warnings returns the log of commands.
+// warnings returns a logger for commands, which prints warnings and errors.
 func warnings() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// commandLineUser returns the name of the user that runs the command, as the audit has it.
+// commandLineUser returns the name of the user that runs the command, in the format of the audit.
 func commandLineUser() string {
 	name := strconv.Itoa(os.Getuid())
-	if who, err := user.Current(); err == nil { // an account without an entry has a number only
+	if who, err := user.Current(); err == nil { // an account without an entry has only a number
 		name = who.Username
 	}
 	return "cli:" + name

@@ -13,7 +13,7 @@ import (
 // SQLCmd is the command `lksms sql`.
 type SQLCmd struct {
 	Grant  sqlGrantCmd  `cmd:"" help:"Let a role of PostgreSQL submit messages with lksms.enqueue, for a user."`
-	Revoke sqlRevokeCmd `cmd:"" help:"Take that right from a role."`
+	Revoke sqlRevokeCmd `cmd:"" help:"Revoke this right from a role."`
 	List   sqlListCmd   `cmd:"" help:"List the roles and their users."`
 }
 
@@ -24,11 +24,11 @@ type sqlGrantCmd struct {
 	Database config.Database `embed:""`
 }
 
-// sqlBounds are sqlinbox.Bounds, whose defaults these are.
+// sqlBounds are the flags for sqlinbox.Bounds, with the same defaults.
 type sqlBounds struct {
-	Connections int           `default:"20" help:"Connections that the role may have at the same time, unless it has a bound already; 0: leave it as it is."`
-	IdleAfter   time.Duration `default:"30s" help:"End transactions of the role that are idle for so long, unless it has a bound already; 0: leave it as it is."`
-	TempFiles   string        `default:"1GB" help:"Size of the temporary files of a session of the role, unless it has a bound already; empty: leave it as it is."`
+	Connections int           `default:"20" help:"Maximum number of concurrent connections of the role, unless it already has a limit; 0: no change."`
+	IdleAfter   time.Duration `default:"30s" help:"End transactions of the role that are idle for so long, unless it already has a limit; 0: no change."`
+	TempFiles   string        `default:"1GB" help:"Maximum size of the temporary files of a session of the role, unless it already has a limit; empty: no change."`
 }
 
 func (c *sqlGrantCmd) Run(ctx context.Context) error {
@@ -40,7 +40,7 @@ func (c *sqlGrantCmd) Run(ctx context.Context) error {
 			Connections: c.Bounds.Connections, IdleInTransaction: c.Bounds.IdleAfter, TempFiles: c.Bounds.TempFiles,
 		})
 		if len(missing) > 0 {
-			fmt.Printf("%s may submit for %s. To bound what it can use up of PostgreSQL, let a superuser run:\n\n", c.Role, c.Username)
+			fmt.Printf("%s may submit for %s. To limit the resources of the role, let a superuser run:\n\n", c.Role, c.Username)
 			for _, statement := range missing {
 				fmt.Printf("  %s;\n", statement)
 			}

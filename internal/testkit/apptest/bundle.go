@@ -1,4 +1,4 @@
-// Package apptest runs the whole service for the tests of a package: a server on a database of its own, with helpers that call it.
+// Package apptest runs the whole service for the tests of a package: a server on a database of its own, with helpers that call the server.
 package apptest
 
 import (
@@ -29,7 +29,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// Main is the TestMain of a package that uses New. It saves the statuses that its tests saw, if the run collects them.
+// Main is the TestMain of a package that uses New. It saves the response statuses that its tests saw, if the run collects them.
 func Main(m *testing.M) {
 	code := pgtest.Run(m)
 	if dir := config.TestAnswers(); dir != "" {
@@ -41,7 +41,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// The credentials of the built-in admin, and a phone number.
+// These constants are the credentials of the built-in admin, and a phone number.
 const (
 	Username = "admin"
 	Password = "秘密 with:colon"
@@ -57,23 +57,23 @@ type Bundle struct {
 	DB     *pgxpool.Pool
 	Log    *LogBuffer
 
-	Options app.Options // of the server
+	Options app.Options // options of the server
 }
 
-// DefaultRules are the rules of a server of New.
+// DefaultRules are the rules of a server that New starts.
 var DefaultRules = setting.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
 
-// New starts a server on a database of its own for a test. The test runs in parallel to others.
+// New starts a server on a database of its own for a test. The test runs in parallel with others.
 func New(t *testing.T) *Bundle { return NewWith(t, DefaultRules, nil) }
 
-// NewWith is New with other rules, and with options that change has changed.
+// NewWith is New with other rules. If change is not nil, it changes the options of the server.
 func NewWith(t *testing.T, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	t.Parallel()
 	return Open(t, rules, change)
 }
 
-// Open is NewWith for a test that runs alone, and for a fuzz target.
+// Open is NewWith for a fuzz target, or for a test that must not run in parallel with others.
 func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	log := &LogBuffer{}
@@ -101,12 +101,12 @@ func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle 
 	return &Bundle{T: t, App: a, URL: server.URL, Client: client, DB: a.DB.Pool(), Log: log, Options: options}
 }
 
-// CheckAnswers passes requests on to h, and fails t for each answer that breaks the contract.
+// CheckAnswers forwards requests to h, and fails t for each response that violates the contract.
 func CheckAnswers(t testing.TB, h http.Handler) http.Handler {
 	return contracttest.Handler(h, func(err error) { t.Error(err) })
 }
 
-// Answer is an answer of the server.
+// Answer is a response of the server.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -124,7 +124,7 @@ type Answer struct {
 	}
 }
 
-// Fields lists the names of the wrong fields.
+// Fields returns the names of the invalid fields in an error response.
 func (a Answer) Fields() string {
 	names := make([]string, len(a.Body.Error.Fields))
 	for i, f := range a.Body.Error.Fields {
@@ -133,8 +133,7 @@ func (a Answer) Fields() string {
 	return strings.Join(names, ",")
 }
 
-// Call sends a request as the built-in admin, unless the headers say otherwise. A body that is a string is sent as it is, any other as
-// JSON.
+// Call sends a request as the built-in admin, unless the headers contain other credentials. It sends a string body unchanged, and any other body as JSON.
 func (b *Bundle) Call(method, path string, body any, headers ...string) Answer {
 	b.T.Helper()
 	var reader io.Reader
@@ -175,13 +174,13 @@ func (b *Bundle) Call(method, path string, body any, headers ...string) Answer {
 	a := Answer{Status: res.StatusCode, Header: res.Header, Raw: string(raw)}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		if err := json.Unmarshal(raw, &a.Body); err != nil {
-			b.T.Fatalf("the answer to %s %s is no envelope: %s", method, path, raw)
+			b.T.Fatalf("the response to %s %s is no envelope: %s", method, path, raw)
 		}
 	}
 	return a
 }
 
-// Expect sends a request and fails unless the answer has this status and, for an error, this reason.
+// Expect sends a request. It fails the test unless the response has this status and, for an error, this reason.
 func (b *Bundle) Expect(status int, reason, method, path string, body any, headers ...string) Answer {
 	b.T.Helper()
 	a := b.Call(method, path, body, headers...)
@@ -191,7 +190,7 @@ func (b *Bundle) Expect(status int, reason, method, path string, body any, heade
 	return a
 }
 
-// Basic returns the headers of a call as another user.
+// Basic returns the headers for calls as another user. secret is a password or an API key.
 func Basic(name, secret string) []string {
 	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+secret))}
 }
@@ -220,7 +219,7 @@ func Scan[T any](b *Bundle, sql string, args ...any) T {
 	return v
 }
 
-// Decode decodes the data of an answer.
+// Decode decodes the data of a response.
 func Decode[T any](t testing.TB, a Answer) T {
 	t.Helper()
 	var v T
@@ -230,7 +229,7 @@ func Decode[T any](t testing.TB, a Answer) T {
 	return v
 }
 
-// AwaitLockWait returns when exactly one statement in the database waits for a lock.
+// AwaitLockWait waits until exactly one statement in the database waits for a lock.
 func (b *Bundle) AwaitLockWait() {
 	b.T.Helper()
 	Eventually(b.T, "a statement waits for a lock", func() bool {
@@ -238,9 +237,11 @@ func (b *Bundle) AwaitLockWait() {
 	})
 }
 
-// Deadlock lets what call makes the server do deadlock with another transaction, again until PostgreSQL ends the transaction of the server. first locks
-// what the server waits for, and second what the server has locked by then. call returns what went wrong. It counts only if the transaction of the server
-// was ended: otherwise the server may have waited for longer than it does.
+// Deadlock causes a deadlock between another transaction and the transaction of the server that call starts. It repeats this until PostgreSQL aborts the
+// transaction of the server, not the other one.
+//
+// The SQL statement first locks rows that the server will wait for. The statement second waits for rows that the server has locked by then. call returns a text
+// if its result is wrong. This text is ignored if PostgreSQL aborted the other transaction.
 func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 	b.T.Helper()
 	for isOther := true; isOther; {
@@ -248,7 +249,7 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		if err != nil {
 			b.T.Fatal(err)
 		}
-		defer other.Rollback(context.WithoutCancel(b.T.Context())) // if the test fails; otherwise it has ended
+		defer other.Rollback(context.WithoutCancel(b.T.Context())) // no effect unless the test fails, because otherwise the transaction has ended
 		if _, err := other.Exec(b.T.Context(), first); err != nil {
 			b.T.Fatal(err)
 		}
@@ -257,10 +258,10 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		Eventually(b.T, "the server waits", func() bool {
 			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
 		})
-		// The first that waited looks for a deadlock first, unless it did before there was one.
+		// PostgreSQL aborts the transaction that checks for a deadlock first. This is the one that has waited longer, unless it checked before the deadlock existed.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
-		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // what call did is done then: it must wait the next time, too
+		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // PostgreSQL aborted the other transaction, so repeat
 			err = other.Rollback(b.T.Context())
 		} else {
 			err = errors.Join(err, other.Commit(b.T.Context()))
@@ -274,7 +275,7 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 	}
 }
 
-// Eventually waits until a condition holds.
+// Eventually waits until a condition is true. It fails the test after 15 seconds.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -285,7 +286,7 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// Together runs n calls that start at the same time.
+// Together runs n calls that start at the same time, and waits for their end.
 func Together(n int, call func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})

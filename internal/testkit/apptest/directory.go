@@ -5,7 +5,7 @@ import api "lksms/gen/client"
 // UserPassword is the password of all users that AddUser adds.
 const UserPassword = "a password 密码 of its own"
 
-// AddUser adds a user, and returns the headers with which it calls.
+// AddUser adds a user, and returns the headers for calls as this user.
 func (b *Bundle) AddUser(name, role string, more map[string]any) []string {
 	b.T.Helper()
 	body := map[string]any{"username": name, "password": UserPassword, "role": role}
@@ -16,14 +16,14 @@ func (b *Bundle) AddUser(name, role string, more map[string]any) []string {
 	return Basic(name, UserPassword)
 }
 
-// AddCompany adds a company and a submit user of it, and returns the headers of the user.
+// AddCompany adds a company and a user with the role submit, and returns the headers for calls as the user.
 func (b *Bundle) AddCompany(no string, weight float64) []string {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no, "weight": weight})
 	return b.AddUser("user-of-"+no, "submit", map[string]any{"company_no": no, "top_priority": 0})
 }
 
-// AddSender adds a sender. Its name is its number unless body has a name.
+// AddSender adds a sender. The name of the sender is its number unless body contains a name.
 func (b *Bundle) AddSender(body map[string]any) {
 	b.T.Helper()
 	if body["name"] == nil {
@@ -39,7 +39,7 @@ func (b *Bundle) AddSender(body map[string]any) {
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", body)
 }
 
-// GetSender reads a sender.
+// GetSender returns a sender.
 func (b *Bundle) GetSender(no string) api.Sender {
 	b.T.Helper()
 	return Decode[api.Sender](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil))
@@ -52,7 +52,7 @@ func (b *Bundle) AddRoute(company, senderNo string, weight int) api.Route {
 		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
 }
 
-// AddRouteWith adds a route with these fields. The message type is notification unless more says otherwise.
+// AddRouteWith adds a route with these fields. The message type is notification unless more contains another.
 func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
 	b.T.Helper()
 	body := map[string]any{"message_type": "notification"}
@@ -68,7 +68,7 @@ func (b *Bundle) PutContacts(all ...map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
 }
 
-// AddCountry adds a country, with more fields than the required ones.
+// AddCountry adds a country. more contains the optional fields.
 func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
 	b.T.Helper()
 	body := map[string]any{"country_no": no, "name": no, "dial_prefix": prefix}

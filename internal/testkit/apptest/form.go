@@ -10,7 +10,7 @@ const formBoundary = "lksms-form"
 // FormType is the Content-Type of Form.
 const FormType = "multipart/form-data; boundary=" + formBoundary
 
-// Form returns a form with a file, whose field may be empty for none, and with other fields: names and values in turn.
+// Form returns a form with a file and other fields. Without a field name, the form contains no file. fields contains names and values alternately.
 func Form(field, name, content string, fields ...string) string {
 	var form strings.Builder
 	for i := 0; i < len(fields); i += 2 {

@@ -13,14 +13,14 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Mailbox is a mail server that keeps what it gets.
+// Mailbox is a mail server that stores all mails.
 type Mailbox struct {
 	b     *Bundle
 	mu    sync.Mutex
 	mails map[string][]byte // by recipient
 }
 
-// AddMailbox starts a mail server, and adds a shared sender of e-mail that uses it. The bundle needs WithSecrets.
+// AddMailbox starts a mail server, and adds a shared e-mail sender that uses it. The bundle needs WithSecrets.
 func (b *Bundle) AddMailbox(senderNo string) *Mailbox {
 	b.T.Helper()
 	m := &Mailbox{b: b, mails: map[string][]byte{}}
@@ -59,17 +59,17 @@ func (s *mailSession) Data(r io.Reader) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mails[s.to] = text
-	return err //nolint:wrapcheck // of a test
+	return err //nolint:wrapcheck // only tests see this error
 }
 
-// Raw returns the mail to an address as it came; empty: none came.
+// Raw returns the last mail to an address unparsed, or "" if none came.
 func (m *Mailbox) Raw(to string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return string(m.mails[to])
 }
 
-// Of returns the subject, the text and the HTML of the mail to an address.
+// Of returns the subject, the text and the HTML of the last mail to an address.
 func (m *Mailbox) Of(to string) (got [3]string) {
 	m.b.T.Helper()
 	read, err := mail.ReadMessage(strings.NewReader(m.Raw(to)))

@@ -17,7 +17,7 @@ func NewNotifying(t *testing.T) (*Bundle, *Provider) {
 	return NewNotifyingEvery(t, 0)
 }
 
-// NewNotifyingEvery is NewNotifying with an interval in milliseconds and, if any are given, with retry minutes of the channel.
+// NewNotifyingEvery is NewNotifying with an interval of the sender in milliseconds. retryMinutes, if any, are the retry minutes of the channel.
 func NewNotifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
@@ -58,7 +58,7 @@ func (b *Bundle) AwaitNotification(id int64, status api.NotificationStatus) api.
 	return n
 }
 
-// Booking is the body of a message that is sent once.
+// Booking returns the body of a send-once message.
 func Booking(more map[string]any) map[string]any {
 	body := map[string]any{
 		"business_type": "course_booking", "business_id": 123, "template_type": "BOOKING_CONFIRM", "receiver_user_id": "u1",
@@ -70,7 +70,7 @@ func Booking(more map[string]any) map[string]any {
 	return body
 }
 
-// NewWeChat is NewNotifying with a WeChat sender on the same provider. say changes the provider's answer to messages.
+// NewWeChat is NewNotifying with a WeChat sender on the same provider. say sets the response of the provider to messages.
 func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 	t.Helper()
 	b, p = NewNotifying(t)
@@ -95,13 +95,13 @@ func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 	}
 }
 
-// SendOnce submits a message that is sent once, and expects 200.
+// SendOnce submits a send-once message, and expects 200.
 func (b *Bundle) SendOnce(more map[string]any) api.Once {
 	b.T.Helper()
 	return Decode[api.Once](b.T, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", Booking(more)))
 }
 
-// SentToWeChat counts the messages that p got, without the calls for tokens.
+// SentToWeChat returns the number of messages that p got, without the calls for tokens.
 func SentToWeChat(p *Provider) int {
 	n := 0
 	for _, body := range p.Seen() {

@@ -2,11 +2,11 @@ package apptest
 
 import "strings"
 
-// Operation is a sample call of one operation of the contract, and the roles that may call it. The table is written by hand.
+// Operation is a sample call of one operation of the contract, and the roles that can call the operation. The table is written by hand.
 type Operation struct {
 	Method, Path string
-	Body         string // of an operation that takes a form: see Form
-	Roles        string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
+	Body         string // for an operation that accepts a form: see Form
+	Roles        string // in addition to admin; "public": everybody; "callback": providers; "password": callers with the password in the body
 }
 
 // Media returns the Content-Type of the call.
@@ -17,7 +17,7 @@ func (o Operation) Media() string {
 	return "application/json"
 }
 
-// Content returns the body of the call, and its headers in front of others.
+// Content returns the body of the call, and its own headers followed by the given headers.
 func (o Operation) Content(headers ...string) (body any, all []string) {
 	if o.Body == "" {
 		return nil, headers
@@ -25,7 +25,7 @@ func (o Operation) Content(headers ...string) (body any, all []string) {
 	return o.Body, append([]string{"Content-Type", o.Media()}, headers...)
 }
 
-// Operations has all operations of the contract, by id.
+// Operations contains all operations of the contract, by id.
 var Operations = map[string]Operation{
 	"sendSms":                         {"POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, "submit"},
 	"getTask":                         {"GET", "/api/v1/sms/task/t", "", "submit read"},

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LockDay makes the partitions of a day, with a settled task that has the dedup key "locked", and holds them as a move to a tablespace does, until
-// the test ends or unlock is called.
+// LockDay creates the partitions of the day that was ago days before today, with a settled task that has the dedup key "locked". It then locks the partitions,
+// as a move to a tablespace does, until unlock is called or the test ends.
 func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	b.T.Helper()
 	day := time.Now().UTC().AddDate(0, 0, -ago)
@@ -20,7 +20,7 @@ func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	unlock = func() { _ = tx.Rollback(context.Background()) } // the second time does nothing
+	unlock = func() { _ = tx.Rollback(context.Background()) } // a second call has no effect
 	b.T.Cleanup(unlock)
 	if _, err := tx.Exec(b.T.Context(), "LOCK TABLE messages"+suffix+", report_logs"+suffix+" IN ACCESS EXCLUSIVE MODE"); err != nil {
 		b.T.Fatal(err)
@@ -28,10 +28,11 @@ func (b *Bundle) LockDay(ago int) (id string, unlock func()) {
 	return id, unlock
 }
 
-// Often is more than the five times that PostgreSQL plans a prepared statement for its parameters, in each session.
+// Often is a number of executions after which PostgreSQL uses generic plans: for its first five executions in a session, a prepared statement gets a plan for
+// its parameters.
 const Often = 8
 
-// Promptly fails if do takes so long that it may have waited for the end of a lock.
+// Promptly fails the test if do takes so long that it probably waited for a lock.
 func Promptly(t *testing.T, what string, do func()) {
 	t.Helper()
 	start := time.Now()
@@ -41,7 +42,7 @@ func Promptly(t *testing.T, what string, do func()) {
 	}
 }
 
-// NextNumberPartitions begins the next partitions of charges and of rows of batches, as the sweep does when the present ones are old enough.
+// NextNumberPartitions starts the next partitions of charges and of batch rows, as the sweep does when the current partitions are old enough.
 func (b *Bundle) NextNumberPartitions() {
 	b.T.Helper()
 	b.Exec("UPDATE number_partitions SET entered_at = now() - interval '31 days' WHERE entered_at IS NOT NULL")

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/platform/secret"
 )
 
-// Provider is a stub of a provider. It keeps the bodies of all requests, and answers with Handler.
+// Provider is a stub of a provider. It stores the bodies of all requests, and answers with Handler.
 type Provider struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func NewProvider(t *testing.T) *Provider {
 // Does sets the handler that answers all requests.
 func (p *Provider) Does(answer http.HandlerFunc) { p.Handler.Store(&answer) }
 
-// Says sets one answer for all requests.
+// Says sets one response for all requests.
 func (p *Provider) Says(status int, body string) {
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -72,7 +72,7 @@ func (p *Provider) SenderConfig() map[string]any {
 	}
 }
 
-// WithSecrets gives a server a key to seal secrets.
+// WithSecrets sets a key with which the server seals secrets.
 func WithSecrets(o *app.Options) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {
@@ -97,21 +97,21 @@ func NewPushing(t *testing.T, more map[string]any) (*Bundle, *Provider) {
 	return b, p
 }
 
-// NewReceiving starts a server with a driven sender that takes callbacks. Its provider numbers the messages n-1, n-2 and so on.
+// NewReceiving starts a server with a driven sender that accepts callbacks. Its provider numbers the messages n-1, n-2 and so on.
 func NewReceiving(t *testing.T, callback map[string]any) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
 	p := NewProvider(t)
 	var sent atomic.Int64
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1)) // two calls at once get two numbers
+		_, _ = fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1)) // atomic, so that concurrent calls get different numbers
 	})
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": ReceiverConfig(p, callback)})
 	b.App.Pusher.Start()
 	return b, p
 }
 
-// ReceiverConfig returns the configuration of a sender of p that takes callbacks.
+// ReceiverConfig returns the configuration of a sender that calls p and accepts callbacks.
 func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 	config := p.SenderConfig()
 	config["callback"], config["callbackSecret"] = map[string]any{
@@ -127,7 +127,7 @@ func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 // CallbackKey is the callbackSecret of all senders of ReceiverConfig.
 const CallbackKey = "s3cret-of-16-bytes"
 
-// AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. It may be probing by then.
+// AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. The circuit breaker can already be probing then.
 func (b *Bundle) AwaitOpenBreaker(no string) api.SenderPause {
 	b.T.Helper()
 	var pause api.SenderPause
@@ -141,7 +141,7 @@ func (b *Bundle) AwaitOpenBreaker(no string) api.SenderPause {
 	return pause
 }
 
-// Recipients counts the messages for each recipient that a provider of kind http-sms got.
+// Recipients returns the number of messages for each recipient that a provider of kind http-sms got.
 func (p *Provider) Recipients() map[string]int {
 	counts := map[string]int{}
 	for _, text := range p.Seen() {
@@ -152,7 +152,7 @@ func (p *Provider) Recipients() map[string]int {
 	return counts
 }
 
-// WantsKey makes the provider accept messages with this key, and answer 401 to any other key.
+// WantsKey makes the provider accept messages with this key, and return 401 for any other key.
 func (p *Provider) WantsKey(key string) {
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") != key {

@@ -16,13 +16,13 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// NewWithClock is New with a database whose clock a test moves; see pgtest.NewWithClock.
+// NewWithClock is New with a database whose clock the test moves. See pgtest.NewWithClock.
 func NewWithClock(t *testing.T) *Bundle {
 	t.Helper()
 	return NewWith(t, DefaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.NewWithClock(t) })
 }
 
-// countedBody counts how much of it was read.
+// countedBody is a body that counts the bytes that were read.
 type countedBody struct {
 	io.Reader
 	read int
@@ -34,7 +34,7 @@ func (c *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Serve calls the handler without a connection, and returns how much of the body the handler read.
+// Serve calls the handler without a connection. It returns the response, and the number of bytes of the body that the handler read.
 func (b *Bundle) Serve(method, path, body string, headers ...string) (w *httptest.ResponseRecorder, read int) {
 	b.T.Helper()
 	counted := &countedBody{Reader: strings.NewReader(body)}
@@ -49,7 +49,7 @@ func (b *Bundle) Serve(method, path, body string, headers ...string) (w *httptes
 	return w, counted.read
 }
 
-// DialSlowly opens a connection, and sends the head of a request and the first byte of its body, but no more.
+// DialSlowly opens a connection and sends only the head of a request and the first byte of its body.
 func DialSlowly(t *testing.T, address, head string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -63,7 +63,7 @@ func DialSlowly(t *testing.T, address, head string) net.Conn {
 	return conn
 }
 
-// ReadStatus reads an answer from a connection within limit, and returns its status.
+// ReadStatus reads a response from a connection within limit, and returns its status.
 func ReadStatus(conn net.Conn, limit time.Duration) (int, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(limit))
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -75,7 +75,7 @@ func ReadStatus(conn net.Conn, limit time.Duration) (int, error) {
 	return res.StatusCode, err
 }
 
-// Another returns a second server on the same database. It is not started.
+// Another creates a second server on the same database. The server does not listen or sweep yet.
 func Another(b *Bundle) *app.App {
 	b.T.Helper()
 	options := b.Options
@@ -88,7 +88,7 @@ func Another(b *Bundle) *app.App {
 	return second
 }
 
-// ServeUntil serves on listener until stop is called. served then has the error of Serve.
+// ServeUntil serves on listener until stop is called. Afterwards served contains the error of Serve.
 func ServeUntil(t *testing.T, a *app.App, listener net.Listener) (stop func(), served <-chan error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -43,16 +43,16 @@ func (b *Bundle) ClaimIDs(limit int) []string {
 	return ids
 }
 
-// Report has fields of a report.
+// Report contains the fields of a report.
 type Report = map[string]any
 
-// Report reports on a task, without a lease unless more names one, and expects 200.
+// Report reports on a task and expects 200. The report contains a lease id only if more contains one.
 func (b *Bundle) Report(id, appID string, status int, more Report) {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/sms/report", ReportBody(id, appID, status, more))
 }
 
-// ReportBody returns the body of a report, without a lease unless more names one.
+// ReportBody returns the body of a report. It contains a lease id only if more contains one.
 func ReportBody(id, appID string, status int, more Report) Report {
 	body := Report{"task_id": id, "app_id": appID, "status": status}
 	for k, v := range more {
@@ -67,14 +67,14 @@ func (b *Bundle) Task(id string) api.Task {
 	return Decode[api.Task](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil))
 }
 
-// ExpireLeases makes the leases of all tasks run out.
+// ExpireLeases makes the leases of all tasks expire.
 func (b *Bundle) ExpireLeases() {
 	b.T.Helper()
 	b.Exec(`UPDATE queue SET lease_until = now() - interval '1 second', start_until = CASE WHEN start_until = lease_until THEN now() - interval '1 second' END
 		WHERE lease_until IS NOT NULL`)
 }
 
-// Recover runs the sweep of leases, and returns how many it took back.
+// Recover runs the sweep of leases, and returns the number of recovered leases.
 func (b *Bundle) Recover() int {
 	b.T.Helper()
 	return Decode[api.Recovered](b.T, b.Expect(200, "", "POST", "/api/v1/admin/recover-zombie-tasks", nil)).RecoveredCount
@@ -83,7 +83,7 @@ func (b *Bundle) Recover() int {
 // BatchPath is the path for batches of messages.
 const BatchPath = "/api/v1/sms/send-batch"
 
-// SubmitMany submits n messages in batches. Each has the text and its number as content.
+// SubmitMany submits n messages in batches. The content of each message is the text and its number.
 func (b *Bundle) SubmitMany(text string, n int, more map[string]any, headers ...string) {
 	b.T.Helper()
 	for from := 0; from < n; from += 1000 {
@@ -112,7 +112,7 @@ func (b *Bundle) Take(appID string, limit int) []api.ClaimedTask {
 // KeyHeader is the header for an idempotency key.
 const KeyHeader = "Idempotency-Key"
 
-// Effects lists the events and effects in the report log of a task, oldest first.
+// Effects returns the events and effects in the report log of a task, oldest first.
 func (b *Bundle) Effects(id string) []string {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), "SELECT event || ' ' || effect FROM report_logs WHERE task_id = $1 ORDER BY id", id)
@@ -131,7 +131,7 @@ func (b *Bundle) Effects(id string) []string {
 	return all
 }
 
-// ExpectEffects fails unless Effects returns want.
+// ExpectEffects fails the test unless Effects returns want.
 func (b *Bundle) ExpectEffects(id string, want ...string) {
 	b.T.Helper()
 	if got := b.Effects(id); !slices.Equal(got, want) {

@@ -10,20 +10,20 @@ import (
 // BetaPhone is the number to which the company beta sends.
 const BetaPhone = "13900139000"
 
-// TwoCompanies is a server with two companies that have everything a company can have, and readers of acme and of all companies.
+// TwoCompanies is a server with two companies that have one of every kind of object. It also has a reader of acme, and a reader of all companies.
 type TwoCompanies struct {
 	*Bundle
 	Acme, Beta, Reader, All []string // headers
 	IDs, BetaIDs            map[string]string
 }
 
-// NewTwoCompanies starts the server. Everything of beta has beta in its text or name.
+// NewTwoCompanies starts the server. Every object of beta contains beta in its text or name.
 func NewTwoCompanies(t *testing.T) *TwoCompanies {
 	t.Helper()
 	return FillTwoCompanies(NewWith(t, DefaultRules, WithSecrets))
 }
 
-// FillTwoCompanies makes the companies on an empty server.
+// FillTwoCompanies creates the companies on an empty server.
 func FillTwoCompanies(b *Bundle) *TwoCompanies {
 	b.T.Helper()
 	w := &TwoCompanies{Bundle: b, Acme: b.AddCompany("acme", 1), Beta: b.AddCompany("beta", 1)}
@@ -41,7 +41,7 @@ func FillTwoCompanies(b *Bundle) *TwoCompanies {
 	return w
 }
 
-// fill gives a company one of everything, and returns the ids.
+// fill creates one object of every kind for a company, and returns their ids.
 func (w *TwoCompanies) fill(no, number string, headers []string) map[string]string {
 	w.T.Helper()
 	ids := map[string]string{}

@@ -1,4 +1,4 @@
-// Package contracttest checks the answers of a server under test against the contract.
+// Package contracttest checks the responses of a server under test against the contract.
 package contracttest
 
 import (
@@ -42,11 +42,11 @@ var loadContract = sync.OnceValues(func() (*contract, error) {
 	return &contract{spec, router}, nil
 })
 
-// answered holds the statuses that operations answered with, as in "sendSms 200".
+// answered contains the observed response statuses by operation, such as "sendSms 200".
 var answered sync.Map
 
-// Check returns an error if the answer to r breaks the contract: a status that the operation does not have, or a
-// header or body of another shape. Requests for paths outside the contract are not checked.
+// Check returns an error if the response to r violates the contract: the operation does not have this status, or the header or body does not match its schema.
+// Check ignores requests for paths outside the contract.
 func Check(r *http.Request, status int, header http.Header, body []byte) error {
 	c, err := loadContract()
 	if err != nil {
@@ -54,7 +54,7 @@ func Check(r *http.Request, status int, header http.Header, body []byte) error {
 	}
 	route, params, err := c.router.FindRoute(r)
 	if err != nil {
-		return nil //nolint:nilerr // no operation
+		return nil //nolint:nilerr // the path is not in the contract
 	}
 	answered.Store(fmt.Sprint(route.Operation.OperationID, " ", status), nil)
 	input := &openapi3filter.ResponseValidationInput{
@@ -63,17 +63,17 @@ func Check(r *http.Request, status int, header http.Header, body []byte) error {
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(context.WithoutCancel(r.Context()), input.SetBodyBytes(body)); err != nil {
-		return fmt.Errorf("%s %s: the answer breaks the contract: %w", r.Method, r.URL, err)
+		return fmt.Errorf("%s %s: the response violates the contract: %w", r.Method, r.URL, err)
 	}
 	return nil
 }
 
-// Handler passes requests on to next, and calls report for each answer that breaks the contract.
+// Handler forwards requests to next, and calls report for each response that violates the contract.
 func Handler(next http.Handler, report func(error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
 		next.ServeHTTP(&recorder{next: w, answer: answer}, r)
-		if r.Context().Err() != nil { // the caller is gone, so that the answer may be incomplete
+		if r.Context().Err() != nil { // the caller has disconnected, so the response can be incomplete
 			return
 		}
 		if err := Check(r, answer.Code, answer.Header(), answer.Body.Bytes()); err != nil {
@@ -82,7 +82,7 @@ func Handler(next http.Handler, report func(error)) http.Handler {
 	})
 }
 
-// recorder passes an answer on to next and keeps a copy.
+// recorder forwards a response to next and stores a copy.
 type recorder struct {
 	next   http.ResponseWriter
 	answer *httptest.ResponseRecorder
@@ -114,7 +114,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.next }
 
-// Transport wraps base, and calls report for each answer that breaks the contract.
+// Transport wraps base, and calls report for each response that violates the contract.
 func Transport(base http.RoundTripper, report func(error)) http.RoundTripper {
 	return transport{base, report}
 }
@@ -124,7 +124,7 @@ type transport struct {
 	report func(error)
 }
 
-// RoundTrip implements http.RoundTripper. It reads the whole answer and gives the caller a copy of the body.
+// RoundTrip implements http.RoundTripper. It reads the whole response, and returns it with a copy of the body.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.base.RoundTrip(r)
 	if err != nil {
@@ -141,7 +141,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// Save writes which statuses this process saw into a new file in dir.
+// Save writes the statuses that this process has observed to a new file in dir.
 func Save(dir string) error {
 	var seen strings.Builder
 	answered.Range(func(name, _ any) bool {
@@ -159,7 +159,7 @@ func Save(dir string) error {
 	return nil
 }
 
-// Missing returns the statuses of the contract that no process that saved to dir saw, as in "sendSms 200".
+// Missing reads the files that Save wrote to dir. It returns the statuses of the contract that no process observed, such as "sendSms 200".
 func Missing(dir string) ([]string, error) {
 	c, err := loadContract()
 	if err != nil {

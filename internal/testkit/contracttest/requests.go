@@ -31,7 +31,7 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 	var all []Operation
 	for path, item := range spec.Paths.Map() {
 		for method, o := range item.Operations() {
-			// The generated copy of the contract has the names of Go methods, which begin with a capital.
+			// The ids in the generated copy of the contract are Go method names, which begin with a capital letter.
 			one := Operation{ID: strings.ToLower(o.OperationID[:1]) + o.OperationID[1:], Method: method, Path: path}
 			if o.RequestBody != nil {
 				if media := o.RequestBody.Value.Content.Get("application/json"); media != nil {
@@ -61,8 +61,7 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 	return all, nil
 })
 
-// Pick returns the operation with the given id. Any other text selects some operation, so that a fuzzer that changes
-// ids reaches them all.
+// Pick returns the operation with the given id. Any other text selects some operation, so that a fuzzer that changes ids reaches all operations.
 func Pick(all []Operation, id string) Operation {
 	for _, o := range all {
 		if o.ID == id {
@@ -76,8 +75,7 @@ func Pick(all []Operation, id string) Operation {
 
 var parameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// Target returns a URL of the operation. Each / in text ends the value of a path parameter; the last parameter gets
-// all that is left.
+// Target returns a URL of the operation. Each / in text ends the value of a path parameter. The last parameter gets the rest of text.
 func (o Operation) Target(text, query string) string {
 	left := len(parameter.FindAllString(o.Path, -1))
 	target := parameter.ReplaceAllStringFunc(o.Path, func(string) string {
@@ -93,7 +91,6 @@ func (o Operation) Target(text, query string) string {
 	return target
 }
 
-// MostAnswer is the maximum size in bytes of the answer to a request of this size, unless the answer is a list or a
-// document. A hundred wrong fields take less than 32 KB. The answer repeats what the caller sent at most once, and
-// JSON writes < in six bytes.
+// MostAnswer returns the maximum size of the response to a request of this size, both in bytes. It does not apply to lists and documents. A hundred invalid
+// fields need less than 32 KB. The response repeats the input at most once, and JSON writes < in six bytes.
 func MostAnswer(request int) int { return 32<<10 + 8*request }

@@ -10,9 +10,8 @@ import (
 	"lksms/internal/platform/migrate"
 )
 
-// NewWithClock is New for a database with a clock of its own: all functions and statements in it use this clock. The
-// only row of clock.hand sets the clock: it runs ahead of the server's by the interval ahead, or stands still at
-// stopped.
+// NewWithClock is New for a database with a clock of its own, which all functions and statements in the database use. The only row of clock.hand sets this
+// clock. If stopped is NULL, the clock runs ahead of the server's clock by the interval ahead. Otherwise it always shows stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
 	url := NewEmpty(t)
@@ -43,7 +42,7 @@ func NewWithClock(t testing.TB) string {
 	return url
 }
 
-// clockOfFunctions gives the clock to the functions that have a search path of their own.
+// clockOfFunctions makes functions with a search path of their own use the clock.
 const clockOfFunctions = `DO $$
 DECLARE
 	made regprocedure;

@@ -18,14 +18,14 @@ import (
 type HAProxy struct {
 	t       testing.TB
 	Address string // host and port
-	Dir     string // of its configuration
+	Dir     string // folder of its configuration
 
 	program string
 	process *process
 }
 
-// NewHAProxy starts a HAProxy with a configuration, and with other files beside it. ${ADDRESS} and ${SOCKET} in the configuration are the address at
-// which it listens, and the path of its stats socket. t is skipped where HAProxy is not installed.
+// NewHAProxy starts a HAProxy with a configuration and with other files in the same folder. In the configuration, ${ADDRESS} is the address at which HAProxy
+// listens, and ${SOCKET} is the path of its stats socket. NewHAProxy skips t if HAProxy is not installed.
 func NewHAProxy(t testing.TB, config string, files map[string]string) *HAProxy {
 	t.Helper()
 	program, err := exec.LookPath("haproxy")
@@ -35,11 +35,11 @@ func NewHAProxy(t testing.TB, config string, files map[string]string) *HAProxy {
 	if err != nil {
 		t.Skip("HAProxy is not installed: apt-get install haproxy")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening does not wait
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // HAProxy takes the port
+	defer listener.Close() //nolint:errcheck // HAProxy will listen on the port
 	h := &HAProxy{t: t, Address: listener.Addr().String(), Dir: ownedDir(t), program: program}
 	h.Write("haproxy.cfg", strings.NewReplacer("${ADDRESS}", h.Address, "${SOCKET}", h.socket()).Replace(config))
 	for name, content := range files {
@@ -50,7 +50,7 @@ func NewHAProxy(t testing.TB, config string, files map[string]string) *HAProxy {
 	return h
 }
 
-// Write writes a file beside the configuration.
+// Write writes a file to the folder of the configuration.
 func (h *HAProxy) Write(name, content string) {
 	h.t.Helper()
 	if err := os.WriteFile(filepath.Join(h.Dir, name), []byte(content), 0o644); err != nil { //nolint:gosec // HAProxy runs as another user
@@ -58,15 +58,15 @@ func (h *HAProxy) Write(name, content string) {
 	}
 }
 
-// Start starts the HAProxy with the files as they are, after it was stopped.
+// Start starts a stopped HAProxy with the current files.
 func (h *HAProxy) Start() {
 	h.t.Helper()
-	_ = os.Remove(h.socket()) // of the process before
+	_ = os.Remove(h.socket()) // of the previous process
 	log := filepath.Join(h.Dir, "log")
 	h.process = start(h.t, log, h.program, "-db", "-f", filepath.Join(h.Dir, "haproxy.cfg"))
 	h.process.await(h.t, log, func() error {
-		for network, address := range map[string]string{"tcp": h.Address, "unix": h.socket()} { // it listens to one before the other
-			conn, err := net.DialTimeout(network, address, time.Second) //nolint:noctx // it has a limit
+		for network, address := range map[string]string{"tcp": h.Address, "unix": h.socket()} { // HAProxy starts to listen on the two at different times
+			conn, err := net.DialTimeout(network, address, time.Second) //nolint:noctx // the call has a time limit
 			if err != nil {
 				return err
 			}
@@ -76,19 +76,19 @@ func (h *HAProxy) Start() {
 	})
 }
 
-// Stop stops the HAProxy at once.
+// Stop stops the HAProxy immediately.
 func (h *HAProxy) Stop() { h.process.end(syscall.SIGTERM) }
 
 func (h *HAProxy) socket() string { return filepath.Join(h.Dir, "admin.sock") }
 
-// Command sends a command to the stats socket, and returns the answer.
+// Command sends a command to the stats socket, and returns the response.
 func (h *HAProxy) Command(text string) string {
 	h.t.Helper()
-	conn, err := net.DialTimeout("unix", h.socket(), setupLimit) //nolint:noctx // it has a limit
+	conn, err := net.DialTimeout("unix", h.socket(), setupLimit) //nolint:noctx // the call has a time limit
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // all is read
+	defer conn.Close() //nolint:errcheck // the response was read to its end
 	_ = conn.SetDeadline(time.Now().Add(setupLimit))
 	if _, err := fmt.Fprintln(conn, text); err != nil {
 		h.t.Fatal(err)

@@ -31,7 +31,7 @@ type Node struct {
 	process *process
 }
 
-// nodeUser is the superuser of nodes. They ask for no password.
+// nodeUser is the superuser of nodes, which need no password.
 const nodeUser = "postgres"
 
 // NewPrimary starts a PostgreSQL that standbys can follow.
@@ -44,7 +44,7 @@ func NewPrimary(t testing.TB) *Node {
 	return n
 }
 
-// Standby makes a copy of n that follows it, and waits until it answers.
+// Standby starts a standby of n from a copy, and waits until it accepts connections.
 func (n *Node) Standby() *Node {
 	n.t.Helper()
 	s := newNode(n.t)
@@ -60,16 +60,16 @@ func newNode(t testing.TB) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening does not wait
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // PostgreSQL takes the port
+	defer listener.Close() //nolint:errcheck // PostgreSQL will listen on the port
 	dir := ownedDir(t)
-	return &Node{t: t, bin: bin, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), Port: listener.Addr().(*net.TCPAddr).Port} //nolint:forcetypeassert // it listens on TCP
+	return &Node{t: t, bin: bin, data: filepath.Join(dir, "data"), log: filepath.Join(dir, "log"), Port: listener.Addr().(*net.TCPAddr).Port} //nolint:forcetypeassert // the listener uses TCP
 }
 
-// Start starts the PostgreSQL, and waits until it answers.
+// Start starts the PostgreSQL, and waits until it accepts connections.
 func (n *Node) Start() {
 	n.t.Helper()
 	args := []string{"-D", n.data}
@@ -87,37 +87,37 @@ func (n *Node) Start() {
 	})
 }
 
-// Kill stops the PostgreSQL at once, as a crash does.
+// Kill stops the PostgreSQL immediately, like a crash.
 func (n *Node) Kill() { n.process.end(syscall.SIGQUIT) }
 
-// Freeze stops all processes of the PostgreSQL where they are, until the end of the test: it answers nothing, and closes no connection.
+// Freeze suspends all processes of the PostgreSQL until the end of the test. The PostgreSQL then sends no response and closes no connection.
 func (n *Node) Freeze() {
 	n.t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", n.process.cmd.Process.Pid))
 	if err != nil {
-		n.t.Skip("this system does not tell the children of a process:", err)
+		n.t.Skip("this system does not list the children of a process:", err)
 	}
-	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP) // first: it starts no more
+	_ = n.process.cmd.Process.Signal(syscall.SIGSTOP) // first the parent, so that it starts no more children
 	for child := range strings.FieldsSeq(string(children)) {
 		pid, err := strconv.Atoi(child)
 		if err != nil {
 			n.t.Fatal(err)
 		}
-		_ = syscall.Kill(pid, syscall.SIGSTOP)                         // it may have ended
-		n.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // it would not see that its parent has ended
+		_ = syscall.Kill(pid, syscall.SIGSTOP)                         // the child can have ended
+		n.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // a suspended child would not notice the end of its parent
 	}
 }
 
-// Stop stops the PostgreSQL when all standbys have what it wrote.
+// Stop stops the PostgreSQL after all standbys have received its WAL.
 func (n *Node) Stop() { n.process.end(syscall.SIGINT) }
 
-// Promote makes a primary of a standby.
+// Promote makes a standby the primary.
 func (n *Node) Promote() {
 	n.t.Helper()
 	n.Exec("SELECT pg_promote(true, 60)", "postgres")
 }
 
-// Demote restarts a stopped PostgreSQL as a standby of another one, which it followed or which followed it.
+// Demote restarts a stopped PostgreSQL as a standby of another one. One of the two must have followed the other before.
 func (n *Node) Demote(primary *Node) {
 	n.t.Helper()
 	conf := fmt.Sprintf("primary_conninfo = 'host=127.0.0.1 port=%d user=%s'\nrecovery_target_timeline = 'latest'\n", primary.Port, nodeUser)
@@ -126,7 +126,7 @@ func (n *Node) Demote(primary *Node) {
 	if err == nil {
 		err = os.WriteFile(signal, nil, 0o600)
 	}
-	own, ownErr := pgserver.Prepare(exec.Command("true")) // never run
+	own, ownErr := pgserver.Prepare(exec.Command("true")) // this command never runs
 	if err == nil && ownErr == nil && own != nil {
 		err = os.Chown(signal, int(own.Uid), int(own.Gid))
 	}
@@ -136,7 +136,7 @@ func (n *Node) Demote(primary *Node) {
 	n.Start()
 }
 
-// URL returns the URL of the database of these nodes, in this order.
+// URL returns a URL of the database that contains these nodes, in this order.
 func URL(nodes ...*Node) string {
 	var hosts []string
 	for _, n := range nodes {
@@ -150,7 +150,7 @@ func (n *Node) url(user, database string) string {
 	return u.String()
 }
 
-// Exec executes statements, each in a transaction of its own, as superuser in a database.
+// Exec executes statements as superuser in a database, each in a transaction of its own.
 func (n *Node) Exec(statements, database string) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
@@ -168,7 +168,7 @@ func (n *Node) Exec(statements, database string) {
 	}
 }
 
-// Sessions returns how many sessions run a statement with a text.
+// Sessions returns the number of sessions that run a statement with a text.
 func (n *Node) Sessions(text string) (count int) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)

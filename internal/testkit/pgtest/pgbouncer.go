@@ -17,8 +17,9 @@ import (
 // bouncerPort is part of the name of the socket.
 const bouncerPort = "6432"
 
-// PgBouncer starts a PgBouncer in transaction mode before a database, and returns the URL of the database through it. Each transaction gets another
-// session than the one before, so that a test sees what relies on one. settings are lines of its configuration. t is skipped where PgBouncer is not installed.
+// PgBouncer starts a PgBouncer in transaction mode in front of a database, and returns the URL of the database through PgBouncer. Consecutive transactions get
+// different sessions, so a test notices code that depends on a session. settings are lines of the configuration. PgBouncer skips t if PgBouncer is not
+// installed.
 func PgBouncer(t testing.TB, database string, settings ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")

@@ -1,5 +1,4 @@
-// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts if none
-// is given.
+// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts if none is given.
 package pgtest
 
 import (
@@ -33,14 +32,13 @@ const (
 	setupLimit = time.Minute
 )
 
-// Tests and the programs that they start must use the server that was started for them, whatever PostgreSQL variables
-// the developer's environment has.
+// Tests and the programs that they start must use the PostgreSQL that was started for them. So remove the variables of libpq that the developer has set.
 func init() { pgserver.UnsetLibpq() }
 
 // Main is the TestMain of a package that uses New.
 func Main(m *testing.M) { os.Exit(Run(m)) }
 
-// Run runs the tests of a package and stops the server that they started, if any.
+// Run runs the tests of a package. It then stops the PostgreSQL that they started, if any.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.server != nil {
@@ -49,13 +47,13 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// New returns the URL of a new migrated database. It is dropped when t ends.
+// New returns the URL of a new migrated database. The database is dropped when t ends.
 func New(t testing.TB) string {
 	t.Helper()
 	return fresh(t, Create)
 }
 
-// CreateMigrated is Create of a database with nothing but the migrations, as that of a server is.
+// CreateMigrated is like Create, but the database contains only the migrations, like the database of a server.
 func CreateMigrated(ctx context.Context, admin string) (created string, drop func(), err error) {
 	created, drop, err = createDatabase(ctx, admin, "template0")
 	if err == nil {
@@ -88,7 +86,7 @@ func fresh(t testing.TB, create func(ctx context.Context, admin string) (string,
 	return created
 }
 
-// Admin returns the superuser's URL of a database made by New.
+// Admin returns the superuser's URL of a database that New created.
 func Admin(t testing.TB, database string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
@@ -109,13 +107,13 @@ func Admin(t testing.TB, database string) string {
 	return to.String()
 }
 
-// Dir returns a folder for a private server, removed when t ends. Unlike t.TempDir, its path is short enough for a
-// socket, and the account that PostgreSQL runs as can enter it.
+// Dir returns a folder for a private server. The folder is removed when t ends. Unlike that of t.TempDir, its path is short enough for a socket, and the
+// account of PostgreSQL can enter it.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "lksms-dir-")
 	if err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
+		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // an error is ignored
 		err = os.Chmod(dir, 0o755)
 	}
 	if err != nil {
@@ -124,7 +122,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// shared is the server of this test process if LKSMS_TEST_SERVER names none.
+// shared is the PostgreSQL of this test process, if LKSMS_TEST_SERVER names none.
 var shared struct {
 	sync.Mutex
 	server *pgserver.Server
@@ -147,19 +145,19 @@ func serverURL(ctx context.Context) (string, error) {
 	return shared.server.AdminURL(), nil
 }
 
-// Start starts a PostgreSQL that keeps nothing, with its data in memory if /dev/shm exists. stop ends it and deletes
-// its data. Start also deletes the data of runs that were killed.
+// Start starts a temporary PostgreSQL, with its data in memory if /dev/shm exists. stop stops it and deletes its data. Start also deletes the data of killed
+// runs.
 func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error) {
 	base := "/dev/shm"
 	if info, err := os.Stat(base); err != nil || !info.IsDir() {
-		base = "/tmp" // not $TMPDIR: a socket's path has to be short
+		base = "/tmp" // not in $TMPDIR: the path of a socket must be short
 	}
 	clearAbandoned(base)
 	dir, err := os.MkdirTemp(base, dirPrefix)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make test folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root the server runs as another account, which needs to pass through the folder
+	if err := os.Chmod(dir, 0o755); err != nil { // under root, PostgreSQL runs as another account, which must traverse the folder
 		return nil, nil, fmt.Errorf("open test folder: %w", err)
 	}
 	server, err = pgserver.Start(ctx, pgserver.Options{
@@ -176,7 +174,7 @@ func Start(ctx context.Context) (server *pgserver.Server, stop func(), err error
 	}, nil
 }
 
-// clearAbandoned deletes the folders of runs that were killed: their lock is free.
+// clearAbandoned deletes the folders of killed runs, whose lock is free.
 func clearAbandoned(base string) {
 	dirs, err := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
 	if err != nil {
@@ -188,14 +186,13 @@ func clearAbandoned(base string) {
 			continue // the folder is being created, or belongs to another user
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = os.RemoveAll(dir) // best effort
+			_ = os.RemoveAll(dir) // an error is ignored
 		}
 		_ = lock.Close() // nothing was written
 	}
 }
 
-// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like that of the
-// service.
+// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like that of the service.
 const owner = "lksms_test"
 
 // Create creates a migrated database on the server of admin, which is a superuser's URL.
@@ -210,8 +207,7 @@ func Create(ctx context.Context, admin string) (created string, drop func(), err
 func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
 	name := "test_" + strings.ToLower(rand.Text())
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
-		// Copying files takes milliseconds; the default strategy writes every page to the WAL. PostgreSQL 15
-		// introduced the option.
+		// Copying files takes milliseconds. The default strategy writes every page to the WAL. PostgreSQL 15 introduced the option.
 		strategy := ""
 		if conn.PgConn().ParameterStatus("server_version") >= "15" {
 			strategy = " STRATEGY FILE_COPY"
@@ -228,19 +224,19 @@ func createDatabase(ctx context.Context, admin, template string) (created string
 	return ownersURL(admin, name), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 		defer cancel()
-		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server is stopped anyway
+		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // an error is ignored, because the server is stopped anyway
 			_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 			return err
 		})
 	}, nil
 }
 
-// writableTasks makes the view tasks writable, as a fixture.
+// writableTasks makes the view tasks writable, so that tests can insert tasks in any state.
 //
 //go:embed tasks.sql
 var writableTasks string
 
-// templateDatabase creates the database that the others are copied from, once for each state of the migrations.
+// templateDatabase creates the template of all test databases, once for each state of the migrations, and returns its name.
 func templateDatabase(ctx context.Context, admin string) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(db.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -265,7 +261,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if err != nil || exists {
 			return err
 		}
-		// A database with the final name is complete, because it is created under another name and renamed.
+		// The template is created under a temporary name and then renamed. So a database with the final name is complete.
 		if err := ensureOwner(ctx, conn); err != nil {
 			return err
 		}
@@ -300,7 +296,7 @@ func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error
 	return fn(conn)
 }
 
-// ensureOwner creates the owner. Its password is no secret: only the user that runs the tests reaches the server.
+// ensureOwner creates the owner unless the role exists. The password need not be secret, because only the user that runs the tests reaches the server.
 func ensureOwner(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `DO $$ BEGIN CREATE ROLE `+owner+` LOGIN PASSWORD '`+owner+`';
 		EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)

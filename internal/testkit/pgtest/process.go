@@ -20,7 +20,7 @@ type process struct {
 	exited chan struct{}
 }
 
-// start starts a program as the account of PostgreSQL, whose output goes to a file. It ends with t at the latest.
+// start starts a program as the account of PostgreSQL, and redirects its output to the file log. The program ends with t at the latest.
 func start(t testing.TB, log, program string, args ...string) *process {
 	t.Helper()
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -36,11 +36,11 @@ func start(t testing.TB, log, program string, args ...string) *process {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the child ends with this thread
+		runtime.LockOSThread() // the child gets a signal when this thread ends
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // its log says why it ended
+			_ = cmd.Wait() // the log shows why the program ended
 			close(p.exited)
 		}
 	}()
@@ -51,13 +51,13 @@ func start(t testing.TB, log, program string, args ...string) *process {
 	return p
 }
 
-// end sends a signal, and waits for the end of the process.
+// end sends a signal, and waits until the process has ended.
 func (p *process) end(signal syscall.Signal) {
-	_ = p.cmd.Process.Signal(signal) // it may have ended already
+	_ = p.cmd.Process.Signal(signal) // an error means that the process has already ended
 	<-p.exited
 }
 
-// await waits until ready returns no error. It fails t with the end of the log if the process ends first.
+// await waits until ready returns no error. If the process ends first, await fails t with the end of the log.
 func (p *process) await(t testing.TB, log string, ready func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(setupLimit); ; time.Sleep(20 * time.Millisecond) {
@@ -78,7 +78,7 @@ func (p *process) await(t testing.TB, log string, ready func() error) {
 	}
 }
 
-// run runs a program as the account of PostgreSQL.
+// run runs a program as the account of PostgreSQL, and waits for its end.
 func run(t testing.TB, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -91,11 +91,11 @@ func run(t testing.TB, program string, args ...string) {
 	}
 }
 
-// ownedDir returns a folder of the account of PostgreSQL, removed when t ends.
+// ownedDir returns a folder that belongs to the account of PostgreSQL. The folder is removed when t ends.
 func ownedDir(t testing.TB) string {
 	t.Helper()
 	dir := Dir(t)
-	owner, err := pgserver.Prepare(exec.Command("true")) // never run
+	owner, err := pgserver.Prepare(exec.Command("true")) // this command never runs
 	if err == nil && owner != nil {
 		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
 	}

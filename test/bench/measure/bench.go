@@ -13,28 +13,28 @@ import (
 
 // Options are the flags of the command.
 type Options struct {
-	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on; without it a private one is started, as lksms serve starts it. Its tables are emptied."`
-	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three; all by default but events and those of several servers."`
+	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on. Its tables are emptied. Default: start a private PostgreSQL, as lksms serve does."`
+	Only        []string      `help:"Figures to measure: submit, processor, life, bytes, waiting, pools, handover, senders, notify, fair, claim, statistics, lists, partitions, batches, events, steady, and several servers: across, crowd, callbacks, or servers for these three. Default: all except events and those of several servers."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
-	Rounds      int           `default:"3" help:"How often what is compared takes turns."`
+	Rounds      int           `default:"3" help:"How many rounds each comparison has."`
 	Rows        int           `default:"10000000" help:"Finished tasks in the full table; a tenth as many are pending and a tenth wait for a retry."`
 	Steady      time.Duration `default:"20m" help:"How long the steady load lasts."`
-	Short       bool          `help:"A run of a minute or two that shows that everything works, and nothing else."`
+	Short       bool          `help:"Only test that every measurement works, in a minute or two."`
 	JSON        bool          `help:"Print the figures as JSON."`
-	Bare        string        `hidden:"" help:"Serve a handler that does nothing at this address, and nothing else."`
+	Bare        string        `hidden:"" help:"Only serve a handler that does nothing, at this address."`
 }
 
-// Figure is one line of the table.
+// Figure is one row of the printed table.
 type Figure struct {
 	Name     string  `json:"figure"`
 	Value    string  `json:"value"`
 	Compared string  `json:"compared_with"`
-	Ratio    float64 `json:"ratio"` // 0: the target holds for the value itself
+	Ratio    float64 `json:"ratio"` // 0: the target applies to Value, not to a ratio
 	Target   string  `json:"target"`
 	Met      bool    `json:"met"`
 }
 
-// Bench is one run.
+// Bench is the state of one run: its options, the servers, and the figures so far.
 type Bench struct {
 	Options
 	*Stack
@@ -45,17 +45,17 @@ type Bench struct {
 // Add adds a figure to the table.
 func (b *Bench) Add(f Figure) { b.Figures = append(b.Figures, f) }
 
-// AtLeast adds a figure whose ratio has a lower bound.
+// AtLeast adds the figure value / base. Its target is met if the ratio is at least target.
 func (b *Bench) AtLeast(target float64, name string, value, base float64, unit, compared string) {
 	b.Ratio(name, value, base, unit, compared, fmt.Sprintf(">= %g x", target), value/base >= target)
 }
 
-// AtMost adds a figure whose ratio has an upper bound.
+// AtMost adds the figure value / base. Its target is met if the ratio is at most target.
 func (b *Bench) AtMost(target float64, name string, value, base float64, unit, compared string) {
 	b.Ratio(name, value, base, unit, compared, fmt.Sprintf("<= %g x", target), value/base <= target)
 }
 
-// Ratio adds a figure that is compared with another value.
+// Ratio adds the figure value / base. met says whether the ratio meets the target.
 func (b *Bench) Ratio(name string, value, base float64, unit, compared, target string, met bool) {
 	b.Add(Figure{
 		Name: name, Value: Show(value, unit), Compared: Show(base, unit) + ", " + compared,
@@ -63,7 +63,7 @@ func (b *Bench) Ratio(name string, value, base float64, unit, compared, target s
 	})
 }
 
-// Show formats a value with its unit.
+// Show formats a value with its unit. Larger values get fewer decimals.
 func Show(value float64, unit string) string {
 	if value >= 100 {
 		return fmt.Sprintf("%.0f %s", value, unit)
@@ -71,7 +71,7 @@ func Show(value float64, unit string) string {
 	return fmt.Sprintf("%.3g %s", value, unit)
 }
 
-// Print prints the table, or JSON with --json.
+// Print prints the figures as a table, or as JSON with --json.
 func (b *Bench) Print(out io.Writer, settings map[string]string) {
 	fmt.Fprintf(out, "%d cores, PostgreSQL %s, ", runtime.NumCPU(), settings["server_version"])
 	names := []string{"fsync", "synchronous_commit", "full_page_writes", "shared_buffers", "max_wal_size", "autovacuum"}

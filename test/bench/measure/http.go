@@ -17,22 +17,22 @@ import (
 // Connections is the number of connections of a usual load.
 const Connections = 64
 
-// SendBody returns a message to a random number.
+// SendBody returns the body of a submission of one message to a random number.
 func SendBody() string {
 	return fmt.Sprintf(`{"phone_number":"138%08d","content":"您的验证码是123456，请勿泄露","source":"bench"}`, rand.IntN(100_000_000))
 }
 
-// Client calls the server over persistent connections.
+// Client calls a server over persistent connections.
 type Client struct {
 	HTTP    fasthttp.HostClient
 	Address string
 	auth    string
 }
 
-// Client returns a client of the admin.
+// Client returns a client that calls as the user admin over at most most connections.
 func (s *Stack) Client(most int) *Client { return s.ClientOf("admin", most) }
 
-// ClientOf returns a client of a user, who has the password of the admin.
+// ClientOf returns a client that calls as username over at most most connections. The user has the same password as admin.
 func (s *Stack) ClientOf(username string, most int) *Client {
 	return &Client{
 		HTTP: fasthttp.HostClient{Addr: s.address, MaxConns: most, MaxIdleConnDuration: time.Minute}, Address: s.address,
@@ -40,12 +40,12 @@ func (s *Stack) ClientOf(username string, most int) *Client {
 	}
 }
 
-// Call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
+// Call sends the body as JSON unless it is empty. Call decodes the data of the response into data unless data is nil.
 func (c *Client) Call(method, path, body string, data any) error {
 	return c.CallWith("application/json", method, path, body, data)
 }
 
-// CallWith is Call with a content type.
+// CallWith is Call with another content type.
 func (c *Client) CallWith(contentType, method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -69,7 +69,7 @@ func (c *Client) CallWith(contentType, method, path, body string, data any) erro
 	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
 }
 
-// ClosedLoop keeps n callers busy for d, and returns how many calls they made in a second.
+// ClosedLoop runs n callers for d. Each caller starts its next call when its last one has ended. ClosedLoop returns the number of calls per second.
 func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
 	defer cancel()
@@ -97,8 +97,8 @@ func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) er
 	return rate, nil
 }
 
-// OpenLoop begins rate calls a second for d with at most n callers, whether earlier calls have ended or not. It returns for each call the
-// time from its planned beginning to its end.
+// OpenLoop starts rate calls per second for d, even while earlier calls run. At most n calls run at the same time. OpenLoop returns the duration of each call,
+// measured from its planned start to its end.
 func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
 	due := make(chan time.Time, int(rate*d.Seconds())+n)
 	var mu sync.Mutex
@@ -132,7 +132,7 @@ func OpenLoop(ctx context.Context, n int, rate float64, d time.Duration, call fu
 	return took, failure
 }
 
-// Quantile sorts the times, and returns one.
+// Quantile sorts the durations and returns the quantile q, or 0 if took is empty.
 func Quantile(took []time.Duration, q float64) time.Duration {
 	if len(took) == 0 {
 		return 0
@@ -141,11 +141,11 @@ func Quantile(took []time.Duration, q float64) time.Duration {
 	return took[min(len(took)-1, int(q*float64(len(took))))]
 }
 
-// Median sorts the values, and returns the one in the middle.
+// Median sorts the values and returns the one in the middle.
 func Median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]
 }
 
-// Millis returns a time in milliseconds.
+// Millis returns d in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

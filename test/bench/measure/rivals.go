@@ -22,9 +22,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// submitScript is a submission as an engineer would write it by hand: one statement that writes the same rows of messages and queue as the
-// service. The task id contains the day and ascends, as in the service. The lane is that of new tasks, 32 * priority. The rank is constant,
-// because the statement does not divide the queue between companies.
+// submitScript is one submission, as an engineer would write it by hand: one statement that writes the same rows of messages and queue as the service. As in
+// the service, the task id contains the day and ascends. The lane is that of new tasks, 32 * priority. The rank is constant, because this statement does not
+// share the queue fairly between companies.
 const submitScript = `\set n random(0, 99999999)
 WITH message AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type, priority,
@@ -42,9 +42,9 @@ FROM message m;
 
 var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without`)
 
-// pgbench runs a script and returns its transactions in a second. With a rate it also returns the time of each from its planned beginning
-// to its end. pgbench counts the time to connect as part of the time it is given: if the machine is so busy that no transaction fits in,
-// it gets twice the time.
+// pgbench runs a script for d and returns the transactions per second. With a rate it also returns the duration of each transaction, measured from its planned
+// start to its end. pgbench counts the time to connect as part of d. If the machine is so busy that no transaction fits into d, pgbench runs again with twice
+// the time.
 func (s *Stack) pgbench(ctx context.Context, script string, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	file := filepath.Join(s.dir, "script.sql")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
@@ -76,7 +76,7 @@ func (s *Stack) pgbench(ctx context.Context, script string, clients int, d time.
 	return reached, took, err
 }
 
-// readLogs reads and removes pgbench's logs: the third column is the time of a transaction in microseconds.
+// readLogs reads and removes the logs of pgbench. Their third column is the duration of a transaction in microseconds.
 func readLogs(pattern string) (took []time.Duration, err error) {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -103,7 +103,7 @@ func readLogs(pattern string) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// message is a job of River with the same payload.
+// message is a job of River with the same payload as a message of the service.
 type message struct {
 	PhoneNumber string `json:"phone_number"`
 	Content     string `json:"content"`
@@ -118,14 +118,14 @@ type sender struct {
 	done *atomic.Int64
 }
 
-// Work implements river.Worker. It does nothing.
+// Work implements river.Worker. It only counts the job.
 func (s *sender) Work(context.Context, *river.Job[message]) error {
 	s.done.Add(1)
 	return nil
 }
 
-// River inserts messages in batches of size by several callers while River works them, for d, and returns how many were inserted and
-// worked in a second.
+// River lets several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted and
+// worked.
 func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (
 	var done atomic.Int64
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &sender{done: &done})
-	client, err := river.NewClient(driver, &river.Config{ // the settings of River's own benchmark
+	client, err := river.NewClient(driver, &river.Config{ // the settings are those of River's own benchmark
 		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}}, Workers: workers,
 	})
@@ -158,7 +158,7 @@ func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (
 	if err := client.Start(ctx); err != nil {
 		return 0, err
 	}
-	defer client.Stop(ctx) //nolint:errcheck // nothing is kept of River
+	defer client.Stop(ctx) //nolint:errcheck // the measurement is over, so an error does not matter
 	batch := make([]river.InsertManyParams, size)
 	for i := range batch {
 		batch[i].Args = message{"13800138000", "您的验证码是123456，请勿泄露", "bench"}
@@ -170,7 +170,7 @@ func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (
 	for i := range callers {
 		all.Go(func() {
 			for time.Since(began) < d {
-				// The number of waiting jobs is bounded, because the whole life of a job is measured.
+				// The number of waiting jobs is limited, because the benchmark measures the whole life of a job, not only its insert.
 				if inserted.Load()-done.Load() > int64(20*size*callers) {
 					time.Sleep(time.Millisecond)
 					continue

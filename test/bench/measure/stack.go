@@ -29,7 +29,7 @@ const (
 	secretsKey = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=" // seals the secrets of webhooks
 )
 
-// Stack is one server and its PostgreSQL.
+// Stack is a server process, its PostgreSQL and its files.
 type Stack struct {
 	dir      string
 	private  *pgserver.Server
@@ -40,11 +40,11 @@ type Stack struct {
 	DB       *postgres.DB
 }
 
-// Start builds and starts the server on the database, or on a PostgreSQL of its own without a URL.
+// Start builds the server and starts it on the database. With an empty databaseURL it starts a private PostgreSQL first.
 func Start(ctx context.Context, databaseURL string) (*Stack, error) {
 	s := &Stack{database: databaseURL}
 	var err error
-	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp may be in memory
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp can be in memory
 		return s, err
 	}
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -70,14 +70,14 @@ func Start(ctx context.Context, databaseURL string) (*Stack, error) {
 	return s, s.Serve(ctx)
 }
 
-// Serve starts the server on the database, and returns when it is ready.
+// Serve starts the server on the database, and returns when the server is ready.
 func (s *Stack) Serve(ctx context.Context) error {
 	one, err := s.Launch(ctx, "server")
 	s.Server, s.address = one.Cmd, one.Address
 	return err
 }
 
-// Halt ends the server until serve.
+// Halt stops the server. Serve starts it again.
 func (s *Stack) Halt() error {
 	one := Server{s.address, s.Server}
 	s.Server = nil
@@ -90,7 +90,7 @@ type Server struct {
 	Cmd     *exec.Cmd
 }
 
-// Launch starts one more server on the database, and returns when it is ready. name is that of its log.
+// Launch starts one more server on the database, and returns when that server is ready. The name becomes the name of its log file.
 func (s *Stack) Launch(ctx context.Context, name string, flags ...string) (one Server, err error) {
 	if one.Address, err = FreeAddress(); err != nil {
 		return one, err
@@ -127,23 +127,23 @@ func (s *Stack) Launch(ctx context.Context, name string, flags ...string) (one S
 	}
 }
 
-// Stop ends a server of launch, and waits for its end.
+// Stop stops a server that Launch started, and waits until the process has ended.
 func (o Server) Stop() error {
 	if o.Cmd == nil {
 		return nil
 	}
-	_ = o.Cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = o.Cmd.Process.Signal(syscall.SIGTERM) // an error means that the process has already ended
 	return o.Cmd.Wait()
 }
 
-// ClientAt returns a client of one server.
+// ClientAt returns a client of the server at an address. It calls as the user admin over at most most connections.
 func (s *Stack) ClientAt(address string, most int) *Client {
 	c := s.Client(most)
 	c.HTTP.Addr, c.Address = address, address
 	return c
 }
 
-// Beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.
+// Beside creates a second database on the same PostgreSQL, and a folder for its server inside the folder of s. It does not start the server.
 func (s *Stack) Beside(ctx context.Context, database string) (*Stack, error) {
 	second := &Stack{dir: filepath.Join(s.dir, database), binary: s.binary}
 	if err := os.Mkdir(second.dir, 0o755); err != nil {
@@ -167,12 +167,12 @@ func (s *Stack) Beside(ctx context.Context, database string) (*Stack, error) {
 	return second, err
 }
 
-// DropDatabase drops a database of beside, if it exists.
+// DropDatabase drops a database that Beside created, if the database exists.
 func (s *Stack) DropDatabase(ctx context.Context, database string) error {
 	return s.AsAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
 }
 
-// AsAdmin runs a statement as the superuser of a private PostgreSQL. On another one it runs as the role of the URL, which needs the
+// AsAdmin runs a statement as the superuser of the private PostgreSQL. On another PostgreSQL it runs the statement as the role of the URL, which needs the
 // permission.
 func (s *Stack) AsAdmin(ctx context.Context, sql string) error {
 	admin := s.database
@@ -187,11 +187,11 @@ func (s *Stack) AsAdmin(ctx context.Context, sql string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Stop ends the server, and removes its folder.
+// Stop stops the server and removes its folder.
 func (s *Stack) Stop() error {
 	var failed []error
 	if s.Server != nil && s.Server.Process != nil {
-		_ = s.Server.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = s.Server.Process.Signal(syscall.SIGTERM) // an error means that the process has already ended
 		_ = s.Server.Wait()
 	}
 	if s.DB != nil {
@@ -209,13 +209,13 @@ func (s *Stack) Exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks, and all batches.
+// Empty deletes all tasks, with their submissions, logs, counts, facts and ranks. It also deletes all batches.
 func (s *Stack) Empty(ctx context.Context) error {
 	return s.Exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts, statistics_staged, statistics,
 		fair_ranks, batches, batch_acts, batch_rows, batch_counts`)
 }
 
-// Settings returns the settings of PostgreSQL that decide how fast it is.
+// Settings returns the version of PostgreSQL and its settings that influence speed.
 func (s *Stack) Settings(ctx context.Context) (map[string]string, error) {
 	rows, err := s.DB.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
 		'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size', 'autovacuum') ORDER BY name`)
@@ -228,10 +228,10 @@ func (s *Stack) Settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
-// CPU returns the processor time of the server and a private PostgreSQL in seconds.
+// CPU returns the processor time of the server and of the private PostgreSQL, in seconds.
 func (s *Stack) CPU() float64 { return ProcessorSeconds(s.Server.Process.Pid) + s.DatabaseCPU() }
 
-// DatabaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
+// DatabaseCPU returns the processor time of the private PostgreSQL in seconds, including sessions that have ended. It returns 0 for another PostgreSQL.
 func (s *Stack) DatabaseCPU() float64 {
 	total := 0.0
 	if s.private != nil {
@@ -255,7 +255,7 @@ func (s *Stack) DatabaseCPU() float64 {
 	return total
 }
 
-// FreeAddress returns an address of this machine on whose port nothing listens.
+// FreeAddress returns an address of this machine with a port that no process listens on.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -264,7 +264,7 @@ func FreeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// ProcessorSeconds returns the processor time that a process has used so far; 0 if it has ended.
+// ProcessorSeconds returns the processor time that a process has used so far, in seconds. It returns 0 if the process has ended.
 func ProcessorSeconds(pid int) float64 {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -277,11 +277,11 @@ func ProcessorSeconds(pid int) float64 {
 	}
 	user, _ := strconv.ParseFloat(fields[11], 64)
 	system, _ := strconv.ParseFloat(fields[12], 64)
-	const ticksPerSecond = 100 // the kernel's unit for user space
+	const ticksPerSecond = 100 // the kernel reports times to user space in this unit
 	return (user + system) / ticksPerSecond
 }
 
-// Memory returns the memory of the server in MiB: now, and at most so far.
+// Memory returns the memory of the server in MiB: the current value and the peak.
 func (s *Stack) Memory() (now, most float64) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Server.Process.Pid))
 	if err != nil {

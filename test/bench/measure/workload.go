@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// SendPath is where a message is submitted.
+// SendPath is the path of the operation that submits one message.
 const SendPath = "/api/v1/sms/send"
 
-// The tasks of life come in batches of this size from this many callers. Each caller is a sender of its own.
+// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a sender of its own.
 const (
 	LifeSize    = 100
 	LifeCallers = 8
 )
 
-// LifeBody returns a batch of messages.
+// LifeBody returns the body of a submission of size messages.
 func LifeBody(size int) string {
 	messages := make([]string, size)
 	for i := range messages {
@@ -28,7 +28,7 @@ func LifeBody(size int) string {
 	return `{"messages":[` + strings.Join(messages, ",") + `]}`
 }
 
-// Leased is a task of the response to a claim.
+// Leased is a task in the response to a claim.
 type Leased struct {
 	TaskID  string `json:"task_id"`
 	LeaseID int64  `json:"lease_id"`
@@ -40,7 +40,7 @@ type reportItem struct {
 	Status int    `json:"status"`
 }
 
-// ReportsOf returns the reports that an app sent its tasks: their status is SUCCESS (2).
+// ReportsOf returns reports that the sender appID sent its tasks. Their status is SUCCESS (2).
 func ReportsOf(tasks []Leased, appID string) []reportItem {
 	reports := make([]reportItem, len(tasks))
 	for i, t := range tasks {
@@ -49,7 +49,7 @@ func ReportsOf(tasks []Leased, appID string) []reportItem {
 	return reports
 }
 
-// Live submits a batch of messages, claims as many and reports them.
+// Live submits a batch of messages, claims as many tasks and reports them.
 func Live(c *Client, appID string) error {
 	if err := c.Call("POST", "/api/v1/sms/send-batch", LifeBody(LifeSize), nil); err != nil {
 		return err
@@ -72,7 +72,7 @@ func Pull(c *Client, appID string, size int) (int, error) {
 	return len(tasks), c.Call("POST", "/api/v1/sms/report-batch", string(report), nil)
 }
 
-// Claims returns the median time of a claim of 100 over HTTP.
+// Claims makes n claims of 100 tasks over HTTP and returns their median duration in milliseconds.
 func (b *Bench) Claims(ctx context.Context, c *Client, n int) (float64, error) {
 	took := make([]time.Duration, 0, n)
 	for range n {
@@ -89,41 +89,41 @@ func (b *Bench) Claims(ctx context.Context, c *Client, n int) (float64, error) {
 	return Millis(Quantile(took, 0.5)), ctx.Err()
 }
 
-// FillPending inserts new tasks that wait in the shared pool.
+// FillPending inserts n new tasks that wait in the shared pool.
 func (b *Bench) FillPending(ctx context.Context, prefix string, n int, company int64) error {
 	return b.Fill(ctx, Plain(prefix, n, company, time.Now()), PendingState)
 }
 
-// FillRetries inserts tasks that wait for a retry in an hour.
+// FillRetries inserts n tasks that wait for a retry in an hour.
 func (b *Bench) FillRetries(ctx context.Context, prefix string, n int) error {
 	return b.Fill(ctx, Plain(prefix, n, DefaultCompany, time.Now()), RetryState)
 }
 
-// FillFinished inserts tasks that were submitted yesterday and are reported as SUCCESS.
+// FillFinished inserts n tasks that were submitted yesterday and reported as SUCCESS.
 func (b *Bench) FillFinished(ctx context.Context, prefix string, n int) error {
 	return b.Fill(ctx, Plain(prefix, n, DefaultCompany, time.Now().AddDate(0, 0, -1)), FinishedState)
 }
 
-// Filling describes the messages that fill inserts.
+// Filling describes the messages that Fill inserts.
 type Filling struct {
 	N           int
-	prefix      string    // of the task ids; empty: ids like those of the service
-	First, Last time.Time // the messages are created at even distances from first to last
-	Numbers     int       // how many phone numbers they are sent to
-	// SQL expressions of i, the number of the message from 1 to n
+	prefix      string    // prefix of the task ids; empty: the ids are like those of the service
+	First, Last time.Time // the messages are created at even distances from First to Last
+	Numbers     int       // number of different phone numbers
+	// Company, Submitter and Source are SQL expressions of i, the number of the message from 1 to n.
 	Company, Submitter, Source string
 }
 
-// Plain describes n messages of one user, created at once. Each has a phone number of its own.
+// Plain describes n messages of one user that are created at the same time. Each message has a phone number of its own.
 func Plain(prefix string, n int, company int64, at time.Time) Filling {
 	return Filling{
 		N: n, prefix: prefix, First: at, Last: at, Numbers: n, Company: strconv.FormatInt(company, 10), Submitter: "'admin'", Source: "'bench'",
 	}
 }
 
-// Fill inserts messages, and with the statement state the state of their tasks, which made lists. It uses one statement for each portion.
-// The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order, and are spread
-// over all numbers, so that later submissions reach all of that index.
+// Fill inserts messages. The SQL statement state inserts the state of their tasks and reads the messages from the CTE made. Fill runs one statement per portion
+// of messages. The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order. They are spread over all
+// possible numbers, so that later submissions reach every part of the index.
 func (b *Bench) Fill(ctx context.Context, f Filling, state string) error {
 	const portion = 500_000
 	taskID := "'" + f.prefix + "' || lpad(i::text, 9, '0')"
@@ -156,8 +156,7 @@ func (b *Bench) Fill(ctx context.Context, f Filling, state string) error {
 
 const DefaultCompany = 1 // the company of admin
 
-// ByHand runs the statement of one submission with pgbench. The trigger that counts tasks is off, because no hand-written statement would
-// have it.
+// ByHand runs the hand-written submission with pgbench. It disables the trigger that counts tasks, because no hand-written statement would have such a trigger.
 func (b *Bench) ByHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	if err := b.Exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_facts_inserted"); err != nil {
 		return 0, nil, err
@@ -166,8 +165,8 @@ func (b *Bench) ByHand(ctx context.Context, clients int, d time.Duration, rate f
 	return reached, took, errors.Join(err, b.Exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_facts_inserted"))
 }
 
-// serviceID is the SQL expression of a task id as the service makes it: the day, and a ULID of the millisecond created_ms. The part that is
-// random in the service is the number of the message, so that ids of one millisecond ascend.
+// serviceID is the SQL expression of a task id in the format of the service: the day, and a ULID of the millisecond created_ms. The service fills the last part
+// of the ULID at random. This expression uses the number of the message, so that ids of one millisecond ascend.
 var serviceID = func() string {
 	id := "'task_' || to_char(to_timestamp(created_ms / 1000.0) AT TIME ZONE 'UTC', 'YYYYMMDD_')"
 	for shift := 45; shift >= 0; shift -= 5 {
@@ -176,8 +175,8 @@ var serviceID = func() string {
 	return id + " || lpad(i::text, 16, '0')"
 }()
 
-// The states of tasks that fill inserts: new, waiting for a retry in an hour, and reported as SUCCESS (2). The lane of a new task is
-// 32 * priority.
+// PendingState, RetryState and FinishedState are states of tasks that Fill can insert: new, waiting for a retry in an hour, and reported as SUCCESS (2). The
+// lane of a new task is 32 * priority.
 const (
 	PendingState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
 			content)
@@ -192,9 +191,9 @@ const (
 		FROM made`
 )
 
-// MakeAccount returns a client of a user with a role, and the id of its company. Both are created unless they exist.
+// MakeAccount returns a client of a user with a role, and the id of the user's company. It creates the user and the company unless they exist.
 func MakeAccount(ctx context.Context, b *Bench, admin *Client, companyNo, username, role string) (c *Client, companyID int64, err error) {
-	// They may exist from an earlier run.
+	// Errors are ignored: both can exist from an earlier run.
 	_ = admin.Call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, companyNo, companyNo), nil)
 	_ = admin.Call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":%q,"company_no":%q}`, username, role, companyNo), nil)
 	var key struct {

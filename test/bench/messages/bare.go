@@ -15,7 +15,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// ServeBare serves a handler that reads a message, and answers as the service does, but does nothing with it.
+// ServeBare serves a handler that reads a message and returns the same response as the service, but does not store the message.
 func ServeBare(address string) error {
 	const answer = `{"code":200,"data":{"final_content":"您的验证码是123456，请勿泄露","status":0,"task_id":"task_20261121_01KAR0Z7YQX6V0T0Q4S3M2N1P5"},"message":"success"}`
 	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func ServeBare(address string) error {
 	}))
 }
 
-// ProcessorShare compares the processor time that the server and a bare handler need for one message, under the same load.
+// ProcessorShare compares the processor time per message of the server with that of the bare handler, under the same load.
 func ProcessorShare(ctx context.Context, b *measure.Bench) error {
 	var ours, bares []float64
 	for range b.Rounds {
@@ -65,7 +65,7 @@ func processorTimeOfBare(ctx context.Context, b *measure.Bench) (float64, error)
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = bare.Wait() // its outcome is in bare.ProcessState
+		_ = bare.Wait() // the result of the process is in bare.ProcessState
 		close(ended)
 	}()
 	defer func() {
@@ -77,7 +77,7 @@ func processorTimeOfBare(ctx context.Context, b *measure.Bench) (float64, error)
 	for late := time.After(10 * time.Second); c.Call("POST", measure.SendPath, measure.SendBody(), nil) != nil; {
 		select {
 		case <-ended:
-			if ctx.Err() != nil { // it killed the bare server
+			if ctx.Err() != nil { // the cancelled context killed the bare server
 				return 0, ctx.Err()
 			}
 			return 0, fmt.Errorf("the bare server ended: %s", bare.ProcessState)
@@ -91,7 +91,7 @@ func processorTimeOfBare(ctx context.Context, b *measure.Bench) (float64, error)
 	return processorTime(ctx, b, bare.Process.Pid, c)
 }
 
-// processorTime returns the processor time in microseconds that a process needs for one message, under load.
+// processorTime returns the processor time that a process needs for one message under load, in microseconds.
 func processorTime(ctx context.Context, b *measure.Bench, pid int, c *measure.Client) (float64, error) {
 	var messages atomic.Int64
 	before := measure.ProcessorSeconds(pid)

@@ -11,10 +11,10 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// endsAtOnce is set for a bare server that ends at once; others run and never listen.
+// endsAtOnce names an environment variable. If it is set, the bare server of the tests exits immediately. Otherwise the bare server runs, but never listens.
 const endsAtOnce = "BENCH_BARE_ENDS_AT_ONCE"
 
-// TestMain is also the bare server of the tests, because processorTimeOfBare starts its own executable.
+// TestMain also acts as the bare server of the tests, because processorTimeOfBare starts its own executable.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "--bare" {
 		if os.Getenv(endsAtOnce) != "" {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestTheBenchNoticesThatTheBareServerEnded(t *testing.T) {
+func TestProcessorTimeFailsWhenTheBareServerExits(t *testing.T) {
 	t.Setenv(endsAtOnce, "yes")
 	began := time.Now()
 	_, err := processorTimeOfBare(t.Context(), &measure.Bench{Stack: &measure.Stack{}})
@@ -34,7 +34,7 @@ func TestTheBenchNoticesThatTheBareServerEnded(t *testing.T) {
 	}
 }
 
-func TestAnInterruptEndsTheWaitForTheBareServer(t *testing.T) {
+func TestCancellationEndsTheWaitForTheBareServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()

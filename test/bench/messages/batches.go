@@ -15,7 +15,8 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// BatchUploads measures a list of a million rows: its check, the wait of verification codes beside it, and how fast it is sent.
+// BatchUploads measures a list of a million rows: how long its check takes, how long verification codes wait while the batch is sent, and how fast the batch is
+// sent.
 func BatchUploads(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
@@ -40,7 +41,7 @@ func BatchUploads(ctx context.Context, b *measure.Bench) error {
 		b.Add(measure.Figure{
 			Name: fmt.Sprintf("upload and check of %s, %d rows", list.name, rows), Value: measure.Show(took, "s"), Target: "<= 60 s", Met: took <= 60,
 		})
-		b.Add(measure.Figure{Name: "memory of the server until then, at most", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
+		b.Add(measure.Figure{Name: "peak memory of the server so far", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
 	}
 
 	var with, without []float64
@@ -65,7 +66,7 @@ func BatchUploads(ctx context.Context, b *measure.Bench) error {
 			return err
 		}
 	}
-	b.AtMost(1.1, "wait of verification codes, p99, beside a batch that is sent", measure.Median(with), measure.Median(without), "ms", "without it")
+	b.AtMost(1.1, "p99 wait of verification codes while a batch is sent", measure.Median(with), measure.Median(without), "ms", "without it")
 
 	calls, err := measure.ClosedLoop(ctx, measure.LifeCallers, b.Time, func(i int) error { return measure.Live(c, fmt.Sprint("life-", i)) })
 	if err != nil {
@@ -83,13 +84,13 @@ func BatchUploads(ctx context.Context, b *measure.Bench) error {
 		return err
 	}
 	rate := float64(left) / time.Since(began).Seconds()
-	b.Ratio(fmt.Sprintf("the last %d rows of it, until all are reported", left), rate, calls*measure.LifeSize, "/s", "life of tasks in batches of 100", "told", true)
+	b.Ratio(fmt.Sprintf("the last %d rows of that batch, until all are reported", left), rate, calls*measure.LifeSize, "/s", "life of tasks in batches of 100", "no target", true)
 	_, most := b.Memory()
-	b.Add(measure.Figure{Name: "memory of the server until then, at most", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
+	b.Add(measure.Figure{Name: "peak memory of the server so far", Value: measure.Show(most, "MiB"), Target: "<= 150 MiB", Met: most <= 150})
 	return b.Empty(ctx)
 }
 
-// listOf returns a list of n rows with three columns.
+// listOf returns a CSV list of n rows with three columns.
 func listOf(n int) string {
 	var list strings.Builder
 	list.WriteString("手机号,姓名,券\n")
@@ -99,13 +100,13 @@ func listOf(n int) string {
 	return list.String()
 }
 
-// workbookOf returns the same list as an XLSX file.
+// workbookOf returns the rows of listOf(n) as an XLSX file.
 func workbookOf(n int) string {
 	const start = `<?xml version="1.0" encoding="UTF-8"?>`
 	var file bytes.Buffer
 	w := zip.NewWriter(&file)
 	part := func(name, content string) {
-		out, _ := w.Create(name) // a buffer takes everything
+		out, _ := w.Create(name) // writing to a buffer never fails
 		io.WriteString(out, start)
 		io.WriteString(out, content)
 	}
@@ -129,7 +130,7 @@ func workbookOf(n int) string {
 	return file.String()
 }
 
-// upload makes a batch of a list, and returns the path of the batch.
+// upload creates a batch from a list, and returns the path of the batch.
 func upload(c *measure.Client, name, list string) (string, error) {
 	const boundary = "boundary-of-the-list"
 	var form strings.Builder
@@ -149,7 +150,7 @@ type progress struct {
 	Counts struct{ Waiting int }
 }
 
-// await waits until a batch has a status.
+// await waits until the batch at path has the status.
 func await(ctx context.Context, c *measure.Client, path, status string) error {
 	for ctx.Err() == nil {
 		var s progress
@@ -167,8 +168,8 @@ func waitingOf(c *measure.Client, path string) (int, error) {
 	return s.Counts.Waiting, err
 }
 
-// waitOfCodes returns the 99th percentile of the time from submission to claim of verification codes, in milliseconds. Twenty codes are submitted in a
-// second, and four senders poll twice a second for fifty tasks, which they report.
+// waitOfCodes returns the 99th percentile of the time from submission to claim of verification codes, in milliseconds. Twenty codes are submitted per second.
+// Four senders each poll twice per second for fifty tasks and report them.
 func waitOfCodes(ctx context.Context, b *measure.Bench) (float64, error) {
 	var began time.Time
 	if err := b.DB.QueryRow(ctx, "SELECT now()").Scan(&began); err != nil {
@@ -195,7 +196,7 @@ func waitOfCodes(ctx context.Context, b *measure.Bench) (float64, error) {
 	_, err := measure.OpenLoop(ctx, measure.Connections, 20, 2*b.Time, func() error {
 		return c.Call("POST", measure.SendPath, strings.Replace(measure.SendBody(), `"source"`, `"message_type":"verification","source"`, 1), nil)
 	})
-	time.Sleep(time.Second) // the last ones are claimed and reported
+	time.Sleep(time.Second) // the senders claim and report the last tasks
 	enough()
 	all.Wait()
 	if failed := failure.Load(); failed != nil {
@@ -213,7 +214,7 @@ func waitOfCodes(ctx context.Context, b *measure.Bench) (float64, error) {
 	return wait, err
 }
 
-// drainBatch sends the tasks of a batch until it has finished.
+// drainBatch claims and reports the tasks of a batch until the batch has finished.
 func drainBatch(ctx context.Context, b *measure.Bench, c *measure.Client, path string) error {
 	sending, enough := context.WithCancel(ctx)
 	defer enough()

@@ -10,9 +10,9 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// StoredBytes measures what a message writes: the WAL of its whole life, and what is left of it on disk.
+// StoredBytes measures what a message writes: the WAL of its whole life, and the space that it uses on disk afterwards.
 func StoredBytes(ctx context.Context, b *measure.Bench) error {
-	batches, singles := 300, 4_000 // of each caller
+	batches, singles := 300, 4_000 // number per caller
 	if b.Short {
 		batches, singles = 3, 20
 	}
@@ -42,7 +42,7 @@ func StoredBytes(ctx context.Context, b *measure.Bench) error {
 	return bytesOf(ctx, b, "life of a message, one in each request", alone)
 }
 
-// bytesOf measures what the messages of some callers write, who live at the same time.
+// bytesOf measures what the messages of several concurrent callers write. Each caller calls live once, which returns the number of its messages.
 func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(caller int) (messages int, err error)) error {
 	if err := errors.Join(b.Empty(ctx), b.AsAdmin(ctx, "CHECKPOINT")); err != nil {
 		return err
@@ -73,16 +73,16 @@ func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(calle
 	}
 	each := func(now, then int64) float64 { return float64(now-then) / float64(messages) }
 	told := func(name string, value float64, compared string) {
-		b.Add(measure.Figure{Name: name, Value: measure.Show(value, "bytes"), Compared: compared, Target: "told", Met: true})
+		b.Add(measure.Figure{Name: name, Value: measure.Show(value, "bytes"), Compared: compared, Target: "no target", Met: true})
 	}
-	told(name+": WAL", each(after.wal, before.wal), fmt.Sprintf("%d messages from a checkpoint on, %.0f /s", messages, float64(messages)/took))
-	told("the same: records of the WAL", each(after.records, before.records), fmt.Sprintf("a number; %.2f pages in them are whole", each(after.wholePages, before.wholePages)))
-	told("the same: on disk, of the day", each(after.kept, before.kept), "messages and what ended them, with indexes")
-	told("the same: on disk, used again", each(after.passing, before.passing), "queue, counts, statistics")
+	told(name+": WAL", each(after.wal, before.wal), fmt.Sprintf("%d messages after a checkpoint, %.0f /s", messages, float64(messages)/took))
+	told("the same: records of the WAL", each(after.records, before.records), fmt.Sprintf("a count, not bytes; %.2f full-page images per message", each(after.wholePages, before.wholePages)))
+	told("the same: on disk, in tables partitioned by day", each(after.kept, before.kept), "messages and report_logs, with indexes")
+	told("the same: on disk, in tables whose space is reused", each(after.passing, before.passing), "queue, counts, statistics")
 	return b.Empty(ctx)
 }
 
-// pullOne claims a message and reports it alone.
+// pullOne claims one message and reports it in a request of its own.
 func pullOne(c *measure.Client, appID string) error {
 	var tasks []measure.Leased
 	claim := fmt.Sprintf(`{"app_id":%q,"limit":1}`, appID)
@@ -93,7 +93,7 @@ func pullOne(c *measure.Client, appID string) error {
 	return c.Call("POST", "/api/v1/sms/report", report, nil)
 }
 
-// counted waits until all that happened is counted, which writes too.
+// counted waits until all facts are counted, because counting writes too.
 func counted(ctx context.Context, b *measure.Bench) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var left int
@@ -106,15 +106,15 @@ func counted(ctx context.Context, b *measure.Bench) error {
 	}
 }
 
-// written is what a PostgreSQL has written.
+// written is what a PostgreSQL server has written so far.
 type written struct {
-	wal, records, wholePages int64 // bytes, records, and pages that were logged whole
-	kept, passing            int64 // bytes of the tables of days, and of those that are emptied again
+	wal, records, wholePages int64 // bytes of WAL, WAL records, and full-page images in the WAL
+	kept, passing            int64 // bytes of the tables that are partitioned by day, and of the tables whose rows are deleted again
 }
 
 func bytesWritten(ctx context.Context, b *measure.Bench) (w written, err error) {
 	const sizes = "(SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c WHERE c.relkind = 'r' AND c.relname ~ "
-	// The counts of pg_stat_wal come from the sessions with a delay, the position does not.
+	// The sessions report the counters of pg_stat_wal with a delay. The WAL position has no delay.
 	err = b.DB.QueryRow(ctx, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, wal_records, wal_fpi, "+
 		sizes+"'^(messages|report_logs)'), "+sizes+"'^(queue|facts|task_counts|fair_ranks|statistics.*|sender_states|daily_totals)$') FROM pg_stat_wal",
 	).Scan(&w.wal, &w.records, &w.wholePages, &w.kept, &w.passing)

@@ -17,16 +17,16 @@ import (
 	"lksms/test/bench/measure"
 )
 
-const hearers = 50 // companies with a webhook each; the receiver of the last one hangs
+const hearers = 50 // number of companies with a webhook; the receiver of the last webhook never responds
 
-// receivers take the posts of webhooks, each at an address of its own. The last one never answers.
+// receivers receive the posts of the webhooks. Each webhook has an address of its own. The receiver at the last address never responds.
 type receivers struct {
 	urls  []string
 	over  chan struct{}
 	taken atomic.Int64
 
 	mu   sync.Mutex
-	lags []time.Duration // from what happened to its post
+	lags []time.Duration // times from each event to its post
 }
 
 func startReceivers() (*receivers, error) {
@@ -41,7 +41,7 @@ func startReceivers() (*receivers, error) {
 			server.Handler = func(*fasthttp.RequestCtx) { <-r.over }
 		}
 		r.urls = append(r.urls, "http://"+listener.Addr().String()+"/"+strconv.Itoa(i))
-		go func() { _ = server.Serve(listener) }() // ends with the run
+		go func() { _ = server.Serve(listener) }() // the listener is open until the run ends
 	}
 	return r, nil
 }
@@ -61,7 +61,7 @@ func (r *receivers) take(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// begin clears what was taken.
+// begin resets the counters.
 func (r *receivers) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,8 @@ func (r *receivers) lag(q float64) float64 {
 	return measure.Quantile(r.lags, q).Seconds()
 }
 
-// hearings are what is compared: what the trigger of report_logs does with events, and who listens. The statements apply to the companies with webhooks.
+// The three statements prepare one measurement each: no company listens to events, only the company of admin listens, or all companies with webhooks listen.
+// They decide whether the trigger of report_logs stores events, and whether the server posts them.
 const (
 	hearNobody  = "UPDATE feed_listeners SET is_pushed = false, listens_until = now(); UPDATE webhooks SET status = 'off'"
 	hearAnother = hearNobody + "; UPDATE feed_listeners SET listens_until = now() + interval '1 day' WHERE company_id = 1"
@@ -84,7 +85,7 @@ const (
 		"after_id = greatest((SELECT coalesce(max(id), 0) FROM feed), (SELECT pruned_id FROM feed_state))"
 )
 
-// startHearing prepares the companies, one webhook each, and returns the clients that submit for them.
+// startHearing creates the companies with one webhook each, and returns the clients that submit for them.
 func startHearing(ctx context.Context, b *measure.Bench, r *receivers) (clients []*measure.Client, err error) {
 	c := b.Client(measure.Connections)
 	for i := range hearers {
@@ -101,11 +102,11 @@ func startHearing(ctx context.Context, b *measure.Bench, r *receivers) (clients 
 		}
 		clients = append(clients, b.ClientOf(no, measure.Connections))
 	}
-	// The company of the admin, for which nothing is submitted here.
+	// Company 1 is that of admin. Nothing is submitted for it here.
 	return clients, b.Exec(ctx, "INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) VALUES (1, 0, false, now())")
 }
 
-// EventFlow measures what webhooks cost those who submit and claim, whether companies listen or not, and how fast events are posted.
+// EventFlow measures how much webhooks slow down submissions and claims, with and without companies that listen. It also measures how fast events are posted.
 func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 	r, err := startReceivers()
 	if err != nil {
@@ -122,7 +123,7 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 	}
 	begin, end := strings.Index(function, "listening bigint[] := "), strings.Index(function, "BEGIN\n")
 	if begin < 0 || end < begin {
-		return fmt.Errorf("the trigger report_logs_facts has another form")
+		return fmt.Errorf("the trigger function report_logs_facts does not contain the expected text")
 	}
 	deaf := function[:begin] + "listening bigint[] := '{}';\n" + function[end:]
 	admin := b.Client(measure.Connections)
@@ -137,7 +138,7 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 		return calls * measure.LifeSize, err
 	}
 	var without, another, with, posted, p50, p99 []float64
-	var costs [3][]float64 // processor time of a task in µs, as without, another, with
+	var costs [3][]float64 // processor time per task in µs: without events, while another company listens, with events
 	for range b.Rounds {
 		for i, kind := range []struct {
 			function, who string
@@ -166,12 +167,12 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 			}
 		}
 	}
-	b.AtLeast(0.95, "life of tasks of companies that do not listen, beside one that does", measure.Median(another), measure.Median(without), "/s", "without events")
-	b.AtMost(1.05, "processor time of such a task, in the server and PostgreSQL", measure.Median(costs[1]), measure.Median(costs[0]), "µs", "without events")
-	b.Ratio(fmt.Sprintf("life of tasks of %d companies with a webhook each, of which one hangs", hearers), measure.Median(with), measure.Median(without), "/s", "without events", "told", true)
-	b.Ratio("processor time of such a task, with its event", measure.Median(costs[2]), measure.Median(costs[0]), "µs", "without events", "told", true)
-	b.Ratio("events posted meanwhile", measure.Median(posted), measure.Median(with), "/s", "tasks that ended", "told", true)
-	b.Add(measure.Figure{Name: "from the end of a task to its post, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", measure.Median(p50), measure.Median(p99)), Target: "told", Met: true})
+	b.AtLeast(0.95, "life of tasks, only another company listens to events", measure.Median(another), measure.Median(without), "/s", "without events")
+	b.AtMost(1.05, "processor time of these tasks, server and PostgreSQL", measure.Median(costs[1]), measure.Median(costs[0]), "µs", "without events")
+	b.Ratio(fmt.Sprintf("life of tasks of %d companies with one webhook each, one receiver hangs", hearers), measure.Median(with), measure.Median(without), "/s", "without events", "no target", true)
+	b.Ratio("processor time of these tasks, with their events", measure.Median(costs[2]), measure.Median(costs[0]), "µs", "without events", "no target", true)
+	b.Ratio("events posted meanwhile", measure.Median(posted), measure.Median(with), "/s", "ended tasks", "no target", true)
+	b.Add(measure.Figure{Name: "from the end of a task to the post of its event, median and p99", Value: fmt.Sprintf("%.2g s, %.2g s", measure.Median(p50), measure.Median(p99)), Target: "no target", Met: true})
 
 	if err := postAlone(ctx, b, r); err != nil {
 		return err
@@ -179,7 +180,7 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 	return b.Exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
 }
 
-// postAlone posts the events of the last round once more, while nothing else runs.
+// postAlone posts the events of the last round again, while nothing else runs.
 func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
 	if err := b.Exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
 		return err
@@ -195,13 +196,13 @@ func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
 	b.Add(measure.Figure{Name: fmt.Sprintf("events posted while nothing else runs, of %.0f", n), Value: measure.Show(rate, "/s"), Target: ">= 5000 /s", Met: rate >= 5000})
 	database := b.DatabaseCPU() - own
 	b.Add(measure.Figure{
-		Name: "processor time of an event that is posted", Target: "told", Met: true,
+		Name: "processor time of an event that is posted", Target: "no target", Met: true,
 		Value: fmt.Sprintf("%.0f µs in the server, %.0f µs in PostgreSQL", (b.CPU()-used-database)/n*1e6, database/n*1e6),
 	})
 	return nil
 }
 
-// lastPosted returns when nothing is left to be posted to the webhooks that take events.
+// lastPosted waits until all events are posted, except those of the receiver that never responds. It returns the time of the end.
 func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool
@@ -214,5 +215,5 @@ func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error)
 			return time.Now(), err
 		}
 	}
-	return at, fmt.Errorf("events are left after five minutes")
+	return at, fmt.Errorf("not all events were posted within five minutes")
 }

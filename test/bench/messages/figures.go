@@ -20,7 +20,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// SingleSubmit compares one message in one request with one statement in one transaction.
+// SingleSubmit compares a submission of one message per request with one hand-written statement per transaction.
 func SingleSubmit(ctx context.Context, b *measure.Bench) error {
 	best, clients := 0.0, 0
 	for _, n := range []int{8, 16, 32, 64} {
@@ -72,7 +72,7 @@ func SingleSubmit(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// liveInSQL is live without HTTP: it runs the same statements.
+// liveInSQL does the same as measure.Live without HTTP: it runs the same statements.
 func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 	var p queueq.TaskSubmitParams
 	for i := range measure.LifeSize {
@@ -134,7 +134,8 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 	})
 }
 
-// LifeOfTasks compares submitting, claiming and reporting tasks, with all logs, with River's insert and work, and with bare SQL.
+// LifeOfTasks measures how many tasks per second are submitted, claimed and reported, with all logs. It compares them with River's insert and work, and with
+// the same statements without HTTP.
 func LifeOfTasks(ctx context.Context, b *measure.Bench) error {
 	c := b.Client(measure.LifeCallers)
 	var ours, rivers, bare []float64
@@ -177,7 +178,7 @@ func LifeOfTasks(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// WaitingSenders measures the cost of a thousand senders that wait while there is no work.
+// WaitingSenders measures the cost of a thousand senders that wait while no task exists.
 func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
@@ -194,7 +195,7 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 	var failure error
 	for i := range n {
 		all.Go(func() {
-			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // so that the claims do not end at the same time
+			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // different waits, so that the claims do not end at the same time
 			for waiting.Err() == nil {
 				if err := c.Call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
 					mu.Lock()
@@ -205,7 +206,7 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 			}
 		})
 	}
-	// Wait until all senders wait and their polls are stored. A poll is stored again only after ten minutes.
+	// Wait until all senders wait and their polls are stored. During the next ten minutes the server does not store a poll of these senders again.
 	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
 		if err := b.DB.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
 			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
@@ -225,21 +226,21 @@ func WaitingSenders(ctx context.Context, b *measure.Bench) error {
 		return err
 	}
 	b.Add(measure.Figure{
-		Name: fmt.Sprintf("%d senders that wait for nothing", n), Value: fmt.Sprintf("%.1f %% of a core, %d rows written", used, after-before),
+		Name: fmt.Sprintf("%d senders that wait while no task exists", n), Value: fmt.Sprintf("%.1f %% of a core, %d rows written", used, after-before),
 		Compared: "server and PostgreSQL", Target: "<= 5 %, no writes", Met: used <= 5 && after == before,
 	})
 	enough()
-	// Work for all senders ends the waiting.
+	// Tasks for all senders end their waiting.
 	for range n / 100 {
 		if err := c.Call("POST", "/api/v1/sms/send-batch", measure.LifeBody(1000), nil); err != nil {
-			break // all connections are taken until some claims are answered
+			break // all connections are in use until some claims get their response
 		}
 	}
 	all.Wait()
 	return errors.Join(failure, b.Empty(ctx))
 }
 
-// ManyPools compares a sender that waits in ten thousand empty pools with one that waits in ten.
+// ManyPools compares a sender that waits in ten thousand empty pools with a sender that waits in ten.
 func ManyPools(ctx context.Context, b *measure.Bench) error {
 	many := 10_000
 	if b.Short {
@@ -259,11 +260,11 @@ func ManyPools(ctx context.Context, b *measure.Bench) error {
 			}
 		}
 	}
-	b.AtMost(1.5, fmt.Sprintf("a sender that waits for nothing in %d pools", many), measure.Median(all), measure.Median(few), "% of a core", "in 10 pools")
+	b.AtMost(1.5, fmt.Sprintf("a sender that waits in %d empty pools", many), measure.Median(all), measure.Median(few), "% of a core", "in 10 pools")
 	return nil
 }
 
-// waitInPools returns the part of a core that the server and PostgreSQL use while a sender waits that has a route in each of n pools.
+// waitInPools measures a waiting sender that has a route in each of n pools. It returns the part of a core that the server and PostgreSQL use meanwhile.
 func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) {
 	if err := errors.Join(b.Empty(ctx), b.Exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
@@ -281,7 +282,7 @@ func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) 
 		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, sender.id FROM pools CROSS JOIN sender`, n)); err != nil {
 		return 0, err
 	}
-	const settle = 3 * time.Second // for the claim before the wait and the setup of new tables
+	const settle = 3 * time.Second // covers the claim before the wait and the setup of new tables
 	measured := min(b.Time, 25*time.Second)
 	c := b.Client(2)
 	answered := make(chan error, 1)
@@ -298,7 +299,7 @@ func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) 
 		b.Exec(ctx, "DELETE FROM companies WHERE company_no LIKE 'pools-%'"))
 }
 
-// Handover measures the time from just before a message is submitted until a waiting sender has it.
+// Handover measures the time from just before a submission until a waiting sender has the message.
 func Handover(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
@@ -321,7 +322,7 @@ func Handover(ctx context.Context, b *measure.Bench) error {
 		}
 	}()
 	for range n {
-		time.Sleep(5 * time.Millisecond) // the sender waits again
+		time.Sleep(5 * time.Millisecond) // time for the sender to wait again
 		submitted <- time.Now()
 		if err := c.Call("POST", measure.SendPath, measure.SendBody(), nil); err != nil {
 			return err
@@ -338,8 +339,8 @@ func Handover(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// plainClaim is a claim without decisions: it takes the first tasks of one pool and leases them. It changes the rows of queue as the service
-// does. Neither logs the lease: the report that ends it does.
+// plainClaim is a claim without decisions: it leases the first tasks of one pool. It changes the rows of queue as the service does. Like the claim of the
+// service, it writes no log: a report logs the lease when it ends it.
 const plainClaim = `WITH first AS MATERIALIZED (
 	SELECT q.task_id FROM queue q
 	WHERE q.pool_id = 1 AND q.lease_until IS NULL AND q.lane IS NOT NULL
@@ -352,7 +353,7 @@ const plainClaim = `WITH first AS MATERIALIZED (
 )
 SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
 
-// decide returns the median time of our claim of 100 without HTTP, and that of plainClaim. Both take turns on the same tables.
+// decide returns the median duration of the service's claim of 100 without HTTP, and that of plainClaim. Both run alternately on the same tables.
 func decide(ctx context.Context, b *measure.Bench, n int) (ours, plain float64, err error) {
 	wait := 10 * time.Minute
 	var took [2][]time.Duration
@@ -383,7 +384,7 @@ func decide(ctx context.Context, b *measure.Bench, n int) (ours, plain float64, 
 	return measure.Millis(measure.Quantile(took[0], 0.5)), measure.Millis(measure.Quantile(took[1], 0.5)), nil
 }
 
-// fillTable fills the large table, unless it is full already.
+// fillTable fills the large table, unless an earlier call filled it.
 func fillTable(ctx context.Context, b *measure.Bench) error {
 	var there bool
 	if err := b.DB.QueryRow(ctx, "SELECT EXISTS (SELECT FROM messages WHERE task_id = 'finished000000001')").Scan(&there); err != nil || there {
@@ -398,7 +399,7 @@ func fillTable(ctx context.Context, b *measure.Bench) error {
 	)
 }
 
-// ClaimTimes compares a claim of 100 from a full table with one from an almost empty table.
+// ClaimTimes compares a claim of 100 from a full table with a claim of 100 from an almost empty table.
 func ClaimTimes(ctx context.Context, b *measure.Bench) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.Client(1)
@@ -415,7 +416,7 @@ func ClaimTimes(ctx context.Context, b *measure.Bench) error {
 	if err != nil {
 		return err
 	}
-	b.Ratio("claim of 100 without HTTP", ours, plain, "ms", "a statement that only takes and leases", "told", true)
+	b.Ratio("claim of 100 without HTTP", ours, plain, "ms", "a statement that only leases tasks", "no target", true)
 	empty, err := b.Claims(ctx, c, n)
 	if err != nil {
 		return err
@@ -434,7 +435,7 @@ func ClaimTimes(ctx context.Context, b *measure.Bench) error {
 	return nil
 }
 
-// asked returns the 99th percentile of the time of the statistics while messages are submitted at rate.
+// asked returns the 99th percentile of the response time of the statistics in milliseconds, while messages are submitted at rate.
 func asked(ctx context.Context, b *measure.Bench, rate float64) (float64, error) {
 	c := b.Client(measure.Connections + 1)
 	loading, enough := context.WithCancel(ctx)
@@ -457,14 +458,14 @@ func asked(ctx context.Context, b *measure.Bench, rate float64) (float64, error)
 	return measure.Millis(measure.Quantile(took, 0.99)), <-loaded
 }
 
-// StatisticsTimes measures exact counts of a full table under load, and what counting costs submissions.
+// StatisticsTimes measures exact counts of a full table under load, and how much counting slows down submissions.
 func StatisticsTimes(ctx context.Context, b *measure.Bench) error {
 	const rate = 4000
 	if err := fillTable(ctx, b); err != nil {
 		return err
 	}
 	var same bool
-	const isSame = "SELECT count(*) = (SELECT sum(success) FROM task_totals) FROM report_logs WHERE outcome = 2" // SUCCESS
+	const isSame = "SELECT count(*) = (SELECT sum(success) FROM task_totals) FROM report_logs WHERE outcome = 2" // outcome 2 is SUCCESS
 	if err := b.DB.QueryRow(ctx, isSame).Scan(&same); err != nil {
 		return err
 	}
@@ -511,7 +512,7 @@ func StatisticsTimes(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// claimsOfWaiting submits batches, and returns the median time of a claim of one.
+// claimsOfWaiting submits batches, and returns the median duration of a claim of one batch.
 func claimsOfWaiting(ctx context.Context, b *measure.Bench, c *measure.Client) (float64, error) {
 	const batches = 50
 	for range batches {
@@ -522,13 +523,13 @@ func claimsOfWaiting(ctx context.Context, b *measure.Bench, c *measure.Client) (
 	return b.Claims(ctx, c, batches)
 }
 
-// SteadyLoad measures half of the peak over a long time.
+// SteadyLoad runs half of the peak load for a long time and compares the rates at its start and at its end.
 func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	c := b.Client(measure.LifeCallers)
 	if err := b.Empty(ctx); err != nil {
 		return err
 	}
-	// On a fresh table, a peak of seconds is too high: vacuum and checkpoints have not begun. The peak counts after settle.
+	// On a fresh table, the peak of the first seconds is too high, because vacuum and checkpoints have not started. So the peak is measured after settle.
 	settle := min(30*time.Second, b.Steady/4)
 	var peak float64
 	for range 2 {
@@ -540,7 +541,7 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
 	}
-	if _, err := claimsOfWaiting(ctx, b, c); err != nil { // to make the connections and plans
+	if _, err := claimsOfWaiting(ctx, b, c); err != nil { // opens the connections and prepares the plans
 		return err
 	}
 	if err := b.Empty(ctx); err != nil {
@@ -553,7 +554,7 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	if err := b.Empty(ctx); err != nil {
 		return err
 	}
-	// The first and the last part of the time are compared, both at half the peak. At the end the peak is measured again.
+	// Compare the first and the last part of the time, both at half the peak. Then measure the peak again.
 	part := min(3*time.Minute, b.Steady/4)
 	rates := []float64{}
 	var worst float64
@@ -577,7 +578,7 @@ func SteadyLoad(ctx context.Context, b *measure.Bench) error {
 	}
 	_, most := b.Memory()
 	var dead, live int64
-	// A task has one row in messages, and is a row of queue for a while.
+	// Each task has one row in messages. A waiting or leased task also has a row in queue.
 	if err := b.DB.QueryRow(ctx, `SELECT sum(n_dead_tup)::bigint, sum(n_live_tup) FILTER (WHERE relname <> 'queue')::bigint
 		FROM pg_stat_user_tables
 		WHERE relname = 'queue' OR relid IN (SELECT relid FROM pg_partition_tree('messages'))`).Scan(&dead, &live); err != nil {

@@ -10,11 +10,11 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// peopleEach is the number of people in a notification, and of tasks in a claim of the app that it is compared with.
+// peopleEach is the number of people in a notification. The app for comparison claims the same number of tasks per request.
 const peopleEach = 1000
 
-// NotifyPeople compares notifications whose messages a driver writes to the log with as many messages that an app takes in requests of the same
-// size while they are submitted.
+// NotifyPeople compares two ways to deliver the same number of messages: notifications whose messages a driver writes to the log, and submitted messages that
+// an app claims in requests of the same size.
 func NotifyPeople(ctx context.Context, b *measure.Bench) error {
 	c := b.Client(measure.LifeCallers)
 	people := make([]string, peopleEach)
@@ -40,7 +40,7 @@ func NotifyPeople(ctx context.Context, b *measure.Bench) error {
 		}
 		return nil
 	}
-	if err := errors.Join(notifyPeople(people[:1]), sent(1)); err != nil { // the worker of the sender runs now
+	if err := errors.Join(notifyPeople(people[:1]), sent(1)); err != nil { // starts the worker of the sender
 		return err
 	}
 	var pushed, pulled []float64
@@ -88,6 +88,6 @@ func NotifyPeople(ctx context.Context, b *measure.Bench) error {
 		}
 		pulled = append(pulled, float64(n*peopleEach)/time.Since(began).Seconds())
 	}
-	b.AtLeast(0.8, fmt.Sprintf("notifications to %d people, through a driver", peopleEach), measure.Median(pushed), measure.Median(pulled), "tasks/s", "one app that takes as many at once")
+	b.AtLeast(0.8, fmt.Sprintf("notifications to %d people, through a driver", peopleEach), measure.Median(pushed), measure.Median(pulled), "tasks/s", "one app that claims as many per request")
 	return b.Empty(ctx)
 }

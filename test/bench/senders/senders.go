@@ -1,4 +1,4 @@
-// Package senders measures many senders, and several servers beside each other.
+// Package senders measures many senders, and several servers on one database.
 package senders
 
 import (
@@ -13,7 +13,7 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// ManySenders compares a thousand senders, each with its interval and quota, with ten senders that drain the same queue.
+// ManySenders compares a thousand senders, each with an interval and a quota, with ten senders that drain the same queue.
 func ManySenders(ctx context.Context, b *measure.Bench) error {
 	tasks, many := min(200_000, b.Rows/20), 1000
 	if b.Short {
@@ -21,7 +21,7 @@ func ManySenders(ctx context.Context, b *measure.Bench) error {
 	}
 	var fast, slow, fastDB, slowDB []float64
 	for range b.Rounds {
-		// Ten senders have no interval. A thousand have one, and a quota that ends while they drain.
+		// The ten senders have no interval. Each of the thousand has an interval, and a quota that is used up while they drain the queue.
 		rate, db, err := drain(ctx, b, tasks, 10, "0", fmt.Sprint(tasks))
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func ManySenders(ctx context.Context, b *measure.Bench) error {
 	b.AtLeast(0.9, fmt.Sprintf("%d tasks drained by %d senders with intervals and quotas", tasks, many), measure.Median(slow), measure.Median(fast), "tasks/s", "10 senders")
 	b.Add(measure.Figure{
 		Name: "the same, PostgreSQL's part of the processor time", Value: measure.Show(100*measure.Median(slowDB), "%"),
-		Compared: measure.Show(100*measure.Median(fastDB), "%") + ", 10 senders", Target: "told", Met: true,
+		Compared: measure.Show(100*measure.Median(fastDB), "%") + ", 10 senders", Target: "no target", Met: true,
 	})
 
 	if err := errors.Join(b.Empty(ctx), b.FillPending(ctx, "pending", 20_000, measure.DefaultCompany)); err != nil {
@@ -61,7 +61,7 @@ func ManySenders(ctx context.Context, b *measure.Bench) error {
 		took = append(took, time.Since(began))
 	}
 	cost := measure.Millis(measure.Quantile(took, 0.5))
-	b.Ratio("claim by a sender that is not ready", cost, ready, "ms", "a claim of 100", "told", true)
+	b.Ratio("claim by a sender that is not ready", cost, ready, "ms", "a claim of 100", "no target", true)
 	return b.Empty(ctx)
 }
 
@@ -74,8 +74,8 @@ func makeSenders(ctx context.Context, b *measure.Bench, n int, interval, quota s
 		INSERT INTO sender_states (sender_id) SELECT id FROM made`, interval, quota, n)))
 }
 
-// drain empties a queue of tasks with n senders. Each claims, reports, and waits while it is not ready. It returns the tasks in a second, and
-// PostgreSQL's part of the processor time.
+// drain empties a queue of tasks with n senders. Each sender claims and reports, and waits while it is not ready. drain returns the tasks per second, and the
+// share of PostgreSQL in the processor time.
 func drain(ctx context.Context, b *measure.Bench, tasks, n int, interval, quota string) (float64, float64, error) {
 	if err := errors.Join(b.Empty(ctx), makeSenders(ctx, b, n, interval, quota),
 		b.FillPending(ctx, "pending", tasks, measure.DefaultCompany)); err != nil {
@@ -123,7 +123,7 @@ func drain(ctx context.Context, b *measure.Bench, tasks, n int, interval, quota 
 	return rate, database / max(total, 0.01), nil
 }
 
-// FairShares measures the shares of companies in a queue that all of them fill, and what the backlog of one costs the others.
+// FairShares measures two things: the shares of companies in a queue that all of them fill, and how much the backlog of one company delays the others.
 func FairShares(ctx context.Context, b *measure.Bench) error {
 	const companies = 10
 	keys := make([]*measure.Client, companies)
@@ -144,9 +144,9 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 	if err != nil {
 		return err
 	}
-	b.AtMost(2, fmt.Sprintf("wait of nine companies, p99, beside one with %d waiting", b.Rows/10), beside, alone, "ms", "without it")
+	b.AtMost(2, fmt.Sprintf("p99 wait of nine companies while a tenth has %d waiting", b.Rows/10), beside, alone, "ms", "without it")
 
-	// One run has equal companies, the other has three weights. Each company has more tasks than are served.
+	// One run has companies with equal weights, the other has three weights. Each company has more tasks than are served.
 	for _, weights := range [][]float64{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 5}} {
 		if err := b.Empty(ctx); err != nil {
 			return err
@@ -155,7 +155,7 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 		if err := errors.Join(weigh(admin, weights), enqueue(keys[:len(weights)], each)); err != nil {
 			return err
 		}
-		for served := 0; served < each; served += 100 { // until the company that ends first has almost no task left
+		for served := 0; served < each; served += 100 { // until the company that is served first has almost no tasks left
 			var leases []measure.Leased
 			if err := admin.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &leases); err != nil {
 				return err
@@ -167,24 +167,24 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 		}
 		if len(weights) == companies {
 			index := jain(services)
-			b.Add(measure.Figure{Name: "Jain's index of ten equal companies", Value: fmt.Sprintf("%.4f", index), Compared: "1 is equal", Target: ">= 0.98", Met: index >= 0.98})
+			b.Add(measure.Figure{Name: "Jain's index of ten equal companies", Value: fmt.Sprintf("%.4f", index), Compared: "1 means equal", Target: ">= 0.98", Met: index >= 0.98})
 			continue
 		}
 		worst := 0.0
 		for i, off := range offs(services, weights) {
 			worst = max(worst, 100*abs(off)*weights[i]/sum(weights))
 		}
-		b.Add(measure.Figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "weight over the sum", Target: "<= 2 points", Met: worst <= 2})
+		b.Add(measure.Figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "share by weight", Target: "<= 2 points", Met: worst <= 2})
 	}
 	return errors.Join(acrossPools(ctx, b, admin, keys[:3], ids[:3]), b.Empty(ctx))
 }
 
-// acrossPools measures the shares of three companies that wait in a pool each and have a route to the same sender. The first has been
-// served for a while when the others come.
+// acrossPools measures the shares of three companies. Each company waits in a pool of its own, and one sender has a route in all three pools. The first company
+// has already been served for a while when the others submit.
 func acrossPools(ctx context.Context, b *measure.Bench, admin *measure.Client, keys []*measure.Client, ids []int64) error {
 	const served = 400
 	weights := []float64{1, 2, 5}
-	// The sender may exist from an earlier run of this figure.
+	// The sender can exist from an earlier run of this figure.
 	_ = admin.Call("POST", "/api/v1/admin/senders", `{"sender_no":"across","name":"across","is_shared":false}`, nil)
 	var routes []int64
 	for i := range ids {
@@ -230,8 +230,8 @@ func acrossPools(ctx context.Context, b *measure.Bench, admin *measure.Client, k
 			worst = max(worst, 100*abs(off))
 		}
 		b.Add(measure.Figure{
-			Name:  fmt.Sprintf("shares of companies with weights 1, 2 and 5 in pools of their own, %d tasks by polls of %d", served, limit),
-			Value: fmt.Sprintf("%.1f %% off", worst), Compared: "the share of the weight", Target: "<= 10 %", Met: worst <= 10,
+			Name:  fmt.Sprintf("shares of companies with weights 1, 2 and 5 in separate pools, %d tasks in claims of %d", served, limit),
+			Value: fmt.Sprintf("%.1f %% off", worst), Compared: "share by weight", Target: "<= 10 %", Met: worst <= 10,
 		})
 	}
 	for _, id := range routes {
@@ -252,7 +252,7 @@ func weigh(admin *measure.Client, weights []float64) error {
 	return nil
 }
 
-// enqueue submits each messages for each company.
+// enqueue submits each messages for every company.
 func enqueue(keys []*measure.Client, each int) error {
 	for _, key := range keys {
 		for from := 0; from < each; from += 1000 {
@@ -264,7 +264,7 @@ func enqueue(keys []*measure.Client, each int) error {
 	return nil
 }
 
-// servicesOf counts the claimed tasks of companies.
+// servicesOf returns the number of claimed tasks of each company.
 func servicesOf(ctx context.Context, b *measure.Bench, ids []int64) ([]float64, error) {
 	services := make([]float64, len(ids))
 	for i, id := range ids {
@@ -275,7 +275,7 @@ func servicesOf(ctx context.Context, b *measure.Bench, ids []int64) ([]float64, 
 	return services, nil
 }
 
-// offs returns how far services are off from the shares by weight, as parts of these shares.
+// offs returns the relative difference of each company's services from its share by weight.
 func offs(services, weights []float64) []float64 {
 	offs := make([]float64, len(services))
 	for i, n := range services {
@@ -291,8 +291,8 @@ func sum(values []float64) (sum float64) {
 	return sum
 }
 
-// waitOfSmall returns the 99th percentile of the time from submission to claim. Nine companies submit five messages a second each, four
-// senders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
+// waitOfSmall returns the 99th percentile of the time from submission to claim, in milliseconds. Nine companies submit five messages per second each. Four
+// senders poll twice per second for fifty tasks. Meanwhile the company big has backlog waiting tasks.
 func waitOfSmall(ctx context.Context, b *measure.Bench, keys []*measure.Client, big int64, backlog int) (float64, error) {
 	if err := b.Empty(ctx); err != nil {
 		return 0, err
@@ -339,7 +339,7 @@ func waitOfSmall(ctx context.Context, b *measure.Bench, keys []*measure.Client, 
 		return 0, *err
 	}
 	var wait float64
-	// No task is reported, so all of them are still in queue. updated_at of a leased task is the time of its claim.
+	// No task is reported, so all of them are still in queue. For a leased task, updated_at is the time of its claim.
 	err := b.DB.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (
 			ORDER BY extract(epoch FROM CASE WHEN lease_until IS NULL THEN now() ELSE updated_at END - created_at) * 1000
 		)

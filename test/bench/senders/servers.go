@@ -20,21 +20,21 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// cluster is some servers on one database, and the senders that wait there.
+// cluster is several servers on one database, and the senders that wait there.
 type cluster struct {
 	*measure.Bench
 	servers []measure.Server
 	clients []*measure.Client // one for each server
 
-	waiting context.Context // ends the waits of senders
+	waiting context.Context // cancelling it ends the waits of the senders
 	enough  context.CancelFunc
 	all     sync.WaitGroup
-	failed  atomic.Int64 // claims and reports
+	failed  atomic.Int64 // number of failed claims and reports
 	failure atomic.Pointer[error]
 	onLease func(at time.Time, tasks []measure.Leased)
 }
 
-// startCluster starts n servers in place of the server of the stack.
+// startCluster stops the server of the stack and starts n other servers.
 func startCluster(ctx context.Context, b *measure.Bench, n int) (*cluster, error) {
 	c := &cluster{Bench: b}
 	if err := b.Halt(); err != nil {
@@ -47,13 +47,13 @@ func startCluster(ctx context.Context, b *measure.Bench, n int) (*cluster, error
 			return c, errors.Join(err, c.stop(ctx))
 		}
 		client := b.ClientAt(one.Address, 12_000)
-		client.HTTP.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands dial at once
+		client.HTTP.Dial = func(address string) (net.Conn, error) { return fasthttp.DialTimeout(address, time.Minute) } // thousands connect at once
 		c.servers, c.clients = append(c.servers, one), append(c.clients, client)
 	}
 	return c, nil
 }
 
-// stop ends the waits of the senders and the servers, and starts the server of the stack again.
+// stop ends the waits of the senders, stops the servers, and starts the server of the stack again.
 func (c *cluster) stop(ctx context.Context) error {
 	c.enough()
 	var failed []error
@@ -68,7 +68,8 @@ func (c *cluster) stop(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// wait lets senders wait for up to limit tasks at a server, and report them. The waits last 20 to 30 seconds, and do not begin at the same time.
+// wait lets each sender wait for up to limit tasks at the server with the index at, and report them. The waits last 20 to 30 seconds and start at different
+// times.
 func (c *cluster) wait(at, limit int, senderNos ...string) {
 	for _, senderNo := range senderNos {
 		c.all.Go(func() {
@@ -86,7 +87,7 @@ func (c *cluster) wait(at, limit int, senderNos ...string) {
 						err = c.clients[at].Call("POST", "/api/v1/sms/report-batch", string(reports), nil)
 					}
 				}
-				if err != nil && c.waiting.Err() == nil { // on a busy machine, a connection is closed that sends nothing for five seconds
+				if err != nil && c.waiting.Err() == nil { // a busy machine can exceed the five seconds after which the server closes a silent connection
 					if c.failed.Add(1) > int64(10*len(senderNos)) {
 						c.failure.Store(&err)
 						return
@@ -98,7 +99,7 @@ func (c *cluster) wait(at, limit int, senderNos ...string) {
 	}
 }
 
-// awaitWaiting waits until n senders wait at the servers together.
+// awaitWaiting waits until n senders wait at all servers together.
 func (c *cluster) awaitWaiting(ctx context.Context, n float64) error {
 	for {
 		sums, err := c.metrics("lksms_senders_waiting")
@@ -143,18 +144,18 @@ func (c *cluster) metrics(names ...string) ([]float64, error) {
 	return sums, nil
 }
 
-// cost is what servers and PostgreSQL did in a second.
+// cost is what the servers and PostgreSQL used per second.
 type cost struct {
 	servers, database float64 // percent of a core
 	transactions      float64
-	looks, lookMillis float64 // number, and time of one
+	looks, lookMillis float64 // number of queue polls, and milliseconds per poll
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("servers %.1f %%, PostgreSQL %.1f %% of a core, %.0f transactions/s, %.1f looks/s of %.2f ms", c.servers, c.database, c.transactions, c.looks, c.lookMillis)
+	return fmt.Sprintf("servers %.1f %%, PostgreSQL %.1f %% of a core, %.0f transactions/s, %.1f queue polls/s of %.2f ms", c.servers, c.database, c.transactions, c.looks, c.lookMillis)
 }
 
-// costs measures the cost of d. meanwhile, if set, runs during it and must end after d.
+// costs measures the cost during d. If meanwhile is not nil, it runs at the start of d and must end within d.
 func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() error) (spent cost, err error) {
 	read := func() (servers, database, transactions float64, looks []float64, err error) {
 		for _, one := range c.servers {
@@ -188,7 +189,8 @@ func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() e
 	}, nil
 }
 
-// AcrossServers measures the looks of servers whose senders wait, and the time from a submission at one server to a sender that waits at another.
+// AcrossServers measures how often servers poll the queue for their waiting senders. It also measures the time from a submission at one server until a sender
+// that waits at another server has the task.
 func AcrossServers(ctx context.Context, b *measure.Bench) error {
 	many := 1000
 	if b.Short {
@@ -211,7 +213,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 	}
 	name := fmt.Sprintf("%d senders that wait at %d servers", senders, servers)
 	if isPoolEach {
-		name += ", in a pool each"
+		name += ", each in its own pool"
 		if err := routeCrowd(ctx, b); err != nil {
 			return err
 		}
@@ -223,7 +225,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 	defer func() { err = errors.Join(err, c.stop(ctx), removeCrowd(ctx, b), b.Empty(ctx)) }()
 	leases := &leaseTimes{at: map[string]time.Time{}}
 	c.onLease = leases.record
-	// Nobody waits at the first of several servers: messages are submitted there.
+	// With several servers, no sender waits at the first one: messages are submitted there.
 	at := make([][]string, servers)
 	for i := range senders {
 		k := 0
@@ -244,7 +246,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 		return err
 	}
 	most := float64(5 * servers)
-	b.Add(measure.Figure{Name: name, Value: idle.String(), Target: fmt.Sprintf("<= %g looks/s", most), Met: idle.looks <= most+0.5})
+	b.Add(measure.Figure{Name: name, Value: idle.String(), Target: fmt.Sprintf("<= %g queue polls/s", most), Met: idle.looks <= most+0.5})
 	if isPoolEach {
 		return nil
 	}
@@ -255,7 +257,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 	return wakes(ctx, b, c, leases, fmt.Sprintf("%s, %d senders, %d servers", name, senders, servers))
 }
 
-// leaseTimes are the times at which tasks were leased.
+// leaseTimes contains the time at which each task was leased, by task id.
 type leaseTimes struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -269,7 +271,7 @@ func (l *leaseTimes) record(at time.Time, tasks []measure.Leased) {
 	}
 }
 
-// wakes submits messages at the first server, and adds how long they took to a sender that waits.
+// wakes submits messages at the first server, and adds a figure: the time from submission until a waiting sender has the task.
 func wakes(ctx context.Context, b *measure.Bench, c *cluster, leases *leaseTimes, name string) error {
 	submittedAt := map[string]time.Time{} // guarded by leases.mu
 	if _, err := measure.OpenLoop(ctx, 16, 20, 2*b.Time, func() error {
@@ -295,7 +297,7 @@ func wakes(ctx context.Context, b *measure.Bench, c *cluster, leases *leaseTimes
 		leases.mu.Unlock()
 	}
 	if len(took) < len(submittedAt) {
-		return fmt.Errorf("%d of %d messages were claimed", len(took), len(submittedAt))
+		return fmt.Errorf("only %d of %d messages were claimed", len(took), len(submittedAt))
 	}
 	p50, p99 := measure.Millis(measure.Quantile(took, 0.5)), measure.Millis(measure.Quantile(took, 0.99))
 	b.Add(measure.Figure{
@@ -305,7 +307,8 @@ func wakes(ctx context.Context, b *measure.Bench, c *cluster, leases *leaseTimes
 	return nil
 }
 
-// makeCrowd makes senders: driven ones, which write to the log and have an interval or a limit or neither, and apps. Those that exist stay.
+// makeCrowd creates senders: driven senders, which write to the log and have an interval, a daily limit, or neither, and apps. Senders that exist stay
+// unchanged.
 func makeCrowd(ctx context.Context, b *measure.Bench, driven, apps int) error {
 	return b.Exec(ctx, `WITH made AS (
 			INSERT INTO senders (sender_no, name, kind, config, interval_ms, per_day)
@@ -319,7 +322,7 @@ func makeCrowd(ctx context.Context, b *measure.Bench, driven, apps int) error {
 		INSERT INTO sender_states (sender_id) SELECT id FROM made`, driven, apps)
 }
 
-// routeCrowd gives each app of makeCrowd a pool of its own.
+// routeCrowd creates a pool with a route for each app of makeCrowd.
 func routeCrowd(ctx context.Context, b *measure.Bench) error {
 	return b.Exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'crowd-' || s.id, s.id::text FROM senders s WHERE s.sender_no LIKE 'crowd-%' RETURNING id, name
@@ -333,7 +336,7 @@ func routeCrowd(ctx context.Context, b *measure.Bench) error {
 		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, companies.name::bigint FROM pools JOIN companies ON companies.id = pools.company_id`)
 }
 
-// removeCrowd removes the senders of makeCrowd and drain, and what routeCrowd made.
+// removeCrowd removes the senders of makeCrowd and drain, and the pools and routes of routeCrowd.
 func removeCrowd(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(
 		b.Exec(ctx, "DELETE FROM routes r USING senders s WHERE s.id = r.sender_id AND s.sender_no LIKE 'crowd-%'"),
@@ -343,8 +346,8 @@ func removeCrowd(ctx context.Context, b *measure.Bench) error {
 	)
 }
 
-// BigCrowd measures what a thousand driven senders and nearly nine thousand apps cost that wait at three servers: while there is nothing to send, and at
-// 200 messages a second.
+// BigCrowd measures the cost of a thousand driven senders and nearly nine thousand apps that wait at three servers. It measures an idle system, and then a load
+// of 200 messages per second.
 func BigCrowd(ctx context.Context, b *measure.Bench) (err error) {
 	const rate = 200
 	driven, apps := 1000, 8900 // a database holds 10,000 senders
@@ -364,8 +367,8 @@ func BigCrowd(ctx context.Context, b *measure.Bench) (err error) {
 	if err != nil {
 		return err
 	}
-	b.Add(measure.Figure{Name: "3 servers, nobody waits", Value: bare.String(), Target: "told", Met: true})
-	// Every server drives the driven senders.
+	b.Add(measure.Figure{Name: "3 servers, no sender waits", Value: bare.String(), Target: "no target", Met: true})
+	// Each of the three servers drives the driven senders.
 	for _, crowd := range []struct{ driven, apps int }{{driven, 0}, {driven, apps}} {
 		if err := makeCrowd(ctx, b, crowd.driven, crowd.apps); err != nil {
 			return err
@@ -386,7 +389,7 @@ func BigCrowd(ctx context.Context, b *measure.Bench) (err error) {
 		if err != nil {
 			return err
 		}
-		b.Add(measure.Figure{Name: name + ", nothing to send", Value: idle.String(), Compared: fmt.Sprint(c.failed.Load(), " calls of senders failed"), Target: "told", Met: true})
+		b.Add(measure.Figure{Name: name + ", nothing to send", Value: idle.String(), Compared: fmt.Sprint(c.failed.Load(), " calls of senders failed"), Target: "no target", Met: true})
 		var next, refused atomic.Int64
 		busy, err := c.costs(ctx, 3*b.Time, func() error {
 			_, err := measure.OpenLoop(ctx, measure.Connections, rate, 3*b.Time, func() error {
@@ -409,15 +412,15 @@ func BigCrowd(ctx context.Context, b *measure.Bench) (err error) {
 			FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id`).Scan(&wait); err != nil {
 			return err
 		}
-		b.Add(measure.Figure{Name: "the same, from submit to claim", Value: fmt.Sprintf("p99 %.1f ms", wait), Target: "told", Met: true})
+		b.Add(measure.Figure{Name: "the same, from submit to claim", Value: fmt.Sprintf("p99 %.1f ms", wait), Target: "no target", Met: true})
 	}
 	return nil
 }
 
-// Callbacks compares submissions at a server that only answers submitters, and claims at one that only answers senders, without and with work at a
-// server of another role: callbacks, and a sweep. The server of the stack has all other roles.
+// Callbacks measures whether work at one server slows down another. It submits at a server with only the role api and claims at a server with only the role
+// claim. Meanwhile a server with another role works on callbacks or sweeps. The server of the stack has all other roles.
 func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
-	const submits, claims, few, many = 200, 100, 200, 1000 // a second; the last two of callbacks
+	const submits, claims, few, many = 200, 100, 200, 1000 // rates per second: submits, claims, and two rates of callbacks
 	if err := errors.Join(b.Empty(ctx), b.Exec(ctx, "DELETE FROM senders WHERE sender_no = 'called'"), removeCrowd(ctx, b)); err != nil {
 		return err
 	}
@@ -429,7 +432,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	numbering := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"code":"0","id":"n-%d"}`, sent.Add(1))
 	})}
-	go func() { _ = numbering.Serve(provider) }() // until Close
+	go func() { _ = numbering.Serve(provider) }() // runs until Close
 	defer numbering.Close()
 	api, err := b.Launch(ctx, "api", "--roles=api")
 	if err != nil {
@@ -448,7 +451,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	defer func() { err = errors.Join(err, claimed.Stop(), removeCrowd(ctx, b)) }()
 	submitter, caller, claimer := b.ClientAt(api.Address, measure.Connections), b.ClientAt(called.Address, measure.Connections), b.ClientAt(claimed.Address, measure.Connections)
 
-	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second part is for the flood without a bound
+	n := int((few+2*many)*b.Time.Seconds()*float64(b.Rounds)) + int(3000*b.Time.Seconds()) // the second part is for the callbacks without a rate limit
 	if b.Short {
 		n = 2000
 	}
@@ -478,7 +481,7 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := besideCallbacks(ctx, b, "claims", claims, claim, callBack, many); err != nil { // of what was submitted
+	if _, err := besideCallbacks(ctx, b, "claims", claims, claim, callBack, many); err != nil { // claims the tasks that were submitted
 		return err
 	}
 
@@ -490,12 +493,12 @@ func Callbacks(ctx context.Context, b *measure.Bench) (err error) {
 		return err
 	}
 	if int64(delivered) < min(next.Load(), int64(n))*9/10 {
-		return fmt.Errorf("of %d callbacks, %d were matched", next.Load(), delivered)
+		return fmt.Errorf("%d callbacks were sent, but only %d were matched", next.Load(), delivered)
 	}
 	return errors.Join(besideSweep(ctx, b, submitter, claimer, submits, submit), b.Empty(ctx))
 }
 
-// sendThrough sends n messages through a provider at an address, which callbacks can be about then.
+// sendThrough sends n messages through a provider at an address, so that callbacks can report about them.
 func sendThrough(ctx context.Context, b *measure.Bench, provider net.Addr, n int) error {
 	admin := b.Client(8)
 	config := fmt.Sprintf(`{"url":"http://%s/","body":{"to":"${recipient}","text":"${content}"},"answer":{"success":"code","equals":["0"],"number":"id"},
@@ -514,10 +517,10 @@ func sendThrough(ctx context.Context, b *measure.Bench, provider net.Addr, n int
 			return err
 		}
 	}
-	return admin.Call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil) // it takes no more messages
+	return admin.Call("PATCH", "/api/v1/admin/senders/called", `{"status":"off"}`, nil) // the sender claims no more messages
 }
 
-// floodCallbacks submits beside callbacks without a bound, which take both cores. alone is the p99 of submits without callbacks.
+// floodCallbacks submits while callbacks arrive without a rate limit and use both cores. alone is the p99 of submits without callbacks, in milliseconds.
 func floodCallbacks(ctx context.Context, b *measure.Bench, submits float64, submit, callBack func() error, alone float64) error {
 	flooded := make(chan error, 1)
 	var rate float64
@@ -531,11 +534,12 @@ func floodCallbacks(ctx context.Context, b *measure.Bench, submits float64, subm
 		return err
 	}
 	full := measure.Millis(measure.Quantile(took, 0.99))
-	b.AtMost(1.2, fmt.Sprintf("p99 of %.0f submits/s at a server of its own, beside as many callbacks as go, %.0f/s", submits, rate), full, alone, "ms", "without callbacks")
+	b.AtMost(1.2, fmt.Sprintf("p99 of %.0f submits/s at one server, during %.0f callbacks/s without a rate limit at another", submits, rate), full, alone, "ms", "without callbacks")
 	return nil
 }
 
-// besideCallbacks compares calls at a server of their own without callbacks and beside them at another server, and returns the p99 without.
+// besideCallbacks measures the p99 of calls at one server, without callbacks and while callbacks arrive at another server. It returns the p99 without
+// callbacks, in milliseconds.
 func besideCallbacks(ctx context.Context, b *measure.Bench, what string, rate float64, call, callBack func() error, callbacks ...float64) (alone float64, err error) {
 	p99 := make([][]float64, 1+len(callbacks))
 	for range b.Rounds {
@@ -557,26 +561,26 @@ func besideCallbacks(ctx context.Context, b *measure.Bench, what string, rate fl
 	}
 	alone = measure.Median(p99[0])
 	for i, beside := range callbacks {
-		name := fmt.Sprintf("p99 of %.0f %s/s at a server of its own, beside %.0f callbacks/s at another", rate, what, beside)
+		name := fmt.Sprintf("p99 of %.0f %s/s at one server, during %.0f callbacks/s at another", rate, what, beside)
 		b.AtMost(1.2, name, measure.Median(p99[1+i]), alone, "ms", "without callbacks")
 	}
 	return alone, nil
 }
 
-// besideSweep compares submissions alone with those while a server with the role sweep takes back leases that ran out.
+// besideSweep compares submissions alone with submissions during a sweep. The sweep runs at a server with the role sweep and recovers expired leases.
 func besideSweep(ctx context.Context, b *measure.Bench, submitter, claimer *measure.Client, rate float64, submit func() error) error {
 	many := 20_000
 	if b.Short {
 		many = 1000
 	}
-	if err := b.Halt(); err != nil { // it sweeps too
+	if err := b.Halt(); err != nil { // the server of the stack sweeps too
 		return err
 	}
-	sweeper, err := b.Launch(ctx, "sweep", "--roles=sweep", "--processing-timeout-minutes=0.1") // it looks for them each second
+	sweeper, err := b.Launch(ctx, "sweep", "--roles=sweep", "--processing-timeout-minutes=0.1") // the sweeper searches for expired leases every second
 	if err != nil {
 		return errors.Join(err, b.Serve(ctx))
 	}
-	err = b.Empty(ctx) // of the leases of before
+	err = b.Empty(ctx) // deletes the leases of earlier steps
 	var alone, p99, swept []float64
 	for range b.Rounds {
 		if err != nil {
@@ -614,6 +618,6 @@ func besideSweep(ctx context.Context, b *measure.Bench, submitter, claimer *meas
 	if err = errors.Join(err, sweeper.Stop(), b.Serve(ctx)); err != nil {
 		return err
 	}
-	b.AtMost(1.2, fmt.Sprintf("p99 of %.0f submits/s beside a sweep of %d leases at another, for %.1f s", rate, many, measure.Median(swept)), measure.Median(p99), measure.Median(alone), "ms", "without a sweep")
+	b.AtMost(1.2, fmt.Sprintf("p99 of %.0f submits/s at one server, during a sweep of %d leases at another, for %.1f s", rate, many, measure.Median(swept)), measure.Median(p99), measure.Median(alone), "ms", "without a sweep")
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 const (
 	partsMade = 32
 	pageSize  = 50
-	long      = 400 * 24 * time.Hour // longer than anything is kept
+	long      = 400 * 24 * time.Hour // longer than any retention period
 )
 
-// LeavingRows compares charges and rows of batches that leave with their partition with as many that are deleted by themselves, as those from before there
-// were partitions are; and a page of a ledger in many partitions with one in few.
+// LeavingRows compares two ways to delete old charges and rows of batches: dropping their partition, and deleting them row by row, as is done for rows from
+// before the tables had partitions. It also compares a page of a ledger in many partitions with a page of a ledger in few.
 func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	n, perPart, pages := 1_000_000, 40_000, 200
 	if b.Short {
@@ -41,7 +41,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 			return err
 		}
 		size := perPart
-		if i == 0 { // the one that leaves
+		if i == 0 { // the partition that is dropped
 			size = n
 		}
 		if err := leaving(ctx, b, size); err != nil {
@@ -55,7 +55,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	if err != nil {
 		return err
 	}
-	b.Ratio(fmt.Sprintf("first page of a ledger in %d partitions", partsMade+2), many, few, "ms", "in 2 partitions", "told", true)
+	b.Ratio(fmt.Sprintf("first page of a ledger in %d partitions", partsMade+2), many, few, "ms", "in 2 partitions", "no target", true)
 
 	single, err := timed(ctx, func() (int64, error) {
 		return q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: 20_000, Keep: long / 2, Remark: "leave"})
@@ -69,7 +69,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	if err != nil {
 		return err
 	}
-	b.AtMost(0.2, fmt.Sprintf("%d charges leave with their partition, and their sums stay", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
+	b.AtMost(0.2, fmt.Sprintf("%d charges dropped with their partition, sums kept", n), measure.Millis(whole), measure.Millis(single), "ms", "deleted row by row")
 
 	single, err = timed(ctx, func() (int64, error) {
 		return batchq.New(b.DB).BatchesDeleteExpired(ctx, batchq.BatchesDeleteExpiredParams{BatchSize: 1, Keep: long / 2, KeepHeld: 2 * long})
@@ -81,7 +81,7 @@ func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	if err != nil {
 		return err
 	}
-	b.AtMost(0.2, fmt.Sprintf("%d rows of a batch leave with their partition", n), measure.Millis(whole), measure.Millis(single), "ms", "by themselves")
+	b.AtMost(0.2, fmt.Sprintf("%d rows of a batch dropped with their partition", n), measure.Millis(whole), measure.Millis(single), "ms", "deleted row by row")
 	return b.Empty(ctx)
 }
 
@@ -104,9 +104,9 @@ func leaving(ctx context.Context, b *measure.Bench, n int) error {
 		SELECT m.id, i, '+8613800138000', repeat('短信', 12) || i, 1 FROM made m, generate_series(1, $1::integer) i`, n, long)
 }
 
-// nextParts begins the next partitions, as if the present ones had been begun long ago.
+// nextParts starts the next partitions, as if the current ones had been started long ago.
 func nextParts(ctx context.Context, b *measure.Bench, q *historyq.Queries) error {
-	for range 2 { // made by one call, and begun by the next
+	for range 2 { // the first call creates the partitions, the second starts to use them
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {
 			_, err := postgres.Patiently(ctx, func() (int64, error) {
 				return q.NumberPartitionsAhead(ctx, historyq.NumberPartitionsAheadParams{Parent: parent, Width: 24 * time.Hour})
@@ -122,7 +122,7 @@ func nextParts(ctx context.Context, b *measure.Bench, q *historyq.Queries) error
 	return nil
 }
 
-// ledgerPage returns the median time of the first page, in milliseconds.
+// ledgerPage returns the median duration of reading the first page, in milliseconds.
 func ledgerPage(ctx context.Context, b *measure.Bench, q *senderq.Queries, pages int) (float64, error) {
 	var took []time.Duration
 	for range pages {
@@ -139,7 +139,7 @@ func ledgerPage(ctx context.Context, b *measure.Bench, q *senderq.Queries, pages
 	return measure.Millis(measure.Quantile(took, 0.5)), nil
 }
 
-// timed returns how long do takes, repeated until it did n.
+// timed calls do until it has processed n rows, and returns the total duration.
 func timed(ctx context.Context, do func() (int64, error), n int64) (time.Duration, error) {
 	began := time.Now()
 	for done := int64(0); done < n; {
@@ -148,7 +148,7 @@ func timed(ctx context.Context, do func() (int64, error), n int64) (time.Duratio
 			return 0, err
 		}
 		if more == 0 {
-			return 0, fmt.Errorf("only %d of %d left", done, n)
+			return 0, fmt.Errorf("only %d of %d rows were deleted", done, n)
 		}
 		done += more
 	}

@@ -1,4 +1,4 @@
-// Package storage measures what stored rows cost: lists, partitions and their end.
+// Package storage measures what stored rows cost: lists of tasks, partitions, and their removal.
 package storage
 
 import (
@@ -16,12 +16,12 @@ const (
 	listsPath  = "/api/v1/sms/tasks"
 	listsDays  = 20
 	listsLimit = 50
-	// listsTiny is how many tasks the smallest submitter has. It submitted them at even distances.
+	// listsTiny is the number of tasks of the smallest submitter. They are submitted at even distances.
 	listsTiny = 50
 )
 
-// listsState is how the finished tasks of lists ended. One of 100 is FAILED (3), one of 1000 is CANCELLED (4) and the others are SUCCESS
-// (2). Of the SUCCESS, one of 5 has the receipt that it was delivered and one of 500 that it was not. One sender settled one of 20,000.
+// listsState sets how the finished tasks of the lists ended: 1 of 100 is FAILED (3), 1 of 1000 is CANCELLED (4), and the others are SUCCESS (2). Of the SUCCESS
+// tasks, 1 of 5 has a receipt that it was delivered, and 1 of 500 has a receipt that it was not. One sender reported 1 of 20,000 tasks.
 const listsState = `, ended AS MATERIALIZED (
 	SELECT m.*, CASE WHEN i % 1000 = 8 THEN 4 WHEN i % 100 = 7 THEN 3 ELSE 2 END AS outcome,
 		CASE WHEN i % 20000 = 3 THEN 'lists-rare' ELSE 'app-' || i % 8 END AS app_id
@@ -48,27 +48,27 @@ SELECT task_id, company_id, app_id, 'receipt', CASE i % 5 WHEN 0 THEN 'delivered
 FROM ended
 WHERE outcome = 2 AND (i % 5 = 0 OR i % 500 = 3)`
 
-// leasedState is the state of tasks that senders hold for an hour.
+// leasedState is the state of tasks that senders lease for an hour.
 const leasedState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
 		content, processing_app_id, lease_id, lease_until, lease_limit)
 	SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content, 'app-' || i % 8,
 		nextval('lease_ids'), now() + interval '1 hour', 100
 	FROM made`
 
-// list is a list of tasks as one viewer asks for it.
+// list is a query of tasks by one viewer.
 type list struct {
 	name   string
 	viewer *measure.Client
 	query  func() url.Values
 }
 
-// page is the answer to a list.
+// page is a response with a page of a list.
 type page struct {
 	Items      []struct{} `json:"items"`
 	NextCursor string     `json:"next_cursor"`
 }
 
-// ListPages measures a page of lists of tasks, with the tasks of twenty days.
+// ListPages measures how long a page of each list of tasks takes, with the tasks of twenty days.
 func ListPages(ctx context.Context, b *measure.Bench) error {
 	viewers, err := fillLists(ctx, b)
 	if err != nil {
@@ -117,7 +117,7 @@ func ListPages(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
 }
 
-// measure returns the figure of up to n requests, one after the other. It ends after most, if the list is slow.
+// measure makes up to n requests, one after the other, and returns their figure. It ends after the duration most, if the list is slow.
 func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
 	took := make([]time.Duration, 0, n)
 	var items, cutShort int
@@ -138,7 +138,7 @@ func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.F
 	}
 	compared := fmt.Sprintf("%d requests, %.3g items each", len(took), float64(items)/float64(len(took)))
 	if cutShort > 0 {
-		compared += ", more on the pages after it"
+		compared += ", and more pages follow"
 	}
 	p50, p99 := measure.Millis(measure.Quantile(took, 0.5)), measure.Millis(measure.Quantile(took, 0.99))
 	return measure.Figure{
@@ -168,13 +168,13 @@ func (l list) get(query url.Values) (got page, err error) {
 	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
 }
 
-// viewers are the users that read lists: admin sees everything, reader a company, and the submitters large and tiny of that company their
+// viewers are the users that read lists. admin sees all tasks, and reader the tasks of a company. large and tiny are submitters of that company, who see their
 // own tasks.
 type viewers struct{ admin, reader, large, tiny *measure.Client }
 
-// fillLists replaces all tasks by Rows finished ones of twenty days, each in a partition, and by tasks of the last hour: a tenth as many wait
-// for a retry, then senders hold one for 200, and a tenth as many are new. Of ten tasks a company has six, two others have three, and the
-// default company one. Half of all tasks are of one submitter. Twenty others share the rest of each company.
+// fillLists replaces all tasks. It inserts Rows finished tasks of twenty days, each day in a partition, and tasks of the last hour: Rows/10 that wait for a
+// retry, Rows/200 that senders lease, and Rows/10 new ones. Of ten tasks, one company has six, two other companies have two and one, and the default company
+// has one. One submitter has half of all tasks. Twenty others share the rest of each company.
 func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 	v := viewers{admin: b.Client(1)}
 	companies := make([]int64, 3)
@@ -207,7 +207,7 @@ func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 		Source:    "CASE WHEN i % 10000 = 1 THEN 'rare' ELSE 'bench' END",
 	}
 	waiting := f
-	// The tasks of the tiny submitter have numbers that 10 divides, so they belong to the company of the large one.
+	// The numbers of the tasks of the tiny submitter are multiples of 10, so these tasks belong to the company of the large submitter.
 	f.Submitter = fmt.Sprintf("CASE WHEN i %% %d = 0 THEN 'lists-tiny' WHEN i %% 10 < 5 THEN 'lists-large' ELSE 'lists-' || i / 10 %% 20 END",
 		b.Rows/listsTiny/10*10)
 	if err := b.Fill(ctx, f, listsState); err != nil {
@@ -224,11 +224,10 @@ func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 			return v, err
 		}
 	}
-	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would while the lists are measured
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would do during the measurement
 }
 
-// dropPastPartitions drops the partitions of past days, which a figure made. They are empty. That of yesterday stays, because it may still get
-// tasks.
+// dropPastPartitions drops the empty partitions of past days that a figure created. It keeps the partition of yesterday, which can still get tasks.
 func dropPastPartitions(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(
 		b.Exec(ctx, `SELECT task_partition_drop(p.first_day) FROM task_partitions p

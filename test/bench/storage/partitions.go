@@ -11,10 +11,10 @@ import (
 	"lksms/test/bench/measure"
 )
 
-// tasksADay is how many tasks each partition of a past day has.
+// tasksADay is the number of tasks in each partition of a past day.
 const tasksADay = 20
 
-// The calls that partitions measures.
+// These are the calls that PartitionPages measures.
 const (
 	submitCall = iota
 	claimCall
@@ -32,8 +32,8 @@ type parted struct {
 	took   [partedCalls][]time.Duration
 }
 
-// PartitionPages compares calls with the partitions of many past days with the same calls with those of three. Each number of days has a server
-// and a database of its own, so that the calls take turns.
+// PartitionPages measures the same calls with partitions of three past days and with partitions of many. Each number of days has a server and a database of its
+// own, so that the measurements can alternate.
 func PartitionPages(ctx context.Context, b *measure.Bench) (err error) {
 	numbers, warm, n := []int{3, 60, 400}, 20, 200
 	if b.Short {
@@ -57,7 +57,7 @@ func PartitionPages(ctx context.Context, b *measure.Bench) (err error) {
 		}
 		p.client = server.Client(1)
 	}
-	for round := range warm + n { // the connections plan their statements in the first rounds
+	for round := range warm + n { // the connections prepare their statements in the first rounds
 		if round == warm {
 			for _, p := range all {
 				p.took = [partedCalls][]time.Duration{}
@@ -69,7 +69,7 @@ func PartitionPages(ctx context.Context, b *measure.Bench) (err error) {
 			}
 		}
 	}
-	for call, name := range []string{"submit of 100", "claim of 100", "report of 100", "look-up of a task"} {
+	for call, name := range []string{"submit of 100", "claim of 100", "report of 100", "query of a task"} {
 		few := measure.Millis(measure.Quantile(all[0].took[call], 0.5))
 		for _, p := range all[1:] {
 			b.AtMost(1.2, fmt.Sprintf("%s with the partitions of %d past days", name, p.days), measure.Millis(measure.Quantile(p.took[call], 0.5)), few, "ms",
@@ -81,7 +81,7 @@ func PartitionPages(ctx context.Context, b *measure.Bench) (err error) {
 
 func databaseOf(days int) string { return fmt.Sprint("bench_partitions_", days) }
 
-// fill makes the partitions of the past days, each with a few finished tasks.
+// fill creates the partitions of the past days, each with a few finished tasks.
 func (p *parted) fill(ctx context.Context, o measure.Options) error {
 	b := &measure.Bench{Options: o, Stack: p.server}
 	today := time.Now().UTC().Truncate(24 * time.Hour)
@@ -99,7 +99,7 @@ func (p *parted) fill(ctx context.Context, o measure.Options) error {
 	return b.DB.QueryRow(ctx, "SELECT array_agg(task_id) FROM messages").Scan(&p.ids)
 }
 
-// round submits a hundred messages, claims them, reports them, and looks up ten tasks of the past days.
+// round submits a hundred messages, claims them, reports them, and queries ten tasks of the past days.
 func (p *parted) round() error {
 	var tasks []measure.Leased
 	err := errors.Join(
@@ -123,7 +123,7 @@ func (p *parted) round() error {
 	return err
 }
 
-// call records the time of a call.
+// call makes a request and records its duration.
 func (p *parted) call(call int, method, path, body string, data any) error {
 	began := time.Now()
 	err := p.client.Call(method, path, body, data)

@@ -1,4 +1,4 @@
-// Package check says what an invariant is, and what its check finds.
+// Package check defines invariants, and collects the violations that their checks find.
 package check
 
 import (
@@ -12,8 +12,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Invariant is a condition on the history and the database. Its statement returns a text for each violation; $1 is
-// MAX_RETRY_COUNT.
+// Invariant is a condition on the recorded history and the database. Its statement returns one text for each violation. $1 in the statement is MAX_RETRY_COUNT.
 type Invariant struct {
 	Name string
 	SQL  string
@@ -26,7 +25,7 @@ type Verdict struct {
 	Samples []string
 }
 
-// Add counts a violation, and keeps the first three as samples.
+// Add counts a violation, and stores the first three as samples.
 func (v *Verdict) Add(text string) {
 	v.Broken++
 	if len(v.Samples) < 3 {
@@ -34,7 +33,7 @@ func (v *Verdict) Add(text string) {
 	}
 }
 
-// Check returns the violations of the invariant.
+// Check runs the statement of the invariant and returns its violations.
 func (i Invariant) Check(ctx context.Context, conn *pgx.Conn) (Verdict, error) {
 	v := Verdict{Name: i.Name}
 	var args []any
@@ -56,7 +55,7 @@ func (i Invariant) Check(ctx context.Context, conn *pgx.Conn) (Verdict, error) {
 	return v, rows.Err()
 }
 
-// All checks invariants.
+// All checks the invariants in order.
 func All(ctx context.Context, conn *pgx.Conn, invariants []Invariant) (all []Verdict, err error) {
 	for _, i := range invariants {
 		v, err := i.Check(ctx, conn)
@@ -73,7 +72,7 @@ func Broken(verdicts []Verdict) []Verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), func(v Verdict) bool { return v.Broken == 0 })
 }
 
-// Print prints which invariants hold.
+// Print prints each invariant and whether it holds.
 func Print(verdicts []Verdict) {
 	fmt.Println()
 	for _, v := range verdicts {

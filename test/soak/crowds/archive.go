@@ -19,23 +19,23 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The tasks of the archive: settled before the first round, and then renamed as if they were of earlier days.
+// These constants describe the tasks of the archive. They end before the first round, and are then renamed as if they were from earlier days.
 const (
 	archiveDays  = 4
-	archiveTasks = 50 // of one day
+	archiveTasks = 50 // per day
 	archiveApp   = "sender-archive"
 	archivists   = 2
 )
 
-// Archive exports, drops, imports and moves the partitions of earlier days while the other faults strike, and kills what it runs now and then.
-// At the end of a round all partitions are back, so that the invariants see every task again.
+// Archive exports, drops, imports and moves the partitions of earlier days while other faults are injected. It kills some of its own commands. At the end of a
+// round Restore imports all dropped partitions, so that the invariants check every task again.
 type Archive struct {
 	stack *stack.Stack
-	dir   string // of the exports
+	dir   string // folder of the exports
 	seed  uint64
 	days  []time.Time
 
-	Did    [archiveActs]atomic.Int64 // by act; those that succeeded
+	Did    [archiveActs]atomic.Int64 // number of successful acts, by act
 	Killed atomic.Int64
 }
 
@@ -50,10 +50,10 @@ const (
 	archiveActs
 )
 
-// ArchiveActNames are what is done with partitions of earlier days.
+// ArchiveActNames describe what Archive does with partitions of earlier days.
 var ArchiveActNames = [archiveActs]string{"exported", "dropped", "imported", "moved", "made"}
 
-// NewArchive makes the tasks of earlier days, through the API, and records them in the history of l under their later ids.
+// NewArchive creates the tasks of earlier days through the API. It records them in the history of l under the ids that they have after renaming.
 func NewArchive(ctx context.Context, s *stack.Stack, l *load.Load) (*Archive, error) {
 	a := &Archive{stack: s, dir: filepath.Join(s.Dir, "exports"), seed: l.Seed}
 	client := l.Clients[0]
@@ -81,9 +81,9 @@ func NewArchive(ctx context.Context, s *stack.Stack, l *load.Load) (*Archive, er
 	return a, err
 }
 
-// fill sends tasks, and makes them tasks of a day.
+// fill submits and reports tasks, and then renames them to tasks of the day.
 func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWithResponses, day time.Time) error {
-	texts := map[string]string{} // by id
+	texts := map[string]string{} // by task id
 	for i := range archiveTasks {
 		text := fmt.Sprintf("archive \"%s\", %d\n", day.Format(time.DateOnly), i)
 		res, err := client.SendSmsWithResponse(ctx, nil, api.SendRequest{PhoneNumber: "13700000000", Content: &text, DedupKey: &text})
@@ -120,7 +120,7 @@ func (a *Archive) fill(ctx context.Context, l *load.Load, client *api.ClientWith
 	})
 }
 
-// Run acts until ctx ends.
+// Run performs random acts until ctx ends.
 func (a *Archive) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
 	for i := range archivists + 1 {
@@ -128,7 +128,7 @@ func (a *Archive) Run(ctx context.Context, round int) {
 		all.Go(func() {
 			for stack.Pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond) {
 				act, day := archiveAct(rng.IntN(int(archiveActs))), a.days[rng.IntN(len(a.days))]
-				if i == archivists { // the last one only moves
+				if i == archivists { // the last archivist only moves partitions
 					act = moveDay
 				}
 				limit := 20 * time.Second
@@ -144,7 +144,7 @@ func (a *Archive) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// do acts on a day, and is killed after limit.
+// do performs an act on the partition of a day, and kills the act after limit.
 func (a *Archive) do(ctx context.Context, act archiveAct, day time.Time, limit time.Duration, rng *rand.Rand) error {
 	first := day.Format(time.DateOnly)
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -175,7 +175,7 @@ func (a *Archive) do(ctx context.Context, act archiveAct, day time.Time, limit t
 	}
 }
 
-// command runs a command on the partitions, with the database connection of one of the servers. The end of ctx kills it.
+// command runs a subcommand of lksms history, with the database connection of a random server. The end of ctx kills the command.
 func (a *Archive) command(ctx context.Context, rng *rand.Rand, args ...string) error {
 	srv := a.stack.Servers[rng.IntN(len(a.stack.Servers))]
 	cmd := exec.CommandContext(ctx, srv.Binary, append([]string{"history"}, args...)...)
@@ -190,16 +190,16 @@ func (a *Archive) command(ctx context.Context, rng *rand.Rand, args ...string) e
 	return nil
 }
 
-// export returns the latest complete export of a day; empty: no export exists.
+// export returns the folder of the latest complete export of a day, or "" if no export exists.
 func (a *Archive) export(day time.Time) string {
-	found, _ := filepath.Glob(filepath.Join(a.dir, day.Format(time.DateOnly)+"_*", "manifest.json")) // the pattern is fine
+	found, _ := filepath.Glob(filepath.Join(a.dir, day.Format(time.DateOnly)+"_*", "manifest.json")) // the pattern is valid
 	if len(found) == 0 {
 		return ""
 	}
 	return filepath.Dir(slices.Max(found))
 }
 
-// Restore imports all partitions that are dropped. It fails if an export does not have them.
+// Restore imports all dropped partitions. It returns an error if an import fails.
 func (a *Archive) Restore(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(a.seed, 0))
 	for _, day := range a.days {

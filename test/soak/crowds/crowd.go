@@ -1,4 +1,4 @@
-// Package crowds has the groups of clients that work beside the load, each with its own invariants.
+// Package crowds contains the groups of clients that run beside the main load, each with invariants of its own.
 package crowds
 
 import (
@@ -16,16 +16,16 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Crowd is a group of clients that the rounds run beside the others.
+// Crowd is a group of clients that each round runs beside the main load.
 type Crowd interface {
 	SetUp(ctx context.Context) error
 	Run(ctx context.Context, round int)
-	Settle(ctx context.Context) error // without faults, until nothing is left of what they asked for
+	Settle(ctx context.Context) error // runs without faults, until all work that the crowd requested is finished
 	Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error)
 	Print()
 }
 
-// New returns the clients of newer parts of the service. They need a PostgreSQL of the soak's own.
+// New returns the crowds that test the newer parts of the service. They need a PostgreSQL that the soak started itself.
 func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	u, err := url.Parse(s.AdminURL())
 	if err != nil {
@@ -39,7 +39,7 @@ func New(s *stack.Stack, l *load.Load, t *load.Tenants) ([]Crowd, error) {
 	return []Crowd{newStarters(l), &erasures{load: l, stack: s, tenants: t}, &shop{load: l, stack: s, url: u.String()}, newElders(l, s)}, nil
 }
 
-// awaitNone returns when a count is 0.
+// awaitNone waits until the query sql returns 0. what names the counted things in the error.
 func awaitNone(ctx context.Context, s *stack.Stack, what, sql string) error {
 	for {
 		left := 1
@@ -48,7 +48,7 @@ func awaitNone(ctx context.Context, s *stack.Stack, what, sql string) error {
 			return nil
 		}
 		if !stack.Pause(ctx, 100*time.Millisecond) {
-			return fmt.Errorf("%d %s are left: %w", left, what, ctx.Err())
+			return fmt.Errorf("%d %s remain: %w", left, what, ctx.Err())
 		}
 	}
 }

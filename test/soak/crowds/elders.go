@@ -17,10 +17,11 @@ import (
 	"lksms/test/soak/stack"
 )
 
-const elderTasks = 12 // of each kind, in a round
+const elderTasks = 12 // of each message type, per round
 
-// elders let marketing wait until it has aged, submit codes then, and claim both with one sender, one claim at a time: no code may be left behind
-// aged marketing. A round in which a claim or a code has an unknown outcome is not judged: its transaction may still hold rows for a moment.
+// elders checks the priority of verification codes. It makes marketing messages old and submits codes. Then one sender claims both, one claim at a time. No
+// claim may return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its transaction can
+// still lock rows for a moment.
 type elders struct {
 	load      *load.Load
 	stack     *stack.Stack
@@ -31,7 +32,7 @@ type elders struct {
 }
 
 func newElders(l *load.Load, s *stack.Stack) *elders {
-	return &elders{load: l, stack: s, inverted: check.Verdict{Name: "no code goes behind marketing that waited long"}, authorize: func(_ context.Context, r *http.Request) error {
+	return &elders{load: l, stack: s, inverted: check.Verdict{Name: "no verification code is claimed after old marketing"}, authorize: func(_ context.Context, r *http.Request) error {
 		r.SetBasicAuth(load.Elder, "soak-of-"+load.Elder)
 		return nil
 	}}
@@ -69,14 +70,14 @@ func (e *elders) Run(ctx context.Context, round int) {
 	}
 }
 
-// submit submits a message, and returns its task; empty: the outcome is unknown.
+// submit submits a message and returns its task id, or "" if the outcome is unknown.
 func (e *elders) submit(rng *rand.Rand, kind api.MessageType) string {
 	serial := e.load.Serial.Add(1)
 	text := fmt.Sprintf("soak-%d-%s-%d", e.load.Seed, load.Elder, serial)
 	return e.load.Submit(e.load.Any(rng), nil, api.SendRequest{PhoneNumber: fmt.Sprintf("138%08d", serial), Content: &text, MessageType: &kind}, text, e.authorize)
 }
 
-// round ages marketing, submits codes, and claims until nothing is left.
+// round submits marketing messages, makes them old, submits codes, and claims until no task is left.
 func (e *elders) round(ctx context.Context, app *load.Sender) {
 	old := map[string]bool{}
 	for range elderTasks {
@@ -108,21 +109,21 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 		if len(res.JSON200.Data) == 0 {
 			return
 		}
-		behind := false // marketing was given before, in this claim or an earlier one
+		behind := false // whether this claim has already returned old marketing
 		for _, t := range res.JSON200.Data {
 			e.load.History.Took(load.Claimed{AppID: load.ElderSender, Task: t})
 			if isCode := left[t.TaskID]; isCode {
 				delete(left, t.TaskID)
 				if behind && isJudged {
-					e.inverted.Add(fmt.Sprint(t.TaskID, " of a claim of ", limit))
+					e.inverted.Add(fmt.Sprint(t.TaskID, " came after old marketing in a claim of ", limit))
 				}
 			} else if old[t.TaskID] && t.Attempt == 1 {
 				behind = true
 			}
 		}
 		if behind && isJudged && len(left) > 0 {
-			e.inverted.Add(fmt.Sprint(len(left), " codes were left by a claim of ", limit))
-			isJudged = false // one finding of a round is enough
+			e.inverted.Add(fmt.Sprint(len(left), " codes still waited when old marketing was claimed, in a claim of ", limit))
+			isJudged = false // one finding per round is enough
 		}
 		for _, t := range res.JSON200.Data {
 			app.Send(t)
@@ -130,7 +131,8 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 	}
 }
 
-// age makes the waiting marketing old, and returns when a sweep has let it go first.
+// age makes the waiting marketing messages two hours old, and waits until the sweep has moved them to an earlier lane. It returns false on an error or at the
+// end of ctx.
 func (e *elders) age(ctx context.Context) bool {
 	const mine = " FROM companies c WHERE c.company_no = '" + load.Elder + "' AND q.company_id = c.id AND q.message_type = 2 AND q.lease_until IS NULL"
 	err := e.stack.Query(ctx, func(conn *pgx.Conn) error {
@@ -151,7 +153,7 @@ func (e *elders) age(ctx context.Context) bool {
 	return err == nil
 }
 
-// Settle claims and sends what the last round left.
+// Settle claims and reports the tasks that the last round left.
 func (e *elders) Settle(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -170,5 +172,5 @@ func (e *elders) Verdicts(context.Context, *pgx.Conn) ([]check.Verdict, error) {
 }
 
 func (e *elders) Print() {
-	fmt.Printf("  %5d  messages that waited too long, in %d rounds\n", e.aged.Load(), e.rounds.Load())
+	fmt.Printf("  %5d  marketing messages made old, in %d rounds\n", e.aged.Load(), e.rounds.Load())
 }

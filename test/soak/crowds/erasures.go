@@ -17,7 +17,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// erasures are clients that submit messages to people, and erase these people while messages wait, are held, or have ended.
+// erasures are clients that submit messages to people, and erase these people while their messages wait, are leased, or have ended.
 type erasures struct {
 	load    *load.Load
 	stack   *stack.Stack
@@ -28,11 +28,11 @@ type erasures struct {
 	erased atomic.Int64
 }
 
-// erasedPerson is a person of whom every message has an answer.
+// erasedPerson is a person whose messages were all accepted.
 type erasedPerson struct {
 	phone string
-	ids   []string // of the tasks
-	id    int64    // of the erasure; 0: not answered yet
+	ids   []string // task ids
+	id    int64    // erasure id; 0: the request has no response yet
 }
 
 func (f *erasures) SetUp(context.Context) error { return nil }
@@ -53,13 +53,13 @@ func (f *erasures) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// meet sends messages to a new person. nil: the fate of one is not known, so that the person stays.
+// meet sends messages to a new person. It returns nil if the outcome of a submission is unknown. Such a person is not erased.
 func (f *erasures) meet(rng *rand.Rand) *erasedPerson {
 	serial := f.load.Serial.Add(1)
 	p := &erasedPerson{phone: fmt.Sprintf("139%08d", serial)}
 	kind, user := api.Marketing, f.tenants.Users[0]
 	isKnown := true
-	texts := map[string]string{} // by id
+	texts := map[string]string{} // by task id
 	for i := range 1 + rng.IntN(4) {
 		text := fmt.Sprintf("soak-%d-of-somebody-%d-%d", f.load.Seed, serial, i)
 		id := ""
@@ -100,7 +100,7 @@ func (f *erasures) meet(rng *rand.Rand) *erasedPerson {
 	return p
 }
 
-// erase asks for the erasure of a person, again until it is answered.
+// erase requests the erasure of a person, and repeats the request until it gets a response or KeyedTries are used up.
 func (f *erasures) erase(rng *rand.Rand, p *erasedPerson) {
 	key := "erase-" + p.phone
 	for range load.KeyedTries {
@@ -135,9 +135,9 @@ func (f *erasures) Settle(ctx context.Context) error {
 	return awaitNone(ctx, f.stack, "erasures", "SELECT count(*) FROM erasures WHERE status <> 'finished'")
 }
 
-// erasureInvariants hold when nothing runs. erased_people has each person, erased_tasks the tasks of each.
+// erasureInvariants must hold when no client runs. The table erased_people has one row per person, erased_tasks one row per task of these people.
 var erasureInvariants = []check.Invariant{
-	{Name: "every erasure is over, and nothing of the person is left", SQL: `
+	{Name: "every erasure is finished, and no data of the person remains", SQL: `
 		SELECT 'erasure ' || f.erasure_id || ' is ' || coalesce(e.status, 'missing') FROM erased_people f LEFT JOIN erasures e ON e.id = f.erasure_id
 		WHERE e.status IS DISTINCT FROM 'finished'
 		UNION ALL
@@ -148,7 +148,7 @@ var erasureInvariants = []check.Invariant{
 		UNION ALL
 		SELECT 'answer ' || k.key FROM idempotency_keys k JOIN erased_tasks t ON position(convert_to('of-somebody', 'UTF8') IN k.response) > 0
 			AND position(convert_to(t.task_id, 'UTF8') IN k.response) > 0`},
-	{Name: "an erased message is still a task, and no other message is erased", SQL: `
+	{Name: "an erased message still has its task, and no other message is erased", SQL: `
 		SELECT coalesce(t.task_id, m.task_id) || ' is ' || coalesce(m.content, 'missing') FROM erased_tasks t
 			FULL JOIN (SELECT * FROM messages WHERE content = '` + result.Erased + `') m USING (task_id)
 		WHERE t.task_id IS NULL OR m.task_id IS NULL`},

@@ -19,52 +19,52 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The bounds of reads from replicas, and the names of the readers.
+// These constants are the limits of reads from replicas, and the names that the readers use.
 const (
-	replicaLag   = 5 * time.Second          // DATABASE_REPLICA_MAX_LAG, which has its default
-	StaleLimit   = replicaLag + time.Second // the oldest state that an answer may show. The second is of commits that do not wait for the disk
-	returnLimit  = 2 * time.Minute          // until all standbys serve reads again after the last fault: checkpoint_timeout of the nodes is 30 s
-	readersPhone = "15000000000"            // of all their messages, and of no others: a page reads a thousand tasks of a number at most
+	replicaLag   = 5 * time.Second          // DATABASE_REPLICA_MAX_LAG, at its default
+	StaleLimit   = replicaLag + time.Second // maximum age of the state in a response. The extra second covers commits that do not wait for the disk
+	returnLimit  = 2 * time.Minute          // until all standbys serve reads again after the last fault: the nodes have a checkpoint_timeout of 30 s
+	readersPhone = "15000000000"            // number of all their messages, and of no others: one page reads at most a thousand tasks of a number
 	readersNo    = "readers"                // their company, and the user that submits
-	readLimit    = 10 * time.Second         // of a list. A busy machine needs seconds; a replica that hangs takes three, and is stopped for replicaAway
-	readersPage  = 50                       // more messages than they submit within StaleLimit
-	readersSpan  = 40 * time.Second         // of a list: one that is not full would go through the days before
+	readLimit    = 10 * time.Second         // for a list: a busy machine needs seconds, and a hanging replica delays a read by three seconds
+	readersPage  = 50                       // more messages than the readers submit within StaleLimit
+	readersSpan  = 40 * time.Second         // period of a list: without it, a list that is not full would search all earlier days
 )
 
-// readers submit messages of a company of their own, and read its list and its statistics, which a server with replicas may answer from a standby.
+// readers submit messages for a company of their own, and read its task list and statistics. A server with replicas can answer these reads from a standby.
 type readers struct {
 	client       *api.ClientWithResponses
 	load         *load.Load
 	stack        *stack.Stack
 	tenants      *load.Tenants
-	server       *stack.Server // the one with the replicas
+	server       *stack.Server // the server with the replicas
 	submit, read api.RequestEditorFn
 	truth        staleness
 	reads        atomic.Int64
 	texts        atomic.Int64
-	before       map[string]float64 // reads by the server that answered, at the last count
+	before       map[string]float64 // reads by the server that answered them, at the last count
 
 	mu       sync.Mutex
-	byServer map[string]float64 // all rounds
-	returned time.Duration      // longest
+	byServer map[string]float64 // reads of all rounds, by the server that answered them
+	returned time.Duration      // longest time until all replicas served reads again
 }
 
-// staleness is what the readers know, and what they found.
+// staleness stores what the readers submitted, when the primary answered, and the violations that were found.
 type staleness struct {
 	mu       sync.Mutex
 	accepted []acceptance
-	goodAt   time.Time // begin of the newest read of the primary that was answered
-	badAt    time.Time // end of the newest one that was not
+	goodAt   time.Time // start of the newest read that the primary answered
+	badAt    time.Time // end of the newest read that the primary did not answer
 	found    check.Verdict
 }
 
-// acceptance is a message and the time of its answer.
+// acceptance is an accepted message and the time of its response.
 type acceptance struct {
 	id string
 	at time.Time
 }
 
-const staleInvariant = "lists and statistics from replicas are no older than the bound, none fails while the primary answers, and replicas serve them again after failovers"
+const staleInvariant = "reads from replicas are fresh enough, succeed while the primary answers, and continue after failovers"
 
 // NewReaders returns clients that read from replicas.
 func NewReaders(s *stack.Stack, l *load.Load, t *load.Tenants) (*readers, error) {
@@ -113,7 +113,7 @@ func (r *readers) SetUp(ctx context.Context) error {
 	return nil
 }
 
-// Run submits a message each half a second, asks the primary ten times a second, and reads meanwhile.
+// Run submits a message every half second, and reads lists and statistics. Meanwhile it probes the primary ten times per second.
 func (r *readers) Run(ctx context.Context, _ int) {
 	r.count()
 	var all sync.WaitGroup
@@ -125,7 +125,7 @@ func (r *readers) Run(ctx context.Context, _ int) {
 			}
 		}
 	})
-	probing, enough := context.WithCancel(context.WithoutCancel(ctx)) // each read waits for a probe after it
+	probing, enough := context.WithCancel(context.WithoutCancel(ctx)) // outlives ctx, because each read needs a later probe
 	var probe sync.WaitGroup
 	probe.Go(func() {
 		for stack.Pause(probing, 100*time.Millisecond) {
@@ -150,10 +150,10 @@ func (r *readers) Run(ctx context.Context, _ int) {
 	r.count()
 }
 
-// probeLimit is how long a read of one row may take on a primary that answers.
+// probeLimit is the time limit of a probe, which reads one row from the primary.
 const probeLimit = time.Second
 
-// probe reads one message, which the primary alone answers.
+// probe reads one message. Only the primary answers this request.
 func (r *readers) probe() {
 	id := r.truth.newest()
 	if id == "" {
@@ -191,7 +191,7 @@ func (r *readers) readOnce() {
 	r.truth.listed(began, ids)
 }
 
-// failed judges a read that was not answered, when a probe after it says whether the primary was there all the time.
+// failed waits for a probe that started after the failed read, and then judges the read. The failure is a violation only if the primary answered all the time.
 func (r *readers) failed(what string, began time.Time, err error, answer interface{ Status() string }) {
 	text := fmt.Sprint(err)
 	if err == nil {
@@ -237,7 +237,7 @@ func (s *staleness) isProbedSince(t time.Time) bool {
 	return s.goodAt.After(t) || s.badAt.After(t)
 }
 
-// due returns the messages that an answer must know that was asked for at a time.
+// due returns the messages that the response to a read must contain, if the read started at began.
 func (s *staleness) due(began time.Time) []acceptance {
 	n := len(s.accepted)
 	for n > 0 && s.accepted[n-1].at.After(began.Add(-StaleLimit)) {
@@ -246,19 +246,19 @@ func (s *staleness) due(began time.Time) []acceptance {
 	return s.accepted[:n]
 }
 
-// listed checks the newest page of the list.
+// listed checks that the first page of the list contains the messages that are due.
 func (s *staleness) listed(began time.Time, ids map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := s.due(began)
-	for _, a := range due[max(0, len(due)-readersPage/5):] { // newer ones, and those whose outcome is unknown, have room on the page
+	for _, a := range due[max(0, len(due)-readersPage/5):] { // newer messages, and those with an unknown outcome, fit on the page besides
 		if !ids[a.id] && began.Sub(a.at) < readersSpan-2*load.CallLimit { // it was created before it was accepted
 			s.found.Add(fmt.Sprintf("a list lacks %s, accepted %.1f s before", a.id, began.Sub(a.at).Seconds()))
 		}
 	}
 }
 
-// counted checks the number of messages in the statistics. None of them is cancelled.
+// counted checks the number of messages in the statistics. No message of the readers is cancelled.
 func (s *staleness) counted(began time.Time, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,7 @@ func (s *staleness) counted(began time.Time, n int64) {
 	}
 }
 
-// unanswered judges a read between two times that failed: the primary answered before it, during it and after it, unless a probe failed.
+// unanswered judges a read that failed between two times. It is a violation if the primary answered before, during and after the read.
 func (s *staleness) unanswered(what string, began, ended time.Time, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,7 +276,7 @@ func (s *staleness) unanswered(what string, began, ended time.Time, text string)
 	}
 }
 
-// count records how many reads each server has answered. The figures begin again with 0 when the server with the replicas was killed.
+// count adds the reads that each server answered since the last count. After a kill of the server with the replicas, its counters restart at 0.
 func (r *readers) count() {
 	now := map[string]float64{}
 	for _, name := range append([]string{"primary"}, r.replicas()...) {
@@ -302,7 +302,7 @@ func (r *readers) replicas() (names []string) {
 	return names
 }
 
-// Settle waits until each standby is fresh enough for reads.
+// Settle waits until every standby is fresh enough for reads.
 func (r *readers) Settle(ctx context.Context) error {
 	began := time.Now()
 	fresh := 0
@@ -321,7 +321,7 @@ func (r *readers) Settle(ctx context.Context) error {
 	if err != nil {
 		r.truth.mu.Lock()
 		defer r.truth.mu.Unlock()
-		r.truth.found.Add(fmt.Sprintf("%v: %d of %d are", err, fresh, stack.ClusterNodes-1))
+		r.truth.found.Add(fmt.Sprintf("%v: only %d of %d are", err, fresh, stack.ClusterNodes-1))
 	}
 	return nil
 }
@@ -355,6 +355,6 @@ func (r *readers) Print() {
 		}
 		parts = append(parts, fmt.Sprintf("%.0f %s", r.byServer[name], of))
 	}
-	fmt.Printf("  %5d  lists and statistics asked for; reads that may be stale: %s; all replicas in use %.1f s after the load at most\n", r.reads.Load(),
+	fmt.Printf("  %5d  lists and statistics read; reads that allow stale data: %s; all replicas in use at most %.1f s after the load\n", r.reads.Load(),
 		strings.Join(parts, ", "), r.returned.Seconds())
 }

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-func TestTheCheckOfReplicasFindsWhatItNames(t *testing.T) {
+func TestReadersFindStaleAndFailedReads(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	ago := func(seconds float64) time.Time { return now.Add(-time.Duration(seconds * float64(time.Second))) }
-	// Of a, b and c, accepted 20, 8 and 2 s ago, an answer must know the first two.
+	// Messages a, b and c were accepted 20, 8 and 2 s ago. A response must contain a and b.
 	for what, c := range map[string]struct {
 		see  func(s *staleness)
-		find string // empty: nothing
+		find string // empty: no violation
 	}{
-		"a list of the bound":          {func(s *staleness) { s.listed(now, map[string]bool{"a": true, "b": true}) }, ""},
-		"a list that is too old":       {func(s *staleness) { s.listed(now, map[string]bool{"a": true}) }, "a list lacks b, accepted 8.0 s before"},
-		"an empty list":                {func(s *staleness) { s.listed(now, nil) }, "lacks a"},
-		"an empty list soon after":     {func(s *staleness) { s.listed(ago(15), nil) }, ""},
-		"statistics of the bound":      {func(s *staleness) { s.counted(now, 2) }, ""},
-		"statistics that are too old":  {func(s *staleness) { s.counted(now, 1) }, "statistics count 1 messages, and 2 were accepted"},
-		"a failure beside the primary": {func(s *staleness) { s.probed(ago(1), ago(1), true); s.unanswered("list", ago(3), ago(2), "503") }, "list not answered in 1.0 s"},
-		"a failure of both": {func(s *staleness) {
+		"a list with all due messages":          {func(s *staleness) { s.listed(now, map[string]bool{"a": true, "b": true}) }, ""},
+		"a list without a due message":          {func(s *staleness) { s.listed(now, map[string]bool{"a": true}) }, "a list lacks b, accepted 8.0 s before"},
+		"an empty list":                         {func(s *staleness) { s.listed(now, nil) }, "lacks a"},
+		"an empty list before messages are due": {func(s *staleness) { s.listed(ago(15), nil) }, ""},
+		"statistics with all due messages":      {func(s *staleness) { s.counted(now, 2) }, ""},
+		"statistics that lack a due message":    {func(s *staleness) { s.counted(now, 1) }, "statistics count 1 messages, and 2 were accepted"},
+		"a failure while the primary answers":   {func(s *staleness) { s.probed(ago(1), ago(1), true); s.unanswered("list", ago(3), ago(2), "503") }, "list not answered in 1.0 s"},
+		"a failure while the primary fails too": {func(s *staleness) {
 			s.probed(ago(3), ago(2.5), false)
 			s.probed(ago(1), ago(1), true)
 			s.unanswered("list", ago(3), ago(2), "503")
@@ -38,8 +38,8 @@ func TestTheCheckOfReplicasFindsWhatItNames(t *testing.T) {
 	}
 }
 
-// A run in which the primary has answered everything shows nothing of replicas.
-func TestAReplicaMustServe(t *testing.T) {
+// If the primary answered every read, the run proves nothing about replicas.
+func TestReadersRequireReadsFromReplicas(t *testing.T) {
 	t.Parallel()
 	for served, want := range map[float64]int{0: 1, 1: 0} {
 		r := &readers{byServer: map[string]float64{"primary": 100, "127.0.0.1:1": served}}

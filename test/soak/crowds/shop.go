@@ -16,7 +16,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// shop is a program that submits in its own transactions, by SQL, through a proxy of its own.
+// shop is a program that submits messages by SQL, in its own transactions, through a proxy of its own.
 type shop struct {
 	load  *load.Load
 	stack *stack.Stack
@@ -73,7 +73,8 @@ func (s *shop) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// order stores an order and submits its message in one transaction. An order with a key is repeated until its COMMIT is answered.
+// order stores an order and submits its message in one transaction. An order with a dedup key is repeated until its COMMIT has a response or KeyedTries are
+// used up.
 func (s *shop) order(rng *rand.Rand, conn **pgx.Conn) {
 	serial := s.load.Serial.Add(1)
 	text, phone := fmt.Sprintf("soak-%d-by-sql-%d", s.load.Seed, serial), fmt.Sprintf("138%08d", serial)
@@ -112,7 +113,7 @@ func (s *shop) order(rng *rand.Rand, conn **pgx.Conn) {
 	}
 }
 
-// try is one transaction. Without an answer to its COMMIT the outcome is unknown; if it ends before, nothing was done.
+// try runs one transaction. If its COMMIT gets no response, the outcome is unknown. If the transaction fails earlier, nothing was stored.
 func (s *shop) try(to **pgx.Conn, phone, text string, key *string, many int, rollsBack bool) (ids []string, o load.Outcome) {
 	ctx, cancel := context.WithTimeout(load.CallContext(), load.CallLimit)
 	defer cancel()
@@ -127,7 +128,7 @@ func (s *shop) try(to **pgx.Conn, phone, text string, key *string, many int, rol
 	if err != nil {
 		return nil, load.Refused
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // after a COMMIT it does nothing
+	defer func() { _ = tx.Rollback(ctx) }() // no effect after a COMMIT
 	if many == 0 {
 		ids = make([]string, 1)
 		if _, err = tx.Exec(ctx, "INSERT INTO shop.orders (text) VALUES ($1)", text); err == nil {
@@ -165,7 +166,7 @@ func (s *shop) Settle(ctx context.Context) error {
 }
 
 var shopInvariants = []check.Invariant{
-	{Name: "an order is stored if and only if its message is, once, however often it was submitted", SQL: `
+	{Name: "an order is stored if and only if exactly one message of it is stored", SQL: `
 		SELECT coalesce(o.text, m.content) || ' is ' || coalesce(o.n, 0) || ' orders and ' || coalesce(m.n, 0) || ' messages'
 		FROM (SELECT text, count(*) AS n FROM shop.orders GROUP BY text) o
 			FULL JOIN (SELECT content, count(*) AS n FROM messages WHERE content LIKE 'soak-%-by-sql-%' GROUP BY content) m ON m.content = o.text

@@ -17,15 +17,15 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The senders that start what they claim.
+// These constants describe the apps that start the leases they claim.
 const (
 	startApps    = 2
-	startPollers = 2 // of each
+	startPollers = 2 // per app
 	StartSeconds = 1
 	StartPrefix  = "sender-start-"
 )
 
-// starters are apps that claim with start_seconds and start each lease before they send, some of them late or never.
+// starters are apps that claim with start_seconds and start each lease before they send. They start some leases late or never.
 type starters struct {
 	load *load.Load
 
@@ -46,12 +46,12 @@ const (
 
 var startActNames = [startActs]string{"leases started", "starts refused", "starts with an unknown outcome", "leases never started"}
 
-// startedLease is a lease that its app was to start.
+// startedLease is a lease that its app has to start.
 type startedLease struct {
 	taskID, appID string
-	until         time.Time // as it was claimed
+	until         time.Time // as in the response to the claim
 	outcome       startAct
-	runs          time.Time // until when it runs once it was started
+	runs          time.Time // end of the lease after its start
 }
 
 func newStarters(l *load.Load) *starters {
@@ -77,7 +77,7 @@ func (s *starters) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// turn claims, starts and reports once.
+// turn claims tasks, starts their leases and reports them, once.
 func (s *starters) turn(ctx context.Context, app *load.Sender) {
 	limit, within := 1+app.Rng.IntN(load.MaxClaim), int32(StartSeconds)
 	client := s.load.Any(app.Rng)
@@ -102,12 +102,12 @@ func (s *starters) turn(ctx context.Context, app *load.Sender) {
 	case 0:
 		s.did[leaveUnstarted].Add(int64(len(body.Leases)))
 		return
-	case 1: // about the time at which the leases run out
+	case 1: // near the end of the leases
 		stack.Pause(ctx, StartSeconds*time.Second+time.Duration(app.Rng.IntN(400)-250)*time.Millisecond)
 	}
 	s.start(app, body)
 	if app.Rng.IntN(10) == 0 {
-		s.start(app, body) // again, which must change nothing
+		s.start(app, body) // a repeated start must change nothing
 	}
 	var sent []api.ClaimedTask
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *starters) turn(ctx context.Context, app *load.Sender) {
 	}
 }
 
-// start starts leases, again while the outcome is unknown, and writes down each outcome.
+// start starts leases and records each outcome. While the outcome is unknown, start repeats the request, at most three times in total.
 func (s *starters) start(app *load.Sender, body api.StartRequest) {
 	s.mark(body, doubtStart)
 	for range 3 {
@@ -156,7 +156,7 @@ func (s *starters) start(app *load.Sender, body api.StartRequest) {
 				lease.outcome = max(lease.outcome, refuseStart)
 				s.did[refuseStart].Add(1)
 			default:
-				s.load.History.Breach("the start of lease %d was answered %d", item.LeaseID, item.Code)
+				s.load.History.Breach("the response to the start of lease %d has the code %d", item.LeaseID, item.Code)
 			}
 		}
 		s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *starters) start(app *load.Sender, body api.StartRequest) {
 	}
 }
 
-// mark records that the outcome of starts is unknown, of those that were not started yet.
+// mark sets the outcome of all leases in body that were not started yet.
 func (s *starters) mark(body api.StartRequest, outcome startAct) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *starters) mark(body api.StartRequest, outcome startAct) {
 	}
 }
 
-// startInvariants hold when nothing runs. starts has every lease that was answered to an app that starts, and what it knows of the start.
+// startInvariants must hold when no client runs. The table starts has one row for each lease that such an app claimed, with the outcome of its start.
 var startInvariants = []check.Invariant{
 	{Name: "a lease that its sender started runs for the sender's time, and never counts as unsent", SQL: `
 		SELECT s.task_id || ', lease ' || s.lease_id || ' runs until ' || coalesce(l.lease_until::text, 'nothing') || ', answered ' || s.runs
@@ -184,13 +184,13 @@ var startInvariants = []check.Invariant{
 			LEFT JOIN leases l ON l.id = s.lease_id
 			LEFT JOIN ends e ON e.lease_id = s.lease_id AND e.effect = 'untried'
 		WHERE s.outcome = 'started' AND (l.lease_until IS DISTINCT FROM s.runs OR e.lease_id IS NOT NULL)`},
-	{Name: "a lease that nobody started goes back as unsent, unless a report ended it", SQL: `
+	{Name: "a lease that its sender never started is released as unsent, unless a report ended it", SQL: `
 		SELECT s.task_id || ', lease ' || s.lease_id || ' until ' || coalesce(l.lease_until::text, 'nothing') || ': ' || coalesce(e.effects, 'no end')
 		FROM starts s
 			LEFT JOIN leases l ON l.id = s.lease_id
 			LEFT JOIN (
 				SELECT lease_id, string_agg(effect, ', ' ORDER BY id) AS effects, bool_or(event = 'reported') AS is_reported FROM ends GROUP BY lease_id
-			) e ON e.lease_id = s.lease_id -- a late report of an earlier lease that does not name it
+			) e ON e.lease_id = s.lease_id -- such a report is perhaps a late report of an earlier lease, without a lease id
 		WHERE s.outcome = 'never' AND (l.lease_until IS DISTINCT FROM s.until OR NOT coalesce(e.is_reported, false) AND e.effects IS DISTINCT FROM 'untried')`},
 }
 

@@ -1,4 +1,4 @@
-// Package drill lets a cluster of PostgreSQL under Patroni fail over, again and again, and measures how long the service is away.
+// Package drill makes a PostgreSQL cluster under Patroni fail over repeatedly, and measures how long the service is unavailable.
 package drill
 
 import (
@@ -26,10 +26,10 @@ import (
 
 const (
 	drillRound = 3 * time.Minute
-	shortDrill = time.Minute // a drill up to this length has one round with one fault of each of shortFaults
+	shortDrill = time.Minute // a drill up to this length has one round, with each of shortFaults once
 
-	frozen       = 20 * time.Second // of a primary that is stopped
-	storeAway    = 15 * time.Second // of etcd
+	frozen       = 20 * time.Second // how long the primary is stopped
+	storeAway    = 15 * time.Second // how long etcd is stopped
 	replicaAway  = 12 * time.Second
 	replaceLimit = time.Minute      // until another node is primary
 	wholeLimit   = 90 * time.Second // until all nodes follow the primary again
@@ -38,11 +38,11 @@ const (
 // Options are the flags of a drill.
 type Options struct {
 	Async bool   // replicate asynchronously
-	Etcd3 bool   // Patroni uses the third API of etcd
+	Etcd3 bool   // Patroni uses version 3 of the etcd API
 	Fault string // name of the only fault; empty: all
 }
 
-// Run runs the load of the soak on a cluster that fails over, and its checks.
+// Run runs the load and the checks of the soak on a cluster that fails over.
 func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	soak.RoundLength = min(drillRound, soak.Duration)
 	isShort := soak.Duration <= shortDrill
@@ -62,7 +62,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 		return err
 	}
 	if !stack.Mounted {
-		fmt.Println("drill: no small file system could be mounted (this needs root): the fault 'disk of the primary full' is left out")
+		fmt.Println("drill: no small file system could be mounted, because this needs root. The fault 'disk of the primary full' is skipped")
 	}
 	soak.Say("three nodes and three servers run")
 	sc, err := run.NewScene(soak.Seed, stack)
@@ -78,7 +78,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	k := &keeper{}
 	sc.History.OnAnswer = k.record
 	if isShort {
-		sc.Load.Submitters /= 2 // what waits at the end is sent before the drill ends
+		sc.Load.Submitters /= 2 // so that the remaining tasks are sent before the drill ends
 	}
 	if err := sc.SetUp(ctx); err != nil {
 		return err
@@ -109,7 +109,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	return drillVerdict(ctx, o.Async, verdicts)
 }
 
-// drillVerdict returns the result of a drill. An asynchronous one must have lost a message.
+// drillVerdict returns the result of a drill. A drill with asynchronous replication must have lost a message.
 func drillVerdict(ctx context.Context, isAsync bool, verdicts []check.Verdict) error {
 	found := check.Broken(verdicts)
 	if !isAsync {
@@ -120,13 +120,13 @@ func drillVerdict(ctx context.Context, isAsync bool, verdicts []check.Verdict) e
 	}
 	const loss = "every accepted message exists"
 	if !slices.ContainsFunc(found, func(v check.Verdict) bool { return strings.HasPrefix(v.Name, loss) }) {
-		return fmt.Errorf("replication was asynchronous, and no loss was found by %q", loss)
+		return fmt.Errorf("replication was asynchronous, but %q found no lost message", loss)
 	}
-	fmt.Println("drill: without synchronous replication messages were lost, and the checks found it, as they must")
+	fmt.Println("drill: as expected, asynchronous replication lost messages, and the checks found the loss")
 	return nil
 }
 
-// drillFault is one kind of fault. strike returns after it has undone the fault, and describes it.
+// drillFault is one kind of fault. strike injects the fault, undoes it, and returns a description.
 type drillFault struct {
 	name   string
 	strike func(d *driller, ctx context.Context, primary *stack.Node) (string, error)
@@ -151,7 +151,8 @@ var drillFaults = []drillFault{
 	{replicaStops, (*driller).stopReplica},
 }
 
-// shortFaults are the faults of a short drill, in their order. After the last one, nobody waits for the old primary, which is rewound.
+// shortFaults are the faults of a short drill, in this order. The drill does not wait for the old primary after the last fault, because rewinding that node
+// takes long.
 var shortFaults = []string{replicaStops, "switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
 
 // driller injects the faults of a drill, one after another.
@@ -172,8 +173,8 @@ type driller struct {
 
 // Run implements run.Injector.
 func (d *driller) Run(ctx context.Context) error {
-	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.Servers)() // not during the checks, which count connections
-	if d.isShort && d.only == "" {                                      // a fault takes longer than such a drill has
+	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.Servers)() // stops before the checks, which count connections
+	if d.isShort && d.only == "" {                                      // each fault takes longer than the duration of a short drill
 		for i, f := range d.deck {
 			isReady := d.cluster.IsWhole
 			if i == len(d.deck)-1 {
@@ -198,7 +199,7 @@ func (d *driller) Run(ctx context.Context) error {
 	return nil
 }
 
-// deal fills the deck.
+// deal fills the deck with the faults of this drill: shuffled, or in their order for a short drill.
 func (d *driller) deal() {
 	d.deck = slices.DeleteFunc(slices.Clone(drillFaults), func(f drillFault) bool {
 		return d.only != "" && f.name != d.only || d.only == "" && d.isShort && !slices.Contains(shortFaults, f.name) ||
@@ -213,12 +214,12 @@ func (d *driller) deal() {
 	d.rng.Shuffle(len(d.deck), func(i, j int) { d.deck[i], d.deck[j] = d.deck[j], d.deck[i] })
 }
 
-// inject injects a fault, and waits until the nodes are ready for the next one and every kind of calls is answered.
+// inject injects a fault. It waits until isReady, and until every kind of call gets a response again.
 func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context.Context) bool) error {
 	ctx = context.WithoutCancel(ctx)
 	primary := d.cluster.Primary(ctx)
 	if primary == nil {
-		return fmt.Errorf("%s: no primary before it", f.name)
+		return fmt.Errorf("%s: no node is primary before the fault", f.name)
 	}
 	failures, began := d.keeper.failures(), time.Now()
 	what, err := f.strike(d, ctx, primary)
@@ -231,7 +232,7 @@ func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context
 	over := time.Now()
 	for d.keeper.missing(over) != "" {
 		if time.Since(over) > faults.ServingLimit {
-			d.history.Breach("no %s was answered within %s after: %s", d.keeper.missing(over), faults.ServingLimit, f.name)
+			d.history.Breach("no %s succeeded within %s after the fault: %s", d.keeper.missing(over), faults.ServingLimit, f.name)
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -239,18 +240,18 @@ func (d *driller) inject(ctx context.Context, f drillFault, isReady func(context
 	r := d.keeper.since(began, failures)
 	d.struck[f.name] = append(d.struck[f.name], r)
 	submissions := r[submitWork]
-	effect := fmt.Sprintf("submissions went on, at most %.1f s apart", submissions.away.Seconds())
+	effect := fmt.Sprintf("submissions continued, longest gap %.1f s", submissions.away.Seconds())
 	if submissions.after > 0 {
-		effect = fmt.Sprintf("accepted again %.1f s after the fault, after %.1f s without", submissions.after.Seconds(), submissions.away.Seconds())
+		effect = fmt.Sprintf("submissions accepted again %.1f s after the fault, longest gap %.1f s", submissions.after.Seconds(), submissions.away.Seconds())
 	}
 	for i, srv := range d.stack.Servers {
-		effect += fmt.Sprintf("; %s away %.1f s", srv.Name, r[ofServer(i)].away.Seconds())
+		effect += fmt.Sprintf("; %s not ready for %.1f s", srv.Name, r[ofServer(i)].away.Seconds())
 	}
-	d.say("%-36s%s; %s; %d answers of 5xx", f.name, what, effect, r.failures())
+	d.say("%-36s%s; %s; %d 5xx responses", f.name, what, effect, r.failures())
 	return nil
 }
 
-// awaitReplacement waits until another node is primary, and returns its name.
+// awaitReplacement waits until another node is primary, and returns a description with both names.
 func (d *driller) awaitReplacement(ctx context.Context, old *stack.Node) (string, error) {
 	name := ""
 	err := stack.Await(ctx, replaceLimit, "no other node became primary", func(ctx context.Context) bool {
@@ -263,7 +264,7 @@ func (d *driller) awaitReplacement(ctx context.Context, old *stack.Node) (string
 	return old.Name + ", replaced by " + name, err
 }
 
-// killPostgres kills all processes of the primary at once, as a crash does. Patroni starts it again, or lets another one take over.
+// killPostgres kills all processes of the primary at once, like a crash. Patroni restarts PostgreSQL or promotes another node.
 func (*driller) killPostgres(_ context.Context, primary *stack.Node) (string, error) {
 	return primary.Name, primary.Kill(syscall.SIGKILL, "")
 }
@@ -277,16 +278,17 @@ func (d *driller) killPrimary(ctx context.Context, primary *stack.Node) (string,
 	return d.awaitReplacement(ctx, primary)
 }
 
-// killAhead kills the primary when it has been unable to send to its replicas for a moment. What it confirmed then, only it has.
+// killAhead first stops replication from the primary for a moment, then kills the primary. Only the primary has the transactions that it confirmed in that
+// time.
 func (d *driller) killAhead(ctx context.Context, primary *stack.Node) (string, error) {
 	if err := primary.Kill(syscall.SIGSTOP, "walsender"); err != nil {
 		return "", err
 	}
-	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients give up after load.CallLimit, and repeat what they may
+	time.Sleep(time.Duration(300+d.rng.IntN(7000)) * time.Millisecond) // clients time out after load.CallLimit, and repeat the calls that are safe to repeat
 	return d.killPrimary(ctx, primary)
 }
 
-// freeze stops all processes of the primary, which believes to be one when it goes on.
+// freeze stops all processes of the primary for the time frozen. When they continue, the node still treats itself as the primary.
 func (d *driller) freeze(ctx context.Context, primary *stack.Node) (string, error) {
 	err := primary.Kill(syscall.SIGSTOP, "")
 	time.Sleep(frozen)
@@ -322,7 +324,7 @@ func (d *driller) stopPatroni(ctx context.Context, primary *stack.Node) (string,
 	return d.awaitReplacement(ctx, primary)
 }
 
-// stopEtcd stops etcd: no primary can be sure to be the only one, and all nodes only read until it goes on.
+// stopEtcd stops etcd. Without etcd no node can hold the key of the leader, so all nodes are read-only until etcd continues.
 func (d *driller) stopEtcd(context.Context, *stack.Node) (string, error) {
 	d.cluster.Etcd.Signal(syscall.SIGSTOP)
 	defer d.cluster.Etcd.Signal(syscall.SIGCONT)
@@ -330,7 +332,7 @@ func (d *driller) stopEtcd(context.Context, *stack.Node) (string, error) {
 	return "no primary meanwhile", nil
 }
 
-// fill leaves the primary no disk space until another node is primary, or for replaceLimit.
+// fill uses up the disk space of the primary until another node is primary, at most for replaceLimit.
 func (d *driller) fill(ctx context.Context, primary *stack.Node) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -352,7 +354,7 @@ func (d *driller) killServer(context.Context, *stack.Node) (string, error) {
 	return s.Name, nil
 }
 
-// stopReplica stops all processes of a standby that serves reads. COMMITs do not wait for it: another one is the synchronous standby.
+// stopReplica stops all processes of a standby that serves reads. COMMITs do not wait for this node, because another node is the synchronous standby.
 func (d *driller) stopReplica(ctx context.Context, primary *stack.Node) (string, error) {
 	for _, n := range d.cluster.Nodes {
 		if n == primary || stack.StatusOf(ctx, "http://127.0.0.1:"+n.APIPort+"/sync") == http.StatusOK {
@@ -368,7 +370,7 @@ func (d *driller) stopReplica(ctx context.Context, primary *stack.Node) (string,
 	return "", errors.New("no standby that replicates asynchronously")
 }
 
-// print prints what the faults did.
+// print prints the measured effects of the faults.
 func (d *driller) print() {
 	printRow := func(name string, all []recovery, w work, failuresOf func(recovery) int) {
 		away, after, failures := make([]time.Duration, len(all)), []time.Duration{}, 0
@@ -381,7 +383,7 @@ func (d *driller) print() {
 		}
 		fmt.Printf("  %5d  %-44s%8s%8s%10s%8s%8d\n", len(all), name, middle(away), longest(away), middle(after), longest(after), failures)
 	}
-	fmt.Printf("  %51s%16s%18s%8s\n", "", "not done", "done again", "5xx")
+	fmt.Printf("  %51s%16s%18s%8s\n", "", "longest gap", "success after", "5xx")
 	fmt.Printf("  %51s%8s%8s%10s%8s\n", "", "p50", "worst", "p50", "worst")
 	var ofDatabase []recovery
 	for _, f := range drillFaults {
@@ -394,7 +396,7 @@ func (d *driller) print() {
 			ofDatabase = append(ofDatabase, all...)
 		}
 	}
-	fmt.Println("\n  all faults of PostgreSQL: submissions, and each server with its way to the primary")
+	fmt.Println("\n  all faults of PostgreSQL: submissions, and the readiness of each server with its way to the primary")
 	printRow("submissions", ofDatabase, submitWork, recovery.failures)
 	for i, srv := range d.stack.Servers {
 		printRow(srv.Name+" "+stack.WayOf(i, d.seed).String(), ofDatabase, ofServer(i), func(r recovery) int { return r[ofServer(i)].failures })

@@ -7,7 +7,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-func TestTheShortDrillNamesFaults(t *testing.T) {
+func TestShortDrillInjectsItsFaultsInOrder(t *testing.T) {
 	t.Parallel()
 	d := &driller{isShort: true, stack: &stack.Stack{}}
 	d.deal()

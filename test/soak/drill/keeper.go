@@ -12,31 +12,31 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// keeper records when something worked.
+// keeper records when each kind of work succeeded.
 type keeper struct {
 	mu     sync.Mutex
 	done   [works][]time.Time
-	errors [works]int // answers of 5xx
+	errors [works]int // number of 5xx responses
 	latest [load.KindsOfCalls]time.Time
 }
 
-// work is what must work again after a fault.
+// work is a kind of work that must succeed again after a fault.
 type work int
 
 const (
 	submitWork work = iota // a submission of one message is accepted
-	// Each server is ready, which is asked past HAProxy.
+	// The server with index i has the work readyWork + i: its address /ready, called without HAProxy, returns 200.
 	readyWork
 	works = readyWork + work(stack.ClusterServers)
 )
 
-// ofServer is the work of the server with an index in drillRoles.
+// ofServer returns the readiness of the server with an index in drillRoles.
 func ofServer(i int) work { return readyWork + work(i) }
 
-// readyEvery is how often each server is asked.
+// readyEvery is the interval of the readiness probes of each server.
 const readyEvery = 50 * time.Millisecond
 
-// watch asks the servers whether they reach the primary, until the returned function is called.
+// watch probes the readiness of all servers until the returned function is called. A server is ready if it reaches the primary.
 func (k *keeper) watch(ctx context.Context, all []*stack.Server) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -57,7 +57,7 @@ func (k *keeper) watch(ctx context.Context, all []*stack.Server) (stop func()) {
 	}
 }
 
-// record records an answer. Claims by POST may wait.
+// record records a response. POST claims are a kind of their own, because they can wait for tasks.
 func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +90,7 @@ func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// missing returns a kind of calls of which none that began after a moment was answered; empty: none.
+// missing returns the name of a kind of calls without a successful call that started after since. It returns "" if every kind has one.
 func (k *keeper) missing(since time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,10 +108,10 @@ func (k *keeper) failures() [works]int {
 	return k.errors
 }
 
-// recovery is what a fault did.
+// recovery is the effect of a fault on every kind of work.
 type recovery [works]outage
 
-// failures is the number of answers of 5xx.
+// failures returns the number of 5xx responses.
 func (r recovery) failures() (n int) {
 	for _, o := range r {
 		n += o.failures
@@ -119,18 +119,18 @@ func (r recovery) failures() (n int) {
 	return n
 }
 
-// outage is what a fault did to one work.
+// outage is the effect of a fault on one kind of work.
 type outage struct {
-	away  time.Duration // longest time in which none was done
-	after time.Duration // from the fault to the end of that time; 0: the work went on
+	away  time.Duration // longest time without success
+	after time.Duration // time from the fault to the end of that gap; 0: no outage
 
-	failures int // answers of 5xx of its server
+	failures int // 5xx responses of its server
 }
 
-// goesOn is a time without work that is no outage.
+// goesOn is the longest gap that does not count as an outage.
 const goesOn = time.Second
 
-// since returns how each kind of work recovered since a fault, before which there had been some answers of 5xx.
+// since returns how each kind of work recovered from a fault. failures are the numbers of 5xx responses before the fault.
 func (k *keeper) since(fault time.Time, failures [works]int) (r recovery) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package events has the clients that pull events and receive webhooks, those of notifications and alerts, and their invariants.
+// Package events contains the clients that pull events and receive webhooks, the clients that cause notifications and alerts, and the invariants of events.
 package events
 
 import (
@@ -30,8 +30,8 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Events are systems that get events: receivers of webhooks, which fail now and then, and systems that pull. Other clients cancel and
-// requeue messages of theirs, so that some tasks have several events.
+// Events are the systems that consume events: receivers of webhooks, which sometimes fail, and systems that pull. Other clients cancel and requeue their own
+// messages, so that some tasks have several events.
 type Events struct {
 	load    *load.Load
 	tenants *load.Tenants
@@ -40,14 +40,14 @@ type Events struct {
 	url     string
 	hooks   []*hook
 	pulls   []*pull
-	sinceID int64     // rows of report_logs up to it are from before anybody listened
-	since   time.Time // of the database; then somebody listened
-	lastID  int64     // up to it every event was posted and pulled
+	sinceID int64     // last row of report_logs from before the first listener
+	since   time.Time // database time after which events are recorded
+	lastID  int64     // events up to this id were posted and pulled
 
 	mu      sync.Mutex
-	calm    bool          // receivers take everything
-	release chan struct{} // closed when posts that hang are to end
-	serial  int64         // orders what receivers do
+	calm    bool          // receivers accept every post
+	release chan struct{} // closed to end the posts that hang
+	serial  int64         // last serial number of the receivers' actions
 
 	unsigned, changed check.Verdict
 	Did               [eventActs]atomic.Int64
@@ -67,13 +67,13 @@ const (
 	eventActs
 )
 
-// EventActNames are what the clients of events do.
+// EventActNames describe what the consumers of events do.
 var EventActNames = [eventActs]string{
 	"posts taken", "posts answered with an error", "posts answered with Retry-After", "posts cut off", "posts that hung",
 	"webhooks switched off by their receivers", "webhooks switched on again", "pulls answered",
 }
 
-// hook is a webhook of a company, or of all if company is empty.
+// hook is a webhook of a company, or of all companies if company is empty.
 type hook struct {
 	company string
 	id      int64
@@ -81,25 +81,25 @@ type hook struct {
 	got     map[string]*reception // by webhook-id
 }
 
-// reception is how a receiver got an event.
+// reception records how a receiver got an event.
 type reception struct {
 	body        []byte
 	taskID      string
-	seen, taken int64 // serial numbers of the first post, and of the first one that was taken; 0: none
+	seen, taken int64 // serial numbers of the first post, and of the first accepted post; 0: not yet
 }
 
-// pull is a system that pulls: as a user who submits, or as the admin for a company, or for all if company is empty.
+// pull is a system that pulls events: as a user with the role submit, or as the admin for one company, or for all companies if company is empty.
 type pull struct {
 	name      string
-	company   string // whose events it gets
-	user      string // and of whom; empty: of every user
+	company   string // company of its events; empty: all
+	user      string // submitter of its events; empty: every user
 	named     *string
 	authorize []api.RequestEditorFn
 	cursor    *string
-	ids       []string // in the order in which they came
+	ids       []string // in the order of arrival
 }
 
-// eventTypes are the types that the webhooks ask for; serviceTypes are events of the service itself, which only the webhook of all companies gets.
+// eventTypes are the event types of every webhook. serviceTypes are events of the service itself, which only the webhook of all companies gets.
 var (
 	eventTypes = []api.EventType{
 		"message.sent", "message.failed", "message.expired", "message.cancelled", "message.delivered", "message.undelivered", "batch.finished",
@@ -110,7 +110,7 @@ var (
 
 const receiversPath = "/events/"
 
-// New creates the webhooks, and lets the pulls begin.
+// New creates the webhooks, and gets the first cursor of each pull.
 func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*Events, error) {
 	e := &Events{
 		load: l, tenants: t, Notices: &notices{load: l, tenants: t}, release: make(chan struct{}),
@@ -141,7 +141,7 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 		}
 		e.hooks = append(e.hooks, &hook{company: company, id: res.JSON200.Data.WebhookID, key: key, got: map[string]*reception{}})
 	}
-	go func() { _ = e.server.Serve(listener) }() // ends with Close
+	go func() { _ = e.server.Serve(listener) }() // runs until Close
 	named := "default"
 	e.pulls = []*pull{{name: "all"}, {name: named, company: named, named: &named}}
 	for _, user := range t.Users {
@@ -156,18 +156,18 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 		return conn.QueryRow(ctx, "SELECT coalesce(max(id), 0), clock_timestamp() FROM report_logs").Scan(&e.sinceID, &e.since)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for the last report: %w", err)
+		return nil, fmt.Errorf("query the last report: %w", err)
 	}
 	return e, e.Notices.setUp(ctx)
 }
 
-// Close ends the receivers.
+// Close stops the receivers.
 func (e *Events) Close() {
 	e.beCalm(true)
 	_ = e.server.Close() // no posts are left
 }
 
-// beCalm lets receivers take everything, or fail again.
+// beCalm switches between receivers that accept every post and receivers that sometimes fail.
 func (e *Events) beCalm(calm bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,7 +180,7 @@ func (e *Events) beCalm(calm bool) {
 	e.calm = calm
 }
 
-// Run pulls, cancels, requeues, makes notices and switches webhooks on until ctx ends.
+// Run pulls events, cancels and requeues messages, causes notifications and alerts, and switches webhooks on again, until ctx ends.
 func (e *Events) Run(ctx context.Context, round int) {
 	e.beCalm(false)
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(e.load.Seed, uint64(round)<<16|uint64(1<<15+n))) }
@@ -216,7 +216,7 @@ func (e *Events) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// waver submits a message, and cancels and requeues it some times.
+// waver submits a message, and cancels and requeues it up to three times.
 func (e *Events) waver(ctx context.Context, rng *rand.Rand) {
 	serial := e.load.Serial.Add(1)
 	user := e.tenants.Users[rng.IntN(2)]
@@ -231,14 +231,14 @@ func (e *Events) waver(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// switchOn switches a webhook on, and lets it try again at once.
+// switchOn switches a webhook on, which also makes the server retry it immediately.
 func (e *Events) switchOn(client *api.ClientWithResponses, h *hook) bool {
 	on := api.WebhookStatus("on")
 	res, err := client.UpdateWebhookWithResponse(load.CallContext(), h.id, api.WebhookPatch{Status: &on})
 	return err == nil && res.JSON200 != nil
 }
 
-// pull pulls once, and reports whether events came. An answer that is lost is asked for again, from the same cursor.
+// pull pulls once, and reports whether events came. A lost response does not move the cursor, so the next pull gets the same events.
 func (e *Events) pull(client *api.ClientWithResponses, p *pull, wait int) bool {
 	limit := 1000
 	res, err := client.PullEventsWithResponse(load.CallContext(), &api.PullEventsParams{After: p.cursor, Limit: &limit, Wait: &wait, CompanyNo: p.named}, p.authorize...)
@@ -248,7 +248,7 @@ func (e *Events) pull(client *api.ClientWithResponses, p *pull, wait int) bool {
 	}
 	e.load.History.Calls[load.OutcomeOf(status, err)].Add(1)
 	if err == nil && status == http.StatusConflict {
-		e.load.History.Breach("a cursor of %s is gone: %s", p.name, res.Body)
+		e.load.History.Breach("the service rejected a cursor of the pull %s: %s", p.name, res.Body)
 	}
 	if err != nil || res.JSON200 == nil {
 		return false
@@ -261,7 +261,7 @@ func (e *Events) pull(client *api.ClientWithResponses, p *pull, wait int) bool {
 	return len(res.JSON200.Data.Items) > 0
 }
 
-// ServeHTTP is the receiver of a webhook. It writes down each post, and what it answered.
+// ServeHTTP is the receiver of a webhook. It records each post and its own response.
 func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	index, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, receiversPath))
 	if err != nil || index < 0 || index >= len(e.hooks) {
@@ -302,7 +302,7 @@ func (e *Events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receive records a post, and decides what the receiver does with it.
+// receive records a post, and decides how the receiver responds.
 func (e *Events) receive(h *hook, id string, body []byte, isSigned bool) (eventAct, chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -348,7 +348,7 @@ func (e *Events) receive(h *hook, id string, body []byte, isSigned bool) (eventA
 	return act, e.release
 }
 
-// Settle lets the servers look at the alert rules and post all that is left, and pulls it.
+// Settle waits until all alert rules are evaluated and all events are posted. Then it pulls the remaining events.
 func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	e.beCalm(true)
 	var still load.Standstill
@@ -370,7 +370,7 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 				), (SELECT coalesce(max(id), 0) FROM feed)`, e.Notices.filled, e.Notices.silence).Scan(&left, &resting, &e.lastID)
 		})
 		if err != nil {
-			return fmt.Errorf("look for events that are left: %w", err)
+			return fmt.Errorf("query the remaining events: %w", err)
 		}
 		if left == 0 && !isFirst {
 			break
@@ -378,12 +378,12 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 		for _, h := range e.hooks {
 			for _, id := range resting {
 				if h.id == id {
-					e.switchOn(e.load.Clients[0], h) // if it fails, the next look finds it again
+					e.switchOn(e.load.Clients[0], h) // on failure, the next iteration tries again
 				}
 			}
 		}
 		if still.See(fmt.Sprint(left), true) > load.StillLimit {
-			return fmt.Errorf("for %s, %d events were not posted, or alert rules not looked at", load.StillLimit, left)
+			return fmt.Errorf("no progress for %s: %d events are not posted or alert rules not evaluated", load.StillLimit, left)
 		}
 		stack.Pause(ctx, 100*time.Millisecond)
 	}
@@ -394,17 +394,17 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners are the webhooks and the pulls, told has what they got. seen is the position of the first post among
-// all, or of an event among those of its pull; taken is the position of the first post that was taken. nameless has ids of no event.
+// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls, told the events that they got. seen is the serial number of the
+// first post, or for a pull the position of the event. taken is the serial number of the first accepted post. nameless contains unknown event ids.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
 CREATE TEMP TABLE nameless (name text, id text)`
 
-// eventInvariants hold when nothing runs and all events up to $2 were posted and pulled: alerts may still fire and be resolved. $1 is the last row of
-// report_logs from before anybody listened.
+// eventInvariants must hold when no client runs and all events up to $2 were posted and pulled. Later events can exist, because alerts still fire and resolve.
+// $1 is the last row of report_logs from before the first listener.
 var eventInvariants = []check.Invariant{
-	{Name: "every end of a task has exactly its event, and no other event exists", SQL: `
+	{Name: "every end of a task has exactly one event, and no other event of a task exists", SQL: `
 		SELECT coalesce(f.type, 'no event') || ' of ' || coalesce(r.task_id, f.task_id) || ' after ' || coalesce(r.type, 'nothing')
 		FROM (
 			SELECT l.id, l.task_id, l.created_at, m.company_id, m.submitted_by, CASE l.effect
@@ -425,13 +425,13 @@ var eventInvariants = []check.Invariant{
 	{Name: "the events of a task are in the feed in the order in which they happened", SQL: `
 		SELECT f.task_id || ', event ' || f.id FROM (SELECT *, lag(log_id) OVER (PARTITION BY task_id ORDER BY id) AS before FROM feed WHERE task_id IS NOT NULL) f
 		WHERE f.before > f.log_id`},
-	{Name: "every event was taken by each webhook that it concerns", SQL: `
+	{Name: "each webhook accepted every event of its company", SQL: `
 		SELECT l.name || ', event ' || f.id || CASE WHEN t.seen IS NULL THEN ', never posted' ELSE '' END
 		FROM listeners l
 			JOIN feed f ON l.company_no = '' OR f.company_id = (SELECT c.id FROM companies c WHERE c.company_no = l.company_no)
 			LEFT JOIN told t ON t.name = l.name AND t.event_id = f.id
 		WHERE NOT l.is_pull AND t.taken IS NULL AND f.id <= $2`},
-	{Name: "no later event of a task is posted before the earlier ones were taken", SQL: `
+	{Name: "an event of a task is posted only after its earlier events were accepted", SQL: `
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM (
 			SELECT o.*, max(coalesce(o.taken, 9e18::bigint)) OVER (
 				PARTITION BY o.name, o.task_id ORDER BY o.event_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -439,19 +439,19 @@ var eventInvariants = []check.Invariant{
 			FROM told o JOIN listeners l USING (name) WHERE NOT l.is_pull AND o.task_id <> ''
 		) t
 		WHERE t.before > t.seen`},
-	{Name: "every event that was published is one of the feed, of its own task", SQL: `
+	{Name: "every published event is in the feed, with the same task", SQL: `
 		SELECT n.name || ' got ' || n.id FROM nameless n
 		UNION ALL
 		SELECT t.name || ', event ' || t.event_id || ' of ' || t.task_id FROM told t JOIN listeners l USING (name) LEFT JOIN feed f ON f.id = t.event_id
 		WHERE f.id IS NULL OR NOT l.is_pull AND coalesce(f.task_id, '') <> t.task_id`},
-	{Name: "nobody gets an event of another company, or of another user", SQL: `
+	{Name: "no webhook or pull gets an event of another company or user", SQL: `
 		SELECT t.name || ', event ' || f.id || ' of ' || coalesce(f.task_id, f.type) FROM told t
 			JOIN listeners l USING (name)
 			JOIN feed f ON f.id = t.event_id
 			LEFT JOIN messages m ON m.task_id = t.task_id AND t.task_id <> ''
-			LEFT JOIN companies c ON c.id = coalesce(m.company_id, f.company_id) -- none: an event of the service itself
+			LEFT JOIN companies c ON c.id = coalesce(m.company_id, f.company_id) -- NULL: an event of the service itself
 		WHERE l.company_no NOT IN ('', coalesce(c.company_no, '')) OR l.username NOT IN ('', coalesce(m.submitted_by, f.submitted_by))`},
-	{Name: "a pull gets every event that concerns it once, in the order of the feed", SQL: `
+	{Name: "a pull gets each of its events once, in the order of the feed", SQL: `
 		SELECT x.name || ', event ' || x.event_id || ': ' || coalesce(x.place::text, 'missing') || ', want ' || coalesce(x.want::text, 'none')
 		FROM (
 			SELECT name, event_id, t.place, w.want
@@ -467,7 +467,7 @@ var eventInvariants = []check.Invariant{
 		WHERE x.place IS DISTINCT FROM x.want`},
 }
 
-// Verdicts compares what the webhooks and pulls got with the feed, and the feed with what happened.
+// Verdicts compares the events of the webhooks and pulls with the feed, and the feed with the logs.
 func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
 	if err := e.copyTold(ctx, conn); err != nil {
 		return nil, fmt.Errorf("copy the published events: %w", err)
@@ -488,7 +488,7 @@ func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict,
 	return append(all, e.unsigned, e.changed), nil
 }
 
-// copyTold copies what webhooks and pulls got into temporary tables.
+// copyTold copies the events that webhooks and pulls got into temporary tables.
 func (e *Events) copyTold(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, eventEvidence); err != nil {
 		return err
@@ -535,7 +535,7 @@ func (e *Events) copyTold(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// eventNumber returns the id of feed that the id of an event stands for.
+// eventNumber returns the id in the table feed for the id of an event in the API.
 func eventNumber(id string) (number int64, isEvent bool) {
 	digits, hasPrefix := strings.CutPrefix(id, "evt_")
 	number, err := strconv.ParseInt(digits, 10, 64)

@@ -16,14 +16,14 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// notices are clients that make the events that are not of a message or a batch: they create notifications and end some of them, and one app falls
-// silent. Two alert rules watch that app and the depth of the queue; the first is switched off and on. The balance of one sender of the load runs
-// low.
+// notices are clients that cause the events that do not belong to a message or batch. They create notifications and end some of them. One app polls so rarely
+// that it counts as silent. Two alert rules watch that app and the queue depth. The first rule is switched off and on. The balance of one sender of the load
+// falls below its thresholds.
 type notices struct {
 	load            *load.Load
 	tenants         *load.Tenants
 	serial          atomic.Int64
-	silence, filled int64 // the rules
+	silence, filled int64 // ids of the rules
 	Did             [noticeActs]atomic.Int64
 }
 
@@ -36,18 +36,18 @@ const (
 	noticeActs
 )
 
-// NoticeActNames are what the clients of notifications and alerts do.
+// NoticeActNames describe what the clients of notifications and alerts do.
 var NoticeActNames = [noticeActs]string{"notifications created", "notifications ended", "alert rules switched off and on"}
 
 const (
-	quietAfter = 1.0             // seconds after which it is silent
-	bizType    = api.BizType(77) // of callers: the numbers to 5 have templates and rules
+	quietAfter = 1.0             // seconds without a poll until the app is silent
+	bizType    = api.BizType(77) // a type of the callers' own: types up to 5 have templates and rules
 	people     = 3
 )
 
 func person(n int) string { return fmt.Sprint("soak-", n) }
 
-// setUp creates the people of notifications, the app that falls silent, and the rules.
+// setUp creates the recipients of the notifications, the app that becomes silent, and the alert rules.
 func (c *notices) setUp(ctx context.Context) error {
 	client := c.load.Clients[0]
 	enabled := true
@@ -72,7 +72,7 @@ func (c *notices) setUp(ctx context.Context) error {
 	if err := c.tenants.MakeSender(ctx, api.SenderRequest{SenderNo: load.Quiet, Name: load.Quiet}); err != nil {
 		return err
 	}
-	// With a route each of its polls is recorded at once.
+	// If the app has a route, the server stores each of its polls immediately.
 	route, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Marketing, SenderNo: load.Quiet})
 	if err := load.CheckCreated("route", err, route); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (c *notices) setUp(ctx context.Context) error {
 	return nil
 }
 
-// run makes notices until ctx ends.
+// run causes notifications and alerts until ctx ends.
 func (c *notices) run(ctx context.Context, round int) {
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(c.load.Seed, uint64(round)<<16|uint64(1<<14+1+n))) }
 	var all sync.WaitGroup
@@ -128,7 +128,7 @@ func (c *notices) run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// notify creates a notification to some people, now and then for a moment later, and ends some before they are over.
+// notify creates a notification to some people, sometimes with a later start, and ends some of the notifications early.
 func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	serial := c.serial.Add(1)
 	text := fmt.Sprintf("soak-%d-notification-%d", c.load.Seed, serial)
@@ -142,7 +142,7 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 		at := time.Now().Add(time.Duration(rng.IntN(1500)) * time.Millisecond)
 		body.NextRunTime = &at
 	}
-	var as []api.RequestEditorFn // the admin, for the default company
+	var as []api.RequestEditorFn // empty: the admin, for the default company
 	if rng.IntN(3) == 0 {
 		as = append(as, c.tenants.Users[0].Authorize)
 	}
@@ -161,7 +161,7 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(4) > 0 || !stack.Pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) {
 		return
 	}
-	// Only one that waits is ended: one that is over would be over in two ways, and be published twice.
+	// End only a notification that still waits. A notification that has already ended would end twice, and have two events.
 	waits := []api.NotificationEndRequestExpectedStatuses{api.ExpectWaiting}
 	end, err := c.load.Any(rng).EndNotificationsWithResponse(load.CallContext(), api.NotificationEndRequest{
 		BizType: bizType, BizIds: []int64{serial}, Status: api.EndCancelled, ExpectedStatuses: &waits,
@@ -176,21 +176,23 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// enable switches the rule about the app that falls silent on or off, which ends its alerts.
+// enable switches the rule about the silent app on or off. Switching the rule off ends its alerts.
 func (c *notices) enable(client *api.ClientWithResponses, on bool) bool {
 	res, err := client.UpdateAlertRuleWithResponse(load.CallContext(), c.silence, api.AlertRulePatch{Enabled: &on})
 	return err == nil && res.JSON200 != nil
 }
 
-// noticesLeft counts the rules whose next evaluation is awaited. With empty queue and no polls, the alert about the queue is over, and that about
-// the app fires.
+// noticesLeft counts the rules whose next evaluation must be awaited. With an empty queue and no polls, the alert about the queue ends, and the alert about the
+// silent app fires.
 const noticesLeft = `
 	(SELECT count(*) FROM alerts a WHERE a.rule_id = $1 AND a.resolved_at IS NULL)
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
-// toldOfNotifications are the events of the ends of notifications, with what the rows say of them. is_own: the last message ended the notification, and
-// not a person; null: it does not exist. is_again: since the event before, a message that had ended before that one ended once more, in a later life. is_behind: each message
-// had ended before. is_last, is_first: among those of the notification.
+// toldOfNotifications returns the events notification.finished, with facts from the other tables.
+//
+// is_own: the last message, and not a person, ended the notification; NULL: the notification does not exist. is_again: since the previous event, a message
+// ended again after a requeue that had already ended before the previous event. is_behind: every message ended before this event. is_first and is_last:
+// position among the events of the notification.
 const toldOfNotifications = `
 	WITH message_ends AS MATERIALIZED (
 		SELECT r.notification_id, f.id, f.task_id, x.life
@@ -225,10 +227,10 @@ const toldOfNotifications = `
 		LEFT JOIN notifications n ON n.id = t.notification_id
 		LEFT JOIN notification_standings s ON s.notification_id = n.id`
 
-// noticeInvariants hold when nothing runs and all events were moved to the feed. Alerts go on, so theirs read the events that are not moved yet, too.
-// $3 is the time from which on somebody listened.
+// noticeInvariants must hold when no client runs and all events were moved to the feed. Alerts still change, so their invariants also read staged events. $3 is
+// the time of the first listener.
 var noticeInvariants = []check.Invariant{
-	{Name: "every notification that is over has one event of its end, with its outcome, and one more for each time that a requeued message ended it again", SQL: `
+	{Name: "every ended notification has one event with its outcome, and one more each time a requeued message ended it again", SQL: `
 		WITH t AS MATERIALIZED (` + toldOfNotifications + `)
 		SELECT 'notification ' || s.notification_id || ' is ' || s.status || ' and has ' || CASE WHEN t.id IS NULL THEN 'no event' ELSE 'last event ' || t.id END
 		FROM notification_standings s LEFT JOIN t ON t.notification_id = s.notification_id AND t.is_last
@@ -236,23 +238,23 @@ var noticeInvariants = []check.Invariant{
 		UNION ALL
 		SELECT 'event ' || t.id || ' of notification ' || t.notification_id || ' is one too many' FROM t WHERE t.is_own AND NOT t.is_first AND NOT t.is_again
 		UNION ALL
-		SELECT 'event ' || t.id || ' of notification ' || t.notification_id || ' leaves people out' FROM t WHERE t.is_own AND t.is_whole IS NOT TRUE
+		SELECT 'event ' || t.id || ' of notification ' || t.notification_id || ' counts too few people' FROM t WHERE t.is_own AND t.is_whole IS NOT TRUE
 		UNION ALL
 		SELECT 'event ' || t.id || ' of no notification' FROM t WHERE t.is_own IS NULL`},
-	{Name: "the end of a notification is in the feed behind the ends of its messages", SQL: `
+	{Name: "in the feed, the end of a notification follows the ends of its messages", SQL: `
 		SELECT 'notification ' || t.notification_id || ', event ' || t.id FROM (` + toldOfNotifications + `) t
 		WHERE t.is_own AND (NOT t.is_behind OR t.is_last AND t.is_before_another)`},
-	{Name: "every alert that fired has one event of its start, and one of its end if it is over, in this order", SQL: `
+	{Name: "every fired alert has one event of its start and, once resolved, one of its end, in this order", SQL: `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
 		FROM (SELECT * FROM alerts WHERE fired_at > $3) a FULL JOIN (` + toldOfAlerts + `) t USING (id)
 		WHERE a.id IS NULL OR t.types IS DISTINCT FROM 'alert.firing' || CASE WHEN a.resolved_at IS NULL THEN '' ELSE ', alert.resolved' END`},
-	{Name: "each alert about a sender publishes its silence once, and its return only if a poll has ended the alert", SQL: `
+	{Name: "each alert about a silent sender has one event sender.silent, and sender.recovered only if a poll ended the alert", SQL: `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
 		FROM (SELECT * FROM alerts WHERE fired_at > $3 AND kind = 'sender_silent') a FULL JOIN (` + toldOfSenders + `) t USING (id)
 		WHERE a.id IS NULL OR coalesce(t.types, '') NOT IN (
 			'sender.silent', CASE WHEN a.ended_by = 'condition' THEN 'sender.silent, sender.recovered' ELSE '' END
 		)`},
-	{Name: "each fall of a balance to a mark is published once", SQL: `
+	{Name: "each fall of a balance to a threshold has one event", SQL: `
 		SELECT sender_no || ' fell to its ' || mark || ' ' || coalesce(b.falls, 0) || ' times, and has ' || coalesce(t.told, 0) || ' events'
 		FROM (
 			SELECT s.sender_no, k.mark, count(*) AS falls
@@ -268,7 +270,7 @@ var noticeInvariants = []check.Invariant{
 		WHERE b.falls IS DISTINCT FROM t.told`},
 }
 
-// toldOfAlerts and toldOfSenders return the types of the events of each alert, in the order in which they are published.
+// toldOfAlerts and toldOfSenders return the event types of each alert, in the order of publication.
 const (
 	toldOfAlerts  = toldOf + "x.type LIKE 'alert.%' GROUP BY 1"
 	toldOfSenders = toldOf + "x.type IN ('sender.silent', 'sender.recovered') GROUP BY 1"

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// notified is a notification to two people: a was sent, b failed, then b was requeued and sent. Each time both had ended, the notification was over.
-// Another notification was ended as cancelled: its only message, c, had ended just before, so that it was over twice.
+// notified inserts two notifications. The first has two recipients: a was sent, b failed, and b was then requeued and sent. So this notification ended twice.
+// The second was cancelled by a person just after its only message, c, had ended. So it also ended twice.
 const notified = `
 INSERT INTO announcements (id, payload, user_ids) VALUES (1, '{}', '{p,q}');
 INSERT INTO notifications (id, company_id, channel_id, biz_type, biz_id, submitted_by, announcement_id, ended_as) OVERRIDING SYSTEM VALUE
@@ -40,7 +40,7 @@ INSERT INTO feed (id, company_id, submitted_by, type, at, data)
 	FROM (VALUES (30, 1, 5, 2, 1), (50, 1, 1, 2, 2), (70, 2, 1, 1, 1), (80, 2, 3, 1, 1)) x (id, n, status, people, success);
 `
 
-func TestTheInvariantsOfNotificationsFindWhatTheyName(t *testing.T) {
+func TestNotificationInvariantsFindViolations(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), pgtest.New(t))
 	if err != nil {
@@ -51,17 +51,17 @@ func TestTheInvariantsOfNotificationsFindWhatTheyName(t *testing.T) {
 		return "INSERT INTO feed (id, company_id, submitted_by, type, at, data) SELECT " + id + ", 1, 'u', type, at, data FROM feed WHERE id = " + notification
 	}
 	for what, c := range map[string]struct{ sql, found, order string }{
-		"nothing":                                 {"SELECT", "", ""},
-		"no event":                                {"DELETE FROM feed WHERE id IN (30, 50)", "notification 1 is 1 and has no event", ""},
-		"no event of the end by a person":         {"DELETE FROM feed WHERE id = 80", "notification 2 is 3 and has last event 70", ""},
-		"no event of the end after a requeue":     {"DELETE FROM feed WHERE id = 50", "notification 1 is 1 and has last event 30", "notification 1, event 30"},
-		"an event twice":                          {again("51", "50"), "event 51 of notification 1 is one too many", ""},
-		"an event twice before the requeue":       {again("31", "30"), "event 31 of notification 1 is one too many", ""},
-		"an event of the end by a person twice":   {again("81", "80"), "event 80 of notification 2 is one too many", ""},
-		"an event before the last message":        {"UPDATE feed SET id = 15 WHERE id = 30", "event 50 of notification 1 is one too many", "notification 1, event 15"},
-		"an event while a requeued message waits": {"UPDATE feed SET data = jsonb_set(data, '{counts,failed}', '0') WHERE id = 30", "event 30 of notification 1 leaves people out", ""},
-		"wrong figures":                           {"UPDATE feed SET data = jsonb_set(data, '{counts,success}', '1') WHERE id = 50", "notification 1 is 1 and has last event 50", ""},
-		"an event of no notification":             {again("90", "80") + "; UPDATE feed SET data = jsonb_set(data, '{notification_id}', '9') WHERE id = 90", "event 90 of no notification", ""},
+		"nothing":  {"SELECT", "", ""},
+		"no event": {"DELETE FROM feed WHERE id IN (30, 50)", "notification 1 is 1 and has no event", ""},
+		"no event of the cancellation by a person":        {"DELETE FROM feed WHERE id = 80", "notification 2 is 3 and has last event 70", ""},
+		"no event of the end after a requeue":             {"DELETE FROM feed WHERE id = 50", "notification 1 is 1 and has last event 30", "notification 1, event 30"},
+		"an event twice":                                  {again("51", "50"), "event 51 of notification 1 is one too many", ""},
+		"an event twice before the requeue":               {again("31", "30"), "event 31 of notification 1 is one too many", ""},
+		"the event of the cancellation by a person twice": {again("81", "80"), "event 80 of notification 2 is one too many", ""},
+		"an event before the last message":                {"UPDATE feed SET id = 15 WHERE id = 30", "event 50 of notification 1 is one too many", "notification 1, event 15"},
+		"an event while a requeued message waits":         {"UPDATE feed SET data = jsonb_set(data, '{counts,failed}', '0') WHERE id = 30", "event 30 of notification 1 counts too few people", ""},
+		"wrong figures":                                   {"UPDATE feed SET data = jsonb_set(data, '{counts,success}', '1') WHERE id = 50", "notification 1 is 1 and has last event 50", ""},
+		"an event of no notification":                     {again("90", "80") + "; UPDATE feed SET data = jsonb_set(data, '{notification_id}', '9') WHERE id = 90", "event 90 of no notification", ""},
 	} {
 		t.Run(what, func(t *testing.T) {
 			tx, err := conn.Begin(t.Context())

@@ -12,7 +12,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Run runs the load of the soak while the nemesis injects faults, in rounds. m is the fault that was put back into the code; nil: none.
+// Run runs the load of the soak in rounds while the nemesis injects faults. m is a known bug to put into the code; nil: none.
 func Run(ctx context.Context, soak *run.Run, m *mutants.Mutant) (err error) {
 	soak.Began = time.Now()
 	fmt.Printf("soak: seed %d, %s in rounds of %s\n", soak.Seed, soak.Duration, soak.RoundLength)
@@ -30,7 +30,7 @@ func Run(ctx context.Context, soak *run.Run, m *mutants.Mutant) (err error) {
 		return err
 	}
 	if !stack.Mounted {
-		fmt.Println("soak: no small file system could be mounted (this needs root): the fault 'disk full' is left out")
+		fmt.Println("soak: no small file system could be mounted, because this needs root. The fault 'disk full' is skipped")
 	}
 	sc, err := run.NewScene(soak.Seed, stack)
 	if err != nil {
@@ -72,7 +72,7 @@ func summary(soak *run.Run, rounds int, sc *run.Scene, n *Nemesis, verdicts []ch
 	sc.Print()
 	if len(n.returns) > 0 {
 		slices.Sort(n.returns)
-		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
+		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest), %d times\n",
 			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
 	}
 	check.Print(verdicts)

@@ -19,10 +19,10 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Fault is one kind of fault. strike returns after it has undone the fault, and describes it.
+// Fault is one kind of fault. strike injects the fault, undoes it, and returns a description.
 type Fault struct {
 	Name     string
-	Database bool // PostgreSQL was away: the time from its return until the servers answer is measured
+	Database bool // PostgreSQL was unavailable: measure the time from its return until the servers answer
 	strike   func(n *Nemesis, ctx context.Context) (string, error)
 }
 
@@ -40,7 +40,7 @@ var kinds = []Fault{
 	{Name: "disk full", Database: true, strike: (*Nemesis).fillDisk},
 }
 
-// Nemesis injects faults from a shuffled deck, so that a short run has every kind.
+// Nemesis injects faults from a shuffled deck, so that even a short run has every kind of fault.
 type Nemesis struct {
 	Stack   *stack.Stack
 	History *load.History
@@ -49,18 +49,18 @@ type Nemesis struct {
 
 	deck    []Fault
 	struck  map[string]int
-	returns []time.Duration // times from PostgreSQL's return until both servers answer
+	returns []time.Duration // times from the return of PostgreSQL until both servers answer
 }
 
-// NewNemesis returns a nemesis whose faults depend on the seed alone.
+// NewNemesis returns a nemesis whose faults depend only on the seed.
 func NewNemesis(seed uint64, s *stack.Stack, h *load.History, say func(string, ...any)) *Nemesis {
 	return &Nemesis{Stack: s, History: h, Rng: rand.New(rand.NewPCG(seed, 0)), Say: say, struck: map[string]int{}}
 }
 
-// ServingLimit is how long the servers may take to serve again after a fault.
+// ServingLimit is the time within which the servers must answer again after a fault.
 const ServingLimit = 30 * time.Second
 
-// Run injects faults, one after another, until ctx ends. Every fault is undone when run returns.
+// Run injects faults, one after another, until ctx ends. When Run returns, every fault is undone.
 func (n *Nemesis) Run(ctx context.Context) error {
 	for stack.Pause(ctx, n.Between(300, 1200)) {
 		if len(n.deck) == 0 {
@@ -79,7 +79,7 @@ func (n *Nemesis) Run(ctx context.Context) error {
 	return nil
 }
 
-// deal injects one fault and waits until both servers serve again.
+// deal injects one fault and waits until both servers answer again.
 func (n *Nemesis) deal(ctx context.Context, f Fault) error {
 	what, err := f.strike(n, ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (n *Nemesis) deal(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// AwaitAnswers waits until each server has answered a call that began after now. If one never does, that is a breach.
+// AwaitAnswers waits until each server has answered a call that started after now. A server that does not within ServingLimit is a breach.
 func (n *Nemesis) AwaitAnswers(f Fault, what string) {
 	over := time.Now()
 	for _, s := range n.Stack.Servers {
@@ -115,7 +115,7 @@ func (n *Nemesis) AwaitAnswers(f Fault, what string) {
 	n.Say("%-32s%s; both serve %d ms later", f.Name, what, took.Milliseconds())
 }
 
-// awaitPostgres returns when PostgreSQL accepts connections.
+// awaitPostgres waits until PostgreSQL accepts connections, for at most a minute.
 func (n *Nemesis) awaitPostgres(ctx context.Context) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := n.Stack.Query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
@@ -123,7 +123,7 @@ func (n *Nemesis) awaitPostgres(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("PostgreSQL does not return: %w", err)
+			return fmt.Errorf("PostgreSQL does not accept connections again: %w", err)
 		}
 		if err := n.Stack.RevivePostgres(ctx); err != nil {
 			return err
@@ -131,17 +131,17 @@ func (n *Nemesis) awaitPostgres(ctx context.Context) error {
 	}
 }
 
-// Between returns a random number of milliseconds.
+// Between returns a random duration between low and high milliseconds.
 func (n *Nemesis) Between(low, high int) time.Duration {
 	return time.Duration(low+n.Rng.IntN(high-low)) * time.Millisecond
 }
 
 func (n *Nemesis) server() *stack.Server { return n.Stack.Servers[n.Rng.IntN(len(n.Stack.Servers))] }
 
-// gateLimit is how long a gate waits for its message. Under load the message comes within milliseconds.
+// gateLimit is how long a gate waits for its message. Under load the message arrives within milliseconds.
 const gateLimit = 3 * time.Second
 
-// killAtGate kills a server in the middle of a transaction. The message that triggered the gate is not forwarded.
+// killAtGate kills a server in the middle of a transaction. The proxy does not forward the message that triggered the gate.
 func (n *Nemesis) killAtGate(context.Context) (string, error) {
 	s, at := n.server(), proxy.Point(n.Rng.IntN(proxy.PointsOfATransaction))
 	dead := make(chan struct{})
@@ -184,21 +184,21 @@ func (n *Nemesis) restartPostgres(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_ = syscall.Kill(pids[0], syscall.SIGQUIT) // immediate shutdown: uncommitted work is lost
+	_ = syscall.Kill(pids[0], syscall.SIGQUIT) // immediate shutdown: uncommitted transactions are lost
 	<-n.Stack.Postgres.Exited()
 	away := n.Between(0, 2000)
 	time.Sleep(away)
-	return fmt.Sprintf("away for %d ms", away.Milliseconds()), nil
+	return fmt.Sprintf("down for %d ms", away.Milliseconds()), nil
 }
 
 func (n *Nemesis) stallConnections(context.Context) (string, error) {
 	s, d := n.server(), n.Between(500, 4000)
 	s.Proxy.Stall()
 	time.Sleep(d)
-	ends := "and go on"
+	ends := "then continued"
 	if n.Rng.IntN(2) == 0 {
 		s.Proxy.Reset()
-		ends = "and are reset"
+		ends = "then reset"
 	}
 	s.Proxy.Resume()
 	return fmt.Sprintf("%s, for %d ms, %s", s.Name, d.Milliseconds(), ends), nil
@@ -213,7 +213,7 @@ func (n *Nemesis) resetConnections(context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d of them", s.Name, count), nil
 }
 
-// gates arms gates on a server for d, one at a time, and returns how many were triggered.
+// gates arms gates on a server for d, one at a time, and returns the number of triggered gates.
 func (n *Nemesis) gates(s *stack.Server, d time.Duration, strike func() bool) int64 {
 	var triggered atomic.Int64
 	for until := time.Now().Add(d); time.Now().Before(until); {
@@ -241,7 +241,7 @@ func (n *Nemesis) loseCommitReplies(context.Context) (string, error) {
 func (n *Nemesis) stallCommitReplies(context.Context) (string, error) {
 	s, d := n.server(), n.Between(200, 1500)
 	count := n.gates(s, n.Between(1000, 3000), func() bool { time.Sleep(d); return true })
-	return fmt.Sprintf("%s, %d of them, for %d ms each", s.Name, count, d.Milliseconds()), nil
+	return fmt.Sprintf("%s, %d replies, for %d ms each", s.Name, count, d.Milliseconds()), nil
 }
 
 func (n *Nemesis) freezePostgres(context.Context) (string, error) {
@@ -251,7 +251,7 @@ func (n *Nemesis) freezePostgres(context.Context) (string, error) {
 	}
 	d := n.Between(1000, 4000)
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // a session may have ended meanwhile
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // a session can end meanwhile
 	}
 	time.Sleep(d)
 	for _, pid := range slices.Backward(pids) {
@@ -260,7 +260,7 @@ func (n *Nemesis) freezePostgres(context.Context) (string, error) {
 	return fmt.Sprintf("for %d ms", d.Milliseconds()), nil
 }
 
-// exhaustConnections opens every connection that PostgreSQL allows, those of the servers included.
+// exhaustConnections opens all connections that PostgreSQL allows, so that the servers cannot open any.
 func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -271,7 +271,7 @@ func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 		}
 	}()
 	grab := func() bool {
-		conn, err := pgx.Connect(ctx, n.Stack.Postgres.AdminURL()) // as a superuser, who can use the reserved connections too
+		conn, err := pgx.Connect(ctx, n.Stack.Postgres.AdminURL()) // a superuser, who can use the reserved connections too
 		if err == nil {
 			taken = append(taken, conn)
 		}
@@ -291,23 +291,23 @@ func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of them", len(taken)), err
 }
 
-// fillDisk leaves PostgreSQL no disk space. PostgreSQL may fail single statements, or end if it cannot write its WAL.
+// fillDisk uses up the disk space of PostgreSQL. Single statements can then fail, and PostgreSQL stops if it cannot write WAL.
 func (n *Nemesis) fillDisk(ctx context.Context) (string, error) {
 	filling, cancel := context.WithTimeout(ctx, n.Between(2000, 5000))
 	defer cancel()
 	if err := Ballast(filling, filepath.Join(n.Stack.DataDir(), "ballast")); err != nil {
 		return "", err
 	}
-	ended := "PostgreSQL went on"
+	ended := "PostgreSQL continued"
 	select {
 	case <-n.Stack.Postgres.Exited():
-		ended = "PostgreSQL ended itself"
+		ended = "PostgreSQL stopped itself"
 	default:
 	}
 	return ended, nil
 }
 
-// Ballast takes all space of a file system with a file until ctx ends, also space that others free meanwhile.
+// Ballast fills a file system with one file until ctx ends. It also fills space that other processes free meanwhile.
 func Ballast(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -327,7 +327,7 @@ func Ballast(ctx context.Context, path string) error {
 			if err != nil {
 				return err
 			}
-			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // other processes may take the space first
+			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // an error means that other processes used the space first
 		}
 		if !stack.Pause(ctx, 50*time.Millisecond) {
 			return nil

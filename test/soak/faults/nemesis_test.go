@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestADeckOfFaultsDealsEveryKind(t *testing.T) {
+func TestEveryFaultHasAUniqueNameAndAFunction(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, f := range kinds {

@@ -1,4 +1,4 @@
-// Package hostile lets two tenants attack, and compares what another tenant sees with and without the attack.
+// Package hostile lets two tenants attack, and compares the service of another tenant with and without the attack.
 package hostile
 
 import (
@@ -23,8 +23,8 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The hostile run: two companies and anonymous callers attack while a normal tenant works. The attack comes from an
-// address of its own, with good credentials and without. The normal tenant must hardly notice.
+// Two companies and anonymous callers attack while a normal tenant works. The attack comes from an address of its own, with and without valid credentials. The
+// normal tenant must hardly be affected.
 const (
 	attackerAddress = "127.0.0.2"
 	maxRatio        = 1.5       // maximum ratio of the normal tenant's p99 and errors, with the attack to without
@@ -53,8 +53,8 @@ var attacks = []attack{
 	{"batches of a thousand good messages", 2, (*attacker).batches},
 	{"bodies that nest without end", 2, (*attacker).deep},
 	{"bodies that never arrive", 30, (*attacker).slowBodies},
-	{"heads that never end", 10, (*attacker).slowHeads},
-	{"answers that are never read", 4, (*attacker).unread},
+	{"headers that never end", 10, (*attacker).slowHeads},
+	{"responses that are never read", 4, (*attacker).unread},
 	{"connections, one after the other", 2, (*attacker).connections},
 	{"callbacks of a megabyte for a sender that does not exist", 2, (*attacker).callbacks},
 	{"wrong passwords", 4, (*attacker).guess},
@@ -62,7 +62,7 @@ var attacks = []attack{
 	{"refused messages, one after the other", 4, (*attacker).refused},
 }
 
-// Run runs rounds without and with the attack, and compares them.
+// Run runs rounds without and with the attack, and compares their latencies and errors.
 func Run(ctx context.Context, soak *run.Run) (err error) {
 	soak.Began = time.Now()
 	dir, err := stack.NewDir()
@@ -133,8 +133,8 @@ func Run(ctx context.Context, soak *run.Run) (err error) {
 	return nil
 }
 
-// attackerProcess attacks from a process of its own. A real attacker has its own machine, so that this process gets
-// only processor time that is left over. It lives as long as the soak, so that its start is not measured.
+// attackerProcess attacks from a separate process. A real attacker uses another machine, so this process has the lowest priority. It runs as long as the soak,
+// so that its start is not measured.
 type attackerProcess struct {
 	cmd    *exec.Cmd
 	signal io.WriteCloser // each byte starts an attack of one phase
@@ -164,7 +164,7 @@ func (a *attackerProcess) begin() error {
 	return nil
 }
 
-// end ends the process after the current attack.
+// end stops the process after the current attack.
 func (a *attackerProcess) end() error {
 	_ = a.signal.Close()
 	if err := a.cmd.Wait(); err != nil {
@@ -193,7 +193,7 @@ func Attack(ctx context.Context, url string, signal io.Reader) {
 	}
 }
 
-// tally holds the latencies and errors of a tenant.
+// tally collects the latencies and errors of a tenant.
 type tally struct {
 	took   []time.Duration
 	failed int
@@ -252,11 +252,11 @@ func (n *normalTenant) run(ctx context.Context) tally {
 	return all
 }
 
-// uplink limits the bandwidth from the attacker to the server. On the loopback interface without a limit, more than
-// half of the work would be copying between the attacker and the kernel, which a real attacker's machine would do.
+// uplink limits the bandwidth from the attacker to the server. Without a limit on the loopback interface, more than half of the work would be copying between
+// the attacker and the kernel. A real attacker's own machine would do that copying.
 type uplink struct {
 	mu   sync.Mutex
-	free time.Time // when the bytes given so far have been sent
+	free time.Time // time at which all bytes passed so far have been sent
 }
 
 const (
@@ -388,8 +388,8 @@ func (a *attacker) deep(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.nested)
 }
 
-// hold opens a connection and sends text. With read it then reads the answer; otherwise it repeats the text without
-// reading. It returns when the server closes the connection.
+// hold opens a connection and sends text. With read, hold then reads the response. Otherwise it repeats the text without reading. It returns when the server
+// closes the connection.
 func (a *attacker) hold(ctx context.Context, text string, read bool) error {
 	conn, err := a.link.dial(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {

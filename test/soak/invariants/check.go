@@ -1,4 +1,4 @@
-// Package invariants compares the recorded answers of all clients with the database.
+// Package invariants compares the recorded responses of all clients with the database.
 package invariants
 
 import (
@@ -18,10 +18,11 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken (by the
-// provider), lists and pauses hold the recorded history; cancelled lacks tasks that somebody requeued. task_states and leases are the views tasks and send_logs, read
-// once; ends holds every log row that ended a lease or a task, or began a new life of the task, in the order of the task. life counts the requeues
-// before a lease or a row.
+// evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken, lists and pauses contain the recorded history. taken
+// counts the messages that the provider accepted. cancelled does not contain tasks that a client requeued.
+//
+// task_states and leases are copies of the views tasks and send_logs, so that each view is read only once. ends contains every log row that ended a lease or a
+// task, or requeued the task. life is the number of requeues of the task before the row.
 const evidence = `
 CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
@@ -50,8 +51,7 @@ CREATE INDEX ON ends (lease_id);
 CREATE INDEX ON ends (task_id);
 ANALYZE task_states, leases, ends`
 
-// snapshots hold in every snapshot, also while tasks wait and senders hold some: each reads the tables in one
-// statement.
+// snapshots must hold at any time, even while tasks wait or are leased. So each invariant reads the tables in one statement.
 var snapshots = []check.Invariant{
 	{Name: "every message has exactly one place: a row of queue, or a log row with its outcome", SQL: `
 		SELECT task_id || ' has ' || coalesce(p.queued, 0) || ' rows of queue and ' || coalesce(p.settled, 0) || ' outcomes'
@@ -67,7 +67,7 @@ var snapshots = []check.Invariant{
 				GROUP BY task_id
 			) p USING (task_id)
 		WHERE m.created_at IS NULL OR coalesce(p.queued + p.settled, 0) <> 1`},
-	{Name: "every lease has its facts exactly once, and all of them: in queue, or in the log row that ended it", SQL: `
+	{Name: "every lease stores all of its facts exactly once: in queue, or in the log row that ended it", SQL: `
 		WITH facts AS MATERIALIZED (
 			SELECT lease_id, task_id, app_id, leased_at, lease_until, lease_segments, lease_limit FROM report_logs WHERE leased_at IS NOT NULL
 			UNION ALL
@@ -93,10 +93,11 @@ var snapshots = []check.Invariant{
 			|| f.lease_until || ', of ' || coalesce(f.lease_segments, 0) || ' segments, limit ' || coalesce(f.lease_limit, 0)
 		FROM facts f LEFT JOIN senders s ON s.sender_no = f.app_id LEFT JOIN messages m USING (task_id)
 		WHERE s.id IS NULL OR f.lease_limit IS NULL OR s.is_paced <> (f.lease_segments IS NOT NULL)
-			OR f.lease_until < coalesce(m.expires_at, 'infinity') -- another invariant is about those that end with their messages
+			OR f.lease_until < coalesce(m.expires_at, 'infinity') -- another invariant checks leases that end at expires_at
 				AND f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + stack.Lease.String() + `')
 				AND NOT (starts_with(f.app_id, '` + crowds.StartPrefix + `') AND f.lease_until = f.leased_at + make_interval(secs => ` + strconv.Itoa(crowds.StartSeconds) + `))`},
-	// Except pool_id, which follows the routes, and expires_at of messages of a notification: one that is ended withdraws those that are leased.
+	// Two columns can differ. pool_id follows the routes. expires_at can differ for messages of a notification, because ending a notification withdraws its
+	// leased messages.
 	{Name: "queue and report_logs repeat the columns of their messages", SQL: `
 		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
 		WHERE (
@@ -111,14 +112,14 @@ var snapshots = []check.Invariant{
 		WHERE (r.company_id, r.batch_id, r.country_no, r.is_test) IS DISTINCT FROM (m.company_id, m.batch_id, m.country_no, m.is_test)`},
 }
 
-// WhenIdle hold when nothing runs.
+// WhenIdle must hold when no client runs.
 var WhenIdle = []check.Invariant{
-	{Name: "every accepted message exists, under the id of the answer", SQL: `
+	{Name: "every accepted message exists, under the id of the response", SQL: `
 		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN task_states t ON t.task_id = i.task_id AND t.content = i.content
 		WHERE t.task_id IS NULL`},
 	{Name: "no message exists twice, and no refused message exists", SQL: `
 		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content, phone_number) t
-			USING (content) -- a notification has one for each person
+			USING (content) -- a notification has one message per recipient
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
 		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL AND t.content <> '` + result.Erased + `'`},
@@ -139,7 +140,7 @@ var WhenIdle = []check.Invariant{
 		UNION ALL
 		SELECT 'repeated ' || f.task_id FROM fruitless_submissions f LEFT JOIN messages m USING (task_id)
 		WHERE f.task_id IS NOT NULL AND m.task_id IS NULL`},
-	{Name: "every lease that is held, was answered or ended is in send_logs, as it was answered", SQL: `
+	{Name: "every lease that is held, was claimed or ended is in send_logs, with the values of the claim", SQL: `
 		SELECT 'held ' || t.task_id FROM task_states t LEFT JOIN leases s ON s.id = t.lease_id AND s.task_id = t.task_id
 		WHERE t.lease_id IS NOT NULL AND s.id IS NULL
 		UNION ALL
@@ -147,12 +148,12 @@ var WhenIdle = []check.Invariant{
 			LEFT JOIN leases s ON s.id = c.lease_id
 		WHERE (c.task_id, c.app_id, c.attempt) IS DISTINCT FROM (s.task_id, s.app_id, s.attempt)
 			OR s.content <> '` + result.Erased + `' AND (c.phone_number, c.content) IS DISTINCT FROM (s.phone_number, s.content)
-			OR c.lease_until IS DISTINCT FROM s.lease_until AND NOT starts_with(c.app_id, '` + crowds.StartPrefix + `') -- a start extends it
+			OR c.lease_until IS DISTINCT FROM s.lease_until AND NOT starts_with(c.app_id, '` + crowds.StartPrefix + `') -- a start extends the lease
 		UNION ALL
 		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
 			LEFT JOIN leases s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
 		WHERE e.event NOT IN ('cancelled', 'requeued', 'expired') AND s.id IS NULL`},
-	{Name: "nothing is handed out past expires_at, and no lease outlasts it", SQL: `
+	{Name: "no task is leased after its expires_at, and no lease ends later", SQL: `
 		SELECT s.task_id || ' leased at ' || s.created_at || ' until ' || s.lease_until || ', expires at ' || m.expires_at
 		FROM leases s JOIN messages m USING (task_id)
 		WHERE s.created_at >= m.expires_at OR s.lease_until > m.expires_at`},
@@ -194,7 +195,7 @@ var WhenIdle = []check.Invariant{
 		SELECT l.task_id || ' has the outcome of an earlier life' FROM report_logs l JOIN ends e USING (task_id, id)
 			JOIN (SELECT task_id, max(life) AS life FROM ends GROUP BY task_id) m USING (task_id)
 		WHERE l.outcome IS NOT NULL AND e.life < m.life`},
-	{Name: "replaying the logs of the last life gives the state", SQL: `
+	{Name: "replaying the logs since the last requeue gives the state", SQL: `
 		SELECT t.task_id || ' is ' || coalesce(t.status, -1) || ' after ' || t.retry_count || ' retries' FROM task_states t
 			LEFT JOIN (
 				SELECT task_id, count(*) FILTER (WHERE effect = 'retry') AS retries,
@@ -209,7 +210,7 @@ var WhenIdle = []check.Invariant{
 			) s USING (task_id)
 		WHERE t.retry_count <> coalesce(e.retries, 0)
 			OR t.status IS DISTINCT FROM coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
-	{Name: "no lease before its task is due, after its cancellation, or for an unknown sender", SQL: `
+	{Name: "no task is leased before it is due, after its cancellation, or by an unknown sender", SQL: `
 		SELECT 'early ' || s.task_id FROM leases s
 			JOIN ends e ON e.task_id = s.task_id AND e.life = s.life AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
 		WHERE s.created_at < e.created_at + e.wait
@@ -221,7 +222,7 @@ var WhenIdle = []check.Invariant{
 			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('untried', 'troubled')))
 		UNION ALL
 		SELECT 'outside ' || s.app_id FROM leases s WHERE s.app_id NOT LIKE 'sender-%'`},
-	{Name: "every answered report is in the log once", SQL: `
+	{Name: "every report with a response is in the log once", SQL: `
 		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM report_outcomes r
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' AND app_id NOT LIKE 'sender-push-%' GROUP BY task_id) l USING (task_id)
 		WHERE coalesce(l.n, 0) NOT BETWEEN r.answered AND r.answered + r.unknown`},
@@ -269,10 +270,10 @@ var WhenIdle = []check.Invariant{
 	{Name: "the queue is empty", SQL: `SELECT task_id || ' is ' || status FROM task_states WHERE status IN (0, 1)`},
 }
 
-// analyze updates the statistics of the tables that the invariants read: autovacuum may be far behind.
+// analyze updates the statistics of the tables that the invariants read, because autovacuum can be far behind.
 const analyze = "ANALYZE messages, queue, report_logs, fruitless_submissions, dedup_keys, deliveries, sender_ledger"
 
-// CheckSnapshots checks the invariants that hold in every snapshot. when is added to their names.
+// CheckSnapshots checks the invariants that must hold at any time. It appends when to their names.
 func CheckSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts []check.Verdict, err error) {
 	if _, err := conn.Exec(ctx, analyze); err != nil {
 		return nil, fmt.Errorf("analyze: %w", err)
@@ -288,7 +289,7 @@ func CheckSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts 
 	return verdicts, nil
 }
 
-// UnderLoad is CheckSnapshots while the clients run. It also returns how many tasks wait and how many are held.
+// UnderLoad calls CheckSnapshots while the clients run. It also returns the numbers of waiting and of leased tasks.
 func UnderLoad(ctx context.Context, s *stack.Stack) (verdicts []check.Verdict, waiting, held int, err error) {
 	err = s.QueryWithin(ctx, CheckLimit, func(conn *pgx.Conn) (err error) {
 		if verdicts, err = CheckSnapshots(ctx, conn, ", under load"); err != nil {
@@ -302,7 +303,7 @@ func UnderLoad(ctx context.Context, s *stack.Stack) (verdicts []check.Verdict, w
 	return verdicts, waiting, held, err
 }
 
-// CheckLimit is how long all invariants together may take. They read every message of the soak.
+// CheckLimit is the time limit for all invariants together. They read every message of the soak.
 const CheckLimit = 10 * time.Minute
 
 // CopyHistory copies the history into temporary tables.
@@ -366,7 +367,7 @@ func CopyHistory(ctx context.Context, conn *pgx.Conn, h *load.History, p *load.P
 	return nil
 }
 
-// CountersEqualRows compares the statistics of each server with the rows.
+// CountersEqualRows compares the task statistics of each server with the number of rows.
 func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (check.Verdict, error) {
 	v := check.Verdict{Name: "counters equal rows"}
 	want := map[string]int{}
@@ -382,7 +383,7 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 	}
 	var patience time.Duration
 	if s.Cluster != nil {
-		patience = crowds.StaleLimit // a replica may answer
+		patience = crowds.StaleLimit // a replica can answer
 	}
 	began := time.Now()
 	for _, srv := range s.Endpoints {
@@ -400,15 +401,15 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 	return v, nil
 }
 
-// Bounds of an idle server: its own goroutines and, for a minute, two for each connection that a driven sender keeps
-// to its provider, at most 16, and webhooks to their receiver, at most 64.
+// idleGoroutines and deadTuples are the limits of an idle server and table. For a minute after the load, connections stay open and need two goroutines each: at
+// most 16 per driven sender to its provider, and at most 64 of webhooks to their receiver.
 const (
-	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // the driven senders without a tenant, sick and well; webhooks
+	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // Pushed plus sick and well; webhooks
 	deadTuples     = 100
 )
 
-// Baseline waits until each server and each table was back at the bounds of an idle one: what is lost never comes back, and an idle server works now and
-// then.
+// Baseline waits until each server and table has returned to its limit once. A leak never returns to the limit. Once is enough, because an idle server
+// sometimes works.
 func Baseline(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (check.Verdict, error) {
 	type measure func() (excess string, err error)
 	var above []measure
@@ -421,7 +422,7 @@ func Baseline(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (check.Verdic
 			return fmt.Sprintf("%s has %g goroutines", srv.Name, goroutines), err
 		}, func() (string, error) {
 			used, err := srv.Gauge(ctx, `lksms_pool_connections{state="in_use"}`)
-			if used <= 1 { // by the scrape itself
+			if used <= 1 { // the scrape itself uses one
 				return "", err
 			}
 			return fmt.Sprintf("%s uses %g connections", srv.Name, used), err

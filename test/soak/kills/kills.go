@@ -1,4 +1,4 @@
-// Package kills kills servers, sessions and PostgreSQL at known moments of known transactions.
+// Package kills kills servers, sessions and PostgreSQL at chosen moments of chosen transactions.
 package kills
 
 import (
@@ -28,7 +28,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// killKind is what is killed.
+// killKind is the target and signal of a kill.
 type killKind int
 
 const (
@@ -44,10 +44,10 @@ var killKindNames = [killKinds]string{
 	"session ended (SIGTERM)", "server killed", "session killed, PostgreSQL recovers", "PostgreSQL stopped at once, recovers", "PostgreSQL killed, recovers",
 }
 
-// killWeights are how often each kind is dealt, of 20. One that makes PostgreSQL recover takes a second or two.
+// killWeights are the frequencies of the kinds, of 20 in total. Kinds that make PostgreSQL recover are rare, because they take a second or two.
 var killWeights = [killKinds]int{9, 6, 2, 1, 2}
 
-// killMoment names the moment that a kill hit. isServed: PostgreSQL had done the statement or the COMMIT, and the server did not know it yet.
+// killMoment names the moment of a kill. isServed says that PostgreSQL had finished the statement or the COMMIT, but the server had not received the reply.
 func killMoment(at proxy.Point, isServed bool) string {
 	switch {
 	case at == proxy.AtCommitReply:
@@ -63,30 +63,31 @@ func killMoment(at proxy.Point, isServed bool) string {
 	}
 }
 
-// hit is a kill that struck what it was aimed at, within the transaction.
+// hit is a kill that struck a transaction of its path.
 type hit struct {
 	path   string
 	kind   killKind
 	moment string
 }
 
-// killer kills what is on a path right now, each path in turn, until its budget of hits is used up.
+// killer kills transactions of each path in turn, until the number of hits reaches budget.
 type killer struct {
 	*faults.Nemesis
 	budget int
 	hits   []hit
-	misses int // aims that nothing came into
+	misses int // kills for which no transaction of the path came in time
 	until  time.Time
 }
 
-// killSubmitters is how many clients submit. A kill hits its path whatever the load is, and a long queue makes the end of a round long.
+// killSubmitters is the number of submitting clients. It is small because a kill hits its path under any load, and because a long queue makes the end of a
+// round slow.
 const killSubmitters = 6
 
-// The longest waits of a killer.
+// These are the time limits of a killer.
 const (
-	aimLimit   = 2 * time.Second  // for a path
-	fallLimit  = 10 * time.Second // for the end of a connection whose session was ended
-	roundLimit = 15 * time.Minute // for the kills of a round
+	aimLimit   = 2 * time.Second  // until a transaction of the path comes
+	fallLimit  = 10 * time.Second // until the connection of an ended session closes
+	roundLimit = 15 * time.Minute // for all kills of a round
 )
 
 // Run implements run.Injector.
@@ -105,12 +106,12 @@ func (k *killer) Run(ctx context.Context) error {
 		}
 	}
 	if len(k.hits) < k.budget && ctx.Err() == nil {
-		k.History.Breach("%d kills of %d hit within %s", len(k.hits), k.budget, roundLimit)
+		k.History.Breach("only %d of %d kills hit within %s", len(k.hits), k.budget, roundLimit)
 	}
 	return nil
 }
 
-// deal returns a kind of kill for a path.
+// deal returns a random kind of kill that fits the path.
 func (k *killer) deal(p *proxy.Path) killKind {
 	for {
 		n, kind := k.Rng.IntN(20), endSession
@@ -124,7 +125,7 @@ func (k *killer) deal(p *proxy.Path) killKind {
 	}
 }
 
-// killOn kills once on a path. If nothing reaches the chosen moment, the next statement of the path will do.
+// killOn kills once on a path. If no transaction reaches the chosen point in time, killOn takes the next statement of the path.
 func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
 	kind, at := k.deal(p), []proxy.Point{proxy.AtStatement, proxy.AtStatement, proxy.AtCommit, proxy.AtCommitReply}[k.Rng.IntN(4)]
 	struck, err := k.kill(p, kind, at)
@@ -149,13 +150,14 @@ func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
 	}
 	if kind == endSession || k.Rng.IntN(4) > 0 {
 		k.Say("%3d  %-41s%s", len(k.hits), killKindNames[kind], what)
-		return nil // the next kill meets servers that still start, or connect again
+		return nil // so that the next kill can hit servers that still start or reconnect
 	}
 	k.AwaitAnswers(faults.Fault{Name: killKindNames[kind], Database: kind != killServer}, fmt.Sprintf("  %3d  %s", len(k.hits), what))
 	return nil
 }
 
-// kill aims, and returns the link that was on the path when its session or its server was killed. nil: nothing came to that point.
+// kill waits for a transaction of the path at the point, and kills its session, its server or PostgreSQL. It returns the connection that was hit, or nil if no
+// transaction reached the point.
 func (k *killer) kill(p *proxy.Path, kind killKind, at proxy.Point) (struck *proxy.Link, err error) {
 	isForwarded := k.Rng.IntN(2) == 0
 	delay := time.Duration(k.Rng.IntN([]int{200, 2000}[k.Rng.IntN(2)])) * time.Microsecond // many statements take less than a millisecond
@@ -194,7 +196,7 @@ func (k *killer) kill(p *proxy.Path, kind killKind, at proxy.Point) (struck *pro
 		}
 		l = <-links
 	}
-	if errors.Is(failure, syscall.ESRCH) { // it has ended by itself
+	if errors.Is(failure, syscall.ESRCH) { // the session had already ended
 		return nil, nil
 	}
 	if failure != nil {
@@ -204,12 +206,12 @@ func (k *killer) kill(p *proxy.Path, kind killKind, at proxy.Point) (struck *pro
 	case <-l.Over:
 		return l, nil
 	case <-time.After(fallLimit):
-		k.History.Breach("a session went on after: %s", killKindNames[kind])
+		k.History.Breach("a session survived: %s", killKindNames[kind])
 		return nil, nil
 	}
 }
 
-// aimAll sets what all proxies aim at.
+// aimAll sets the aim of all proxies.
 func (k *killer) aimAll(a *proxy.Aim) {
 	for _, s := range k.Stack.Servers {
 		s.Proxy.Aim.Store(a)
@@ -242,16 +244,16 @@ func (k *killer) strikeSession(kind killKind, pid int) error {
 		return syscall.Kill(pids[0], syscall.SIGQUIT)
 	}
 	for _, pid := range pids {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // a child may have ended meanwhile
+		_ = syscall.Kill(pid, syscall.SIGKILL) // a child can end meanwhile
 	}
 	return nil
 }
 
-// returnPostgres starts PostgreSQL if it has ended, and returns when it accepts connections.
+// returnPostgres starts PostgreSQL if it has ended, and waits until it accepts connections.
 func (k *killer) returnPostgres(ctx context.Context) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
-		err := k.Stack.RevivePostgres(ctx) // fails while processes of the killed one still end
+		err := k.Stack.RevivePostgres(ctx) // fails while processes of the killed PostgreSQL still run
 		if err == nil {
 			err = k.Stack.Query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
 		}
@@ -259,20 +261,20 @@ func (k *killer) returnPostgres(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("PostgreSQL does not return: %w", err)
+			return fmt.Errorf("PostgreSQL does not accept connections again: %w", err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// killedRound is what a round of kills did, as it is kept between runs.
+// killedRound is the stored result of a round of kills.
 type killedRound struct {
 	Seed       uint64                    `json:"seed"`
 	Code       string                    `json:"code"` // the commit
 	Began      time.Time                 `json:"began"`
 	Seconds    float64                   `json:"seconds"`
 	Kills      int                       `json:"kills"`
-	Misses     int                       `json:"misses"` // aims that nothing came into
+	Misses     int                       `json:"misses"` // kills for which no transaction of the path came in time
 	ByPath     map[string]map[string]int `json:"by_path"`
 	ByMoment   map[string]int            `json:"by_moment"`
 	Accepted   int                       `json:"accepted"`
@@ -285,7 +287,7 @@ type killedRound struct {
 	Broken     []string                  `json:"broken,omitempty"`
 }
 
-// lossInvariants and doubleInvariants are the beginnings of the names of the invariants that count lost messages, and those that were given out twice
+// lossInvariants and doubleInvariants are prefixes of the names of invariants. The first count lost messages. The second count tasks that were handed out twice
 // without an expired lease.
 var (
 	lossInvariants   = []string{"every accepted message exists", "every message has exactly one place", "the queue is empty", "an order is stored"}
@@ -304,7 +306,7 @@ func countBroken(verdicts []check.Verdict, of []string) (n int) {
 	return n
 }
 
-// killLog is the file in which the rounds are kept, so that a run that was broken off goes on.
+// killLog is the file of the finished rounds. With it, an interrupted run can continue.
 type killLog struct {
 	path   string
 	Rounds []killedRound `json:"rounds"`
@@ -325,7 +327,7 @@ func openKillLog(dir string) (*killLog, error) {
 	return k, nil
 }
 
-// add keeps a round. The file is replaced as a whole.
+// add stores a round. It replaces the whole file atomically.
 func (k *killLog) add(r killedRound) error {
 	k.Rounds = append(k.Rounds, r)
 	content, err := json.MarshalIndent(k, "", "  ")
@@ -336,7 +338,7 @@ func (k *killLog) add(r killedRound) error {
 		err = os.Rename(k.path+".new", k.path)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the round: %w", err)
+		return fmt.Errorf("store the round: %w", err)
 	}
 	return nil
 }
@@ -350,20 +352,20 @@ func (k *killLog) kills() (n int) {
 
 // Options are the flags of a run of kills.
 type Options struct {
-	Kills   int    // how many have to hit
-	Dir     string // folder of the rounds so far
-	Portion int    // kills of a round
-	Binary  string // the server, already built; empty: it is built
+	Kills   int    // required number of hits
+	Dir     string // folder of killLog
+	Portion int    // kills per round
+	Binary  string // path of a built server; empty: build it
 
-	code string // the commit that runs
+	code string // the commit of the server
 }
 
-// Run runs rounds of kills, each on a fresh database with a seed of its own, until o.Kills have hit.
+// Run runs rounds of kills until o.Kills have hit. Each round has a fresh database and a seed of its own.
 func Run(ctx context.Context, soak *run.Run, o Options) error {
 	soak.Began = time.Now()
-	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills decide when a round ends
 	o.code = codeOf(ctx)
-	if soak.Seed != 0 { // again what a round did
+	if soak.Seed != 0 { // repeat the round of this seed
 		r, err := killRound(ctx, soak, o, soak.Seed, o.Kills, nil)
 		if err == nil {
 			(&killLog{Rounds: []killedRound{r}}).print(os.Stdout)
@@ -375,7 +377,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 		return err
 	}
 	if done := log.kills(); done > 0 {
-		fmt.Printf("soak: goes on after %d kills in %d rounds, which %s has\n", done, len(log.Rounds), log.path)
+		fmt.Printf("soak: continues after %d kills in %d rounds, stored in %s\n", done, len(log.Rounds), log.path)
 	}
 	if o.Binary == "" {
 		dir, err := filepath.Abs(o.Dir)
@@ -390,17 +392,17 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 		seed := rand.Uint64() >> 40
 		r, err := killRound(ctx, soak, o, seed, min(o.Portion, o.Kills-log.kills()), nil)
 		if err != nil && !errors.Is(err, run.ErrBroken) {
-			if ctx.Err() != nil { // it was interrupted before its check
+			if ctx.Err() != nil { // interrupted before the check
 				return fmt.Errorf("round with seed %d: %w", seed, err)
 			}
-			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not come back is a finding, and stays one
+			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not return is a finding too
 		}
 		if keeping := log.add(r); keeping != nil {
 			return keeping
 		}
 		fmt.Printf("soak: %d kills of %d, in %s\n", log.kills(), o.Kills, soak.Elapsed().Round(time.Second))
 		if err != nil {
-			return fmt.Errorf("seed %d, again with `make soak KILLS=%d SEED=%d`: %w", seed, r.Kills, seed, err)
+			return fmt.Errorf("seed %d, repeat with `make soak KILLS=%d SEED=%d`: %w", seed, r.Kills, seed, err)
 		}
 	}
 	log.print(os.Stdout)
@@ -415,13 +417,13 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 	}
 	for _, p := range proxy.Paths {
 		if !hit[p.Name] && log.kills() >= manyKills && ctx.Err() == nil {
-			return fmt.Errorf("no kill hit %q: its statements have other names, or nobody runs them", p.Name)
+			return fmt.Errorf("no kill hit %q: its statements were renamed or never run", p.Name)
 		}
 	}
 	return ctx.Err()
 }
 
-// manyKills hit every path: they take turns.
+// manyKills is enough to hit every path, because the paths are aimed at in turn.
 const manyKills = 200
 
 // killRound runs one round of kills. It returns run.ErrBroken if an invariant does not hold.
@@ -480,10 +482,10 @@ func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budge
 		check.Print(verdicts)
 		return r, run.ErrBroken
 	}
-	return r, nil // also after an interruption: what was killed before was checked
+	return r, nil // also after an interruption: the checks ran
 }
 
-// codeOf returns the commit of the project.
+// codeOf returns the current commit, or "unknown".
 func codeOf(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
@@ -492,7 +494,7 @@ func codeOf(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// print prints the sum of the rounds.
+// print prints the totals of all rounds.
 func (k *killLog) print(out *os.File) {
 	total := killedRound{ByPath: map[string]map[string]int{}, ByMoment: map[string]int{}}
 	byKind := map[string]int{}
@@ -520,7 +522,7 @@ func (k *killLog) print(out *os.File) {
 		}
 	}
 	say := func(format string, values ...any) { _, _ = fmt.Fprintf(out, format, values...) }
-	say("\nsoak: %d kills in %d rounds, %s; %d aims found nothing and do not count\n\n", total.Kills, len(k.Rounds),
+	say("\nsoak: %d kills in %d rounds, %s; %d kills found no transaction and do not count\n\n", total.Kills, len(k.Rounds),
 		time.Duration(total.Seconds*float64(time.Second)).Round(time.Second), total.Misses)
 	say("| path | kills |")
 	for _, name := range killKindNames {
@@ -548,7 +550,7 @@ func (k *killLog) print(out *os.File) {
 	}
 	say("\n  %d messages accepted, %d leases, %d messages accepted by the provider, %d calls with an unknown outcome\n",
 		total.Accepted, total.Leases, total.Pushed, total.Unknown)
-	say("  %d lost, %d doubled without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
+	say("  %d lost, %d handed out twice without an expired lease; %d invariants after each round, %d broken\n", total.Lost, total.Doubled,
 		total.Invariants, len(total.Broken))
 	for _, b := range total.Broken {
 		say("  BROKEN  %s\n", b)
@@ -556,13 +558,13 @@ func (k *killLog) print(out *os.File) {
 	say("  seeds: %s\n", strings.Join(seeds, ", "))
 }
 
-// mutantKills is how many kills may be needed to find a mutant.
+// mutantKills is the default number of kills to find a mutant.
 const mutantKills = 100
 
 // RunMutant runs a round of kills against a mutant.
 func RunMutant(ctx context.Context, soak *run.Run, o Options, m *mutants.Mutant) error {
 	soak.Began = time.Now()
-	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills end a round
+	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills decide when the round ends
 	_, err := killRound(ctx, soak, o, cmp.Or(soak.Seed, rand.Uint64()>>40), cmp.Or(o.Kills, mutantKills), m)
 	return err
 }

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A path that names a statement nobody sends would never be hit.
+// The kills would never hit a path whose statement was renamed.
 func TestEveryStatementOfAPathExists(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
@@ -52,7 +52,7 @@ func TestEveryStatementOfAPathExists(t *testing.T) {
 	}
 }
 
-// aimed is a connection through a proxy that can be aimed at.
+// aimed is a database connection through a proxy that can have an aim.
 type aimed struct {
 	t     *testing.T
 	proxy *proxy.Proxy
@@ -116,7 +116,7 @@ func (a *aimed) execInTx(isRolledBack bool, statements ...string) {
 	}
 }
 
-func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
+func TestAimStrikesOnlyOnItsPath(t *testing.T) {
 	t.Parallel()
 	on := connectAimed(t)
 	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}
@@ -127,17 +127,17 @@ func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
 		inTx, isRolledBack bool
 		isTaken            bool
 	}{
-		"a statement of the path":               {at: proxy.AtStatement, statements: []string{isMine}, isTaken: true},
-		"a statement in a transaction":          {at: proxy.AtStatement, statements: []string{hasNone, isMine}, inTx: true, isTaken: true},
-		"another statement":                     {at: proxy.AtStatement, statements: []string{isOther, hasNone}},
-		"after a statement of another path":     {at: proxy.AtStatement, statements: []string{isOther, isMine}, inTx: true},
-		"the same, in a transaction of its own": {at: proxy.AtStatement, statements: []string{isOther, isMine}, isTaken: true},
-		"COMMIT of the path":                    {at: proxy.AtCommit, statements: []string{isMine, hasNone}, inTx: true, isTaken: true},
-		"COMMIT of another":                     {at: proxy.AtCommit, statements: []string{hasNone}, inTx: true},
-		"the reply to COMMIT of the path":       {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isTaken: true},
-		"the reply to a statement alone":        {at: proxy.AtCommitReply, statements: []string{isMine}, isTaken: true},
-		"a reply to ROLLBACK":                   {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isRolledBack: true},
-		"the reply to COMMIT of a later one":    {at: proxy.AtCommitReply, statements: []string{hasNone}, inTx: true},
+		"a statement of the path":                    {at: proxy.AtStatement, statements: []string{isMine}, isTaken: true},
+		"a statement in a transaction":               {at: proxy.AtStatement, statements: []string{hasNone, isMine}, inTx: true, isTaken: true},
+		"another statement":                          {at: proxy.AtStatement, statements: []string{isOther, hasNone}},
+		"after a statement of another path":          {at: proxy.AtStatement, statements: []string{isOther, isMine}, inTx: true},
+		"the same, in a transaction of its own":      {at: proxy.AtStatement, statements: []string{isOther, isMine}, isTaken: true},
+		"COMMIT of the path":                         {at: proxy.AtCommit, statements: []string{isMine, hasNone}, inTx: true, isTaken: true},
+		"COMMIT of another transaction":              {at: proxy.AtCommit, statements: []string{hasNone}, inTx: true},
+		"the reply to COMMIT of the path":            {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isTaken: true},
+		"the reply to a statement alone":             {at: proxy.AtCommitReply, statements: []string{isMine}, isTaken: true},
+		"a reply to ROLLBACK":                        {at: proxy.AtCommitReply, statements: []string{isMine}, inTx: true, isRolledBack: true},
+		"the reply to COMMIT of a later transaction": {at: proxy.AtCommitReply, statements: []string{hasNone}, inTx: true},
 	} {
 		times := 0
 		a := &proxy.Aim{Path: mine, At: c.at, Strike: func(*proxy.Link) bool { times++; return true }}
@@ -156,7 +156,7 @@ func TestAnAimIsTakenOnItsPathAlone(t *testing.T) {
 	}
 }
 
-func TestKillsGoOnAfterAnInterruption(t *testing.T) {
+func TestKillLogIsReadAgainAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "kills")
 	for _, r := range []killedRound{{Seed: 1, Kills: 80}, {Seed: 2, Kills: 45, Broken: []string{"x"}}} {

@@ -16,18 +16,17 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Outcome is what a client knows about a call.
+// Outcome is what a client knows about the effect of a call.
 type Outcome int
 
-// The outcomes of a call.
+// These are the outcomes of a call.
 const (
-	Answered Outcome = iota // the call was done
-	Refused                 // the call was not done, and will not be
-	Unknown                 // the call may have been done: no answer, or one that asks for a retry
+	Answered Outcome = iota // the call was executed
+	Refused                 // the call was not executed, and never will be
+	Unknown                 // the call was perhaps executed: no response, or a response that asks for a retry
 )
 
-// OutcomeOf returns the outcome of an answer. A 5xx proves nothing: the server may have lost its database after the
-// COMMIT.
+// OutcomeOf returns the outcome of a response. A 5xx gives Unknown, because the server can lose its database after the COMMIT.
 func OutcomeOf(status int, err error) Outcome {
 	var op *net.OpError
 	switch {
@@ -42,44 +41,44 @@ func OutcomeOf(status int, err error) Outcome {
 	}
 }
 
-// message is a text that a submitter wants to send once. Texts are unique, so that a text identifies its tasks.
+// message is a text that a submitter wants to send once. Texts are unique, so a text identifies its tasks.
 type message struct {
 	Answered, Unknown int
-	Ids               map[string]struct{} // ids of the tasks in the answers
+	Ids               map[string]struct{} // task ids from the responses
 }
 
-// reportCount counts the reports of one task.
+// reportCount counts the reports of one task by outcome.
 type reportCount struct{ Answered, Unknown int }
 
-// Claimed is a lease that an answer gave to an app.
+// Claimed is a lease from the response to a claim.
 type Claimed struct {
 	AppID string
 	Task  api.ClaimedTask
 }
 
-// History records the answers of all clients, to be compared with the database.
+// History records the responses of all clients, so that they can be compared with the database.
 type History struct {
 	Mu        sync.Mutex
 	Messages  map[string]*message
 	Claims    []Claimed
 	Reports   map[string]*reportCount
 	Cancelled []string
-	Requeued  map[string]bool // tasks that somebody tried to requeue, with or without success
-	Lists     []*list         // batches whose creation was answered
+	Requeued  map[string]bool // tasks that a client tried to requeue, with or without success
+	Lists     []*list         // batches whose creation got a response
 	Pauses    []*pausePeriod
-	breaches  []string // violations visible in the answers themselves
+	breaches  []string // violations that are visible in the responses themselves
 	Erased    sync.Map // ids of tasks whose person is to be erased
 
-	Calls       [3]atomic.Int64 // by outcome
+	Calls       [3]atomic.Int64 // number of calls, by outcome
 	drainErrors atomic.Int64    // 5xx of a server during its shutdown
 	lockouts    atomic.Int64    // 429s for callers with the right password
 	failures    atomic.Int64    // 500s: unexpected errors of a server
 	latest      sync.Map        // server -> *atomic.Int64, start of its latest answered call in Unix nanoseconds
 
-	OnAnswer func(r *http.Request, began time.Time, status int) // called for each answer; nil: not
+	OnAnswer func(r *http.Request, began time.Time, status int) // called for each response; can be nil
 }
 
-// NewHistory returns a history without an answer.
+// NewHistory returns an empty history.
 func NewHistory() *History {
 	return &History{Messages: map[string]*message{}, Reports: map[string]*reportCount{}, Requeued: map[string]bool{}}
 }
@@ -91,7 +90,7 @@ func (h *History) Breach(format string, args ...any) {
 	h.breaches = append(h.breaches, fmt.Sprintf(format, args...))
 }
 
-// Submitted records a submission of text and its outcome.
+// Submitted records a submission of text and its outcome. id is the task id, or "" if unknown.
 func (h *History) Submitted(text string, o Outcome, id string) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -117,7 +116,7 @@ func (h *History) Took(claims ...Claimed) {
 	h.Claims = append(h.Claims, claims...)
 }
 
-// Reported records a report. logged: the server has written it to its log.
+// Reported records a report. logged says that the server has written a row of report_logs.
 func (h *History) Reported(taskID string, o Outcome, logged bool) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -134,28 +133,28 @@ func (h *History) Reported(taskID string, o Outcome, logged bool) {
 	}
 }
 
-// cancel records a cancelled task.
+// cancel records that a task was cancelled.
 func (h *History) cancel(taskID string) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	h.Cancelled = append(h.Cancelled, taskID)
 }
 
-// requeue records that somebody tries to requeue a task.
+// requeue records that a client tries to requeue a task.
 func (h *History) requeue(taskID string) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	h.Requeued[taskID] = true
 }
 
-// listed records a batch.
+// listed records the creation of a batch.
 func (h *History) listed(b *list) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	h.Lists = append(h.Lists, b)
 }
 
-// Batches returns all batches.
+// Batches returns all recorded batches.
 func (h *History) Batches() []*list {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -172,7 +171,7 @@ func (h *History) beginPause(b *list) {
 	}
 }
 
-// endPause records that a batch may go on from now on.
+// endPause records that tasks of a batch can be leased again from now on.
 func (h *History) endPause(b *list) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -181,7 +180,7 @@ func (h *History) endPause(b *list) {
 	}
 }
 
-// Accepted returns the number of messages whose acceptance was answered.
+// Accepted returns the number of accepted messages.
 func (h *History) Accepted() (n int) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -193,13 +192,13 @@ func (h *History) Accepted() (n int) {
 	return n
 }
 
-// ServedSince reports whether s has answered a call that began after t.
+// ServedSince reports whether s has answered a call that started after t.
 func (h *History) ServedSince(s *stack.Server, t time.Time) bool {
 	latest, ok := h.latest.Load(s)
 	return ok && latest.(*atomic.Int64).Load() > t.UnixNano()
 }
 
-// Observer records the answers of one server.
+// Observer records the responses of one server.
 type Observer struct {
 	History *History
 	Server  *stack.Server
@@ -218,9 +217,9 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case res.StatusCode == http.StatusUnprocessableEntity && hasExpired(r):
-		// The request waited until its message had expired: the client repeated it, or a failover held it back.
+		// Not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
-		o.History.Breach("a good request was refused: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
+		o.History.Breach("a valid request was rejected: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
 	case res.StatusCode == http.StatusTooManyRequests:
 		o.History.lockouts.Add(1)
 	case res.StatusCode >= http.StatusInternalServerError:
@@ -239,7 +238,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// hasExpired reports whether the message that r submits has expired by now.
+// hasExpired reports whether r submits a message whose expires_at has passed.
 func hasExpired(r *http.Request) bool {
 	if r.GetBody == nil {
 		return false
@@ -254,18 +253,18 @@ func hasExpired(r *http.Request) bool {
 	return json.NewDecoder(body).Decode(&m) == nil && !m.ExpiresAt.IsZero() && m.ExpiresAt.Before(time.Now())
 }
 
-// Verdicts checks the recorded answers themselves.
+// Verdicts returns the violations that the responses show without the database.
 func (h *History) Verdicts() []check.Verdict {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
-	answers := check.Verdict{Name: "no answer violates the contract, and every fault is survived"}
+	answers := check.Verdict{Name: "no response violates the contract, and the servers recover from every fault"}
 	for _, b := range h.breaches {
 		answers.Add(b)
 	}
 	return []check.Verdict{
 		answers,
-		{Name: "a server answers no 5xx during its shutdown", Broken: int(h.drainErrors.Load())},
-		{Name: "nobody with the right password is refused for wrong passwords of others (429)", Broken: int(h.lockouts.Load())},
-		{Name: "no server answers an unexpected error (500)", Broken: int(h.failures.Load())},
+		{Name: "a server returns no 5xx during its shutdown", Broken: int(h.drainErrors.Load())},
+		{Name: "no caller with the right password gets 429 because of wrong passwords of others", Broken: int(h.lockouts.Load())},
+		{Name: "no server returns an unexpected error (500)", Broken: int(h.failures.Load())},
 	}
 }

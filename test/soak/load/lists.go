@@ -21,7 +21,7 @@ import (
 
 const (
 	listers  = 6
-	listRows = 300 // of a list, at most
+	listRows = 300 // maximum per list
 )
 
 // Lists are clients that upload lists, and confirm, pause, resume, cancel and requeue the batches.
@@ -42,23 +42,23 @@ const (
 	listActs
 )
 
-// ListActNames are what is done with a batch.
+// ListActNames describe what the clients do with a batch.
 var ListActNames = [listActs]string{"confirmed", "paused", "resumed", "cancelled", "requeued"}
 
-// list is a batch that was answered.
+// list is a batch whose creation got a response.
 type list struct {
 	ID          int64
 	Rows, Valid int
-	paused      *pausePeriod // whose end is not known
+	paused      *pausePeriod // the current pause; nil: not paused
 }
 
-// pausePeriod is a period in which no task of a batch may be leased for the first time, because its pause or cancellation was answered.
+// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch may be leased for the first time.
 type pausePeriod struct {
 	BatchID      int64
-	Since, Until time.Time // until is zero while the period has no end
+	Since, Until time.Time // Until is zero while the period is open
 }
 
-// Run makes batches until ctx ends. A batch is left as it is then; settle ends it.
+// Run creates batches until ctx ends. It leaves batches as they are at that time; GoOn ends them.
 func (s *Lists) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
 	for i := range listers {
@@ -74,7 +74,7 @@ func (s *Lists) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// create uploads a list, again until it is answered. nil: it was not.
+// create uploads a list, and repeats the upload until it gets a response. It returns nil if KeyedTries uploads got none.
 func (s *Lists) create(rng *rand.Rand) *list {
 	key := fmt.Sprintf("soak-%d-list-%d", s.Load.Seed, s.serial.Add(1))
 	var rows strings.Builder
@@ -88,7 +88,7 @@ func (s *Lists) create(rng *rand.Rand) *list {
 			rows.WriteString("123,x\n")
 		case 1:
 			b.Rows++
-			fmt.Fprintf(&rows, "13900000000,%s\n", text) // and again below, which is a duplicate
+			fmt.Fprintf(&rows, "13900000000,%s\n", text) // the same row follows below, so this one is a duplicate
 			fallthrough
 		default:
 			b.Valid++
@@ -103,11 +103,11 @@ func (s *Lists) create(rng *rand.Rand) *list {
 		{"message_type", []string{"notification", "marketing"}[rng.IntN(2)]},
 	}
 	for _, f := range fields {
-		w.WriteField(f[0], f[1]) //nolint:errcheck // a buffer takes everything
+		w.WriteField(f[0], f[1]) //nolint:errcheck // writing to a buffer never fails
 	}
-	file, _ := w.CreateFormFile("file", "list.csv") // a buffer takes everything
-	file.Write([]byte(rows.String()))               //nolint:errcheck // a buffer takes everything
-	w.Close()                                       //nolint:errcheck // a buffer takes everything
+	file, _ := w.CreateFormFile("file", "list.csv") // writing to a buffer never fails
+	file.Write([]byte(rows.String()))               //nolint:errcheck // writing to a buffer never fails
+	w.Close()                                       //nolint:errcheck // writing to a buffer never fails
 	for range KeyedTries {
 		res, err := s.Load.Any(rng).CreateBatchWithBodyWithResponse(CallContext(), &api.CreateBatchParams{IdempotencyKey: &key}, w.FormDataContentType(), bytes.NewReader(form.Bytes()))
 		status := 0
@@ -125,7 +125,7 @@ func (s *Lists) create(rng *rand.Rand) *list {
 	return nil
 }
 
-// direct acts on a batch until it has ended, or ctx has.
+// direct performs random acts on a batch until the batch or ctx has ended.
 func (s *Lists) direct(ctx context.Context, rng *rand.Rand, b *list) {
 	for stack.Pause(ctx, time.Duration(20+rng.IntN(400))*time.Millisecond) {
 		switch s.status(rng, b) {
@@ -149,12 +149,12 @@ func (s *Lists) direct(ctx context.Context, rng *rand.Rand, b *list) {
 			return
 		case api.BatchCancelled:
 			return
-		case api.BatchChecking: // it goes on alone
+		case api.BatchChecking: // the server continues without the client
 		}
 	}
 }
 
-// status returns the status of a batch; empty: no server answered.
+// status returns the status of a batch, or "" if the server did not answer.
 func (s *Lists) status(rng *rand.Rand, b *list) api.BatchStatus {
 	res, err := s.Load.Any(rng).GetBatchWithResponse(CallContext(), b.ID)
 	if err != nil || res.JSON200 == nil {
@@ -163,7 +163,7 @@ func (s *Lists) status(rng *rand.Rand, b *list) api.BatchStatus {
 	return res.JSON200.Data.Status
 }
 
-// do acts on a batch.
+// do performs an act on a batch, and records a pause or its end.
 func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	client := s.Load.Any(rng)
 	status, err := 0, error(nil)
@@ -191,7 +191,7 @@ func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	case requeueList:
 		res, err := client.RequeueBatchWithResponse(CallContext(), b.ID)
 		record(res, err)
-	case listActs: // the number of acts
+	case listActs: // the number of acts, not an act
 	}
 	o := OutcomeOf(status, err)
 	s.Load.History.Calls[o].Add(1)
@@ -204,14 +204,14 @@ func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	}
 }
 
-// GoOn lets every batch that waits for a person go on, so that it ends: also those whose creation was not answered.
+// GoOn confirms or resumes every batch that waits for a person, so that the batch ends. This includes batches whose creation got no response.
 func (s *Lists) GoOn(ctx context.Context, stack *stack.Stack) {
 	var ids []int64
 	err := stack.Query(ctx, func(conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, "SELECT ARRAY(SELECT id FROM batches WHERE status IN ('ready', 'paused'))").Scan(&ids)
 	})
 	if err != nil {
-		return // the next look finds them again
+		return // the next call finds the batches again
 	}
 	known := map[int64]*list{}
 	for _, b := range s.Load.History.Batches() {
@@ -228,21 +228,21 @@ func (s *Lists) GoOn(ctx context.Context, stack *stack.Stack) {
 			s.do(rng, b, confirmList)
 		case api.BatchPaused:
 			s.do(rng, b, resumeList)
-		case api.BatchChecking, api.BatchRunning, api.BatchFinished, api.BatchCancelled: // somebody else did it
+		case api.BatchChecking, api.BatchRunning, api.BatchFinished, api.BatchCancelled: // the batch needs no person
 		}
 	}
 }
 
-// ListInvariants hold when nothing runs. lists has the batches whose creation was answered.
+// ListInvariants must hold when no client runs. The table lists contains the batches whose creation got a response.
 var ListInvariants = []check.Invariant{
-	{Name: "every row of a list became one task at most, as it was checked, and every task of a batch has its row", SQL: `
+	{Name: "every row of a list became at most one task, with the checked content, and every task of a batch has its row", SQL: `
 		SELECT 'batch ' || coalesce(r.batch_id, m.batch_id) || ', row ' || coalesce(r.row_no::text, 'none') || ', ' || coalesce(m.task_id, r.task_id)
 		FROM (SELECT * FROM batch_rows WHERE task_id IS NOT NULL) r
 			FULL JOIN (SELECT * FROM messages WHERE batch_id IS NOT NULL) m USING (task_id)
 		WHERE (r.batch_id, r.content, r.recipient) IS DISTINCT FROM (m.batch_id, m.content, m.recipient)
 		UNION ALL
 		SELECT task_id || ' of ' || count(*) || ' rows' FROM batch_rows WHERE task_id IS NOT NULL GROUP BY task_id HAVING count(*) > 1`},
-	{Name: "every list that was accepted was checked whole, and all of its valid rows were sent unless it was cancelled", SQL: `
+	{Name: "every accepted list was checked completely, and all of its valid rows were sent unless it was cancelled", SQL: `
 		SELECT 'batch ' || l.batch_id || ' is ' || coalesce(b.status, 'missing') || ': ' || (b.rows, b.valid, b.fed)::text
 			|| ', want ' || (l.rows, l.valid)::text
 		FROM lists l LEFT JOIN batches b ON b.id = l.batch_id

@@ -1,4 +1,4 @@
-// Package load has the clients that submit, claim and report, and records their answers.
+// Package load contains the clients that submit, claim and report, and records their responses.
 package load
 
 import (
@@ -15,12 +15,12 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The size of the load, and its bounds.
+// These constants are the size of the load and its limits.
 const (
 	submitters = 32
 	senders    = 12
 	CallLimit  = 4 * time.Second
-	KeyedTries = 10 // attempts for a message that is sent again until it is answered
+	KeyedTries = 10 // attempts for a message that is repeated until it gets a response
 	stranger   = "stranger"
 	MaxClaim   = 20
 )
@@ -34,13 +34,13 @@ type Load struct {
 	Pools      []*http.Transport
 	Seed       uint64
 	Submitters int          // number of clients that submit
-	IsPlain    bool         // clients use neither switches nor expires_at: the older version of an upgrade does not honour them
+	IsPlain    bool         // do not use switches and expires_at: the older version of an upgrade does not support them
 	Serial     atomic.Int64 // serial number of the last message
-	Requeues   atomic.Int64 // requeues that were answered
+	Requeues   atomic.Int64 // number of successful requeues
 	Misdeed    [misdeeds]atomic.Int64
 }
 
-// The misdeeds of senders.
+// These are the ways in which senders misuse reports.
 const (
 	duplicated = iota
 	delayed
@@ -51,7 +51,7 @@ const (
 	misdeeds
 )
 
-// MisdeedNames are what senders do wrong with reports.
+// MisdeedNames describe the misused reports.
 var MisdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "missing, of a sender that vanished", "forged"}
 
 // New returns a load with a client for each server.
@@ -73,15 +73,14 @@ func New(seed uint64, h *History, p *Provider, servers []*stack.Server) (*Load, 
 	return l, nil
 }
 
-// The first senders have an interval, a limit or a balance, and several pollers each, which would overdraw it
-// together without locks.
+// The first senders have an interval, a limit or a balance, and several pollers each. Without locks in the server, their pollers together would exceed the
+// interval, limit or balance.
 const (
 	counted        = 3
 	countedPollers = 3
 )
 
-// SetUp creates the senders with an interval, a limit or a balance, two more senders with routes, and the driven
-// senders with routes.
+// SetUp creates three groups of senders: senders with an interval, a limit or a balance, senders with routes, and driven senders with routes.
 func (l *Load) SetUp(ctx context.Context) error {
 	client := l.Clients[0]
 	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(450), int64(30)
@@ -118,7 +117,7 @@ func (l *Load) SetUp(ctx context.Context) error {
 	return nil
 }
 
-// newMessage returns a message of any type, now and then scheduled for a moment later.
+// newMessage returns a message of a random type. Some messages are scheduled for a moment later.
 func (l *Load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
 	m := api.SendRequest{PhoneNumber: phone, Content: text}
 	switch n := rng.IntN(10); {
@@ -131,7 +130,7 @@ func (l *Load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRe
 	case n == 2:
 		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 		m.ExpectSendTime = &at
-	case n == 3 && !l.IsPlain: // with luck it is claimed before
+	case n == 3 && !l.IsPlain: // a sender can claim it before it expires
 		at := time.Now().Add(time.Second + time.Duration(rng.IntN(5000))*time.Millisecond)
 		m.ExpiresAt = &at
 	}
@@ -151,7 +150,7 @@ func (l *Load) Run(ctx context.Context, round int) {
 		})
 	}
 	for n := range senders + counted*(countedPollers-1) {
-		i := n % senders // the counted senders get further pollers
+		i := n % senders // the counted senders have several pollers
 		rng := rand.New(rand.NewPCG(l.Seed, uint64(round)<<16|uint64(1<<8+n)))
 		all.Go(func() {
 			s := Sender{Load: l, Rng: rng, AppID: fmt.Sprint("sender-", i)}
@@ -161,14 +160,14 @@ func (l *Load) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// Drain lets well-behaved senders empty the queue.
+// Drain lets well-behaved senders empty the queue until empty returns true.
 func (l *Load) Drain(ctx context.Context, empty func() bool) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.Provider.calm.Store(true)
 	defer l.Provider.calm.Store(false)
-	names := append(slices.Clone(tenantSenders), Quiet) // the others of its route leave quiet its share until it counts as silent
+	names := append(slices.Clone(tenantSenders), Quiet) // Quiet must poll: until it counts as silent, the other senders of its route do not take its share
 	for i := range senders {
 		names = append(names, fmt.Sprint("sender-", i))
 	}
@@ -189,7 +188,7 @@ func (l *Load) Drain(ctx context.Context, empty func() bool) {
 	}
 }
 
-// CallContext returns the context of a call. A call has its own deadline: the end of a round must not break it off.
+// CallContext returns the context of a call. A call has a time limit of its own, because the end of a round must not interrupt it.
 func CallContext() context.Context { return context.Background() }
 
 // Any returns the client of a random server.
@@ -228,7 +227,7 @@ func (l *Load) submitOne(rng *rand.Rand) {
 	}
 }
 
-// Submit sends a request once, and returns the task id of the answer, if any.
+// Submit sends a request once. It returns the task id from the response, or "" if the response contains none.
 func (l *Load) Submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string, as ...api.RequestEditorFn) string {
 	res, err := client.SendSmsWithResponse(CallContext(), params, body, as...)
 	status, id := 0, ""
@@ -244,7 +243,7 @@ func (l *Load) Submit(client *api.ClientWithResponses, params *api.SendSmsParams
 	return id
 }
 
-// insist repeats a message with a key until it is answered, now and then twice at the same time, and once more
+// insist repeats a message with a key until one response contains a task id. Some attempts run twice at the same time. Some messages are submitted once more
 // afterwards.
 func (l *Load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRequest, text string) {
 	for range KeyedTries {
@@ -268,8 +267,7 @@ func (l *Load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRe
 	}
 }
 
-// submitBatch sends several messages in a request: half of the time without a key, else with a key and repeated until
-// it is answered.
+// submitBatch submits several messages in one request. Half of the requests have an idempotency key, and are repeated until they get a response.
 func (l *Load) submitBatch(rng *rand.Rand, phone, text string) {
 	var body api.SendBatchRequest
 	for i := range 2 + rng.IntN(20) {
@@ -310,7 +308,7 @@ func (l *Load) submitBatch(rng *rand.Rand, phone, text string) {
 	}
 }
 
-// submitDefault creates a default content for a number, and submits it several times at once.
+// submitDefault creates a default content for a number, and then submits several messages to the number at the same time.
 func (l *Load) submitDefault(rng *rand.Rand, phone, text string) {
 	if !l.createDefault(rng, phone, text) {
 		return
@@ -336,7 +334,7 @@ func (l *Load) createDefault(rng *rand.Rand, phone, text string) bool {
 	return false
 }
 
-// Cancel cancels a task, and records it.
+// Cancel cancels a task, and records a successful cancellation.
 func (l *Load) Cancel(client *api.ClientWithResponses, id string) {
 	res, err := client.CancelTaskWithResponse(CallContext(), id)
 	if err == nil && res.StatusCode() == http.StatusOK {
@@ -344,7 +342,7 @@ func (l *Load) Cancel(client *api.ClientWithResponses, id string) {
 	}
 }
 
-// Requeue requeues a task through both servers at once. At most one of the two may do it.
+// Requeue requeues a task through both servers at the same time. At most one of the two requests may succeed.
 func (l *Load) Requeue(id string) {
 	l.History.requeue(id)
 	var all sync.WaitGroup
@@ -365,7 +363,7 @@ func (l *Load) Requeue(id string) {
 	l.Requeues.Add(done.Load())
 }
 
-// report sends one report. The server logs a report that it refuses because another app holds the task, too.
+// report sends one report. The server also logs a report that it rejects with 409 because another app has leased the task.
 func (l *Load) report(client *api.ClientWithResponses, body api.ReportRequest) {
 	res, err := client.ReportTaskWithResponse(CallContext(), body)
 	status := 0
@@ -377,9 +375,9 @@ func (l *Load) report(client *api.ClientWithResponses, body api.ReportRequest) {
 	l.History.Reported(body.TaskID, o, status == http.StatusOK || status == http.StatusConflict)
 	switch {
 	case body.AppID == stranger && status == http.StatusOK:
-		l.History.Breach("a report on %s by an app that never held it was accepted", body.TaskID)
+		l.History.Breach("a report on %s by an app that never leased the task was accepted", body.TaskID)
 	case status == http.StatusNotFound:
-		l.History.Breach("%s was answered to a client and does not exist", body.TaskID)
+		l.History.Breach("a server returned %s to a client, but this task does not exist", body.TaskID)
 	}
 }
 
@@ -388,7 +386,7 @@ type Sender struct {
 	Load  *Load
 	Rng   *rand.Rand
 	AppID string
-	Calm  bool // claims well-behaved: reports every task as sent, at once
+	Calm  bool // reports every task as sent, immediately
 
 	Late sync.WaitGroup
 }
@@ -413,7 +411,7 @@ func (s *Sender) Run(ctx context.Context) {
 	}
 }
 
-// Claim claims a random number of tasks; a calm sender as many as are allowed.
+// Claim claims a random number of tasks. A calm sender claims MaxClaim tasks.
 func (s *Sender) Claim() []api.ClaimedTask {
 	limit := MaxClaim
 	if !s.Calm {
@@ -452,7 +450,7 @@ func (s *Sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []a
 	return answer.Data
 }
 
-// SendAll reports all tasks as sent in one request, now and then one of them twice.
+// SendAll reports all tasks as sent in one request. It repeats some of the reports within the request.
 func (s *Sender) SendAll(tasks []api.ClaimedTask) {
 	var body api.ReportBatchRequest
 	for _, t := range tasks {
@@ -485,10 +483,10 @@ const (
 	failed  = 3
 )
 
-// Send reports a task in one of the ways of real senders.
+// Send reports a task in a random way that real senders use, or misuse.
 func (s *Sender) Send(t api.ClaimedTask) {
 	l := s.Load
-	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.AppID, Status: success} // as in the original documents: without the lease
+	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.AppID, Status: success} // without the lease, as in the original documents
 	fenced := plain
 	fenced.LeaseID = &t.LeaseID
 	again := func(r api.ReportRequest) api.ReportRequest {
@@ -514,7 +512,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		l.report(l.Any(s.Rng), r)
 		if s.Rng.IntN(2) == 0 {
 			l.Requeue(t.TaskID)
-			if s.Rng.IntN(2) == 0 { // a late report of the lease from before
+			if s.Rng.IntN(2) == 0 { // a late report of the lease from before the requeue
 				l.Misdeed[duplicated].Add(1)
 				l.report(l.Any(s.Rng), fenced)
 			}
@@ -529,7 +527,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		r := again(either)
 		l.report(l.Any(s.Rng), r)
 		s.atOnce(r, r, r)
-	case n < 88: // about the time at which the lease expires
+	case n < 88: // near the end of the lease
 		l.Misdeed[delayed].Add(1)
 		client, wait := l.Any(s.Rng), stack.Lease+time.Duration(s.Rng.IntN(1300)-200)*time.Millisecond
 		s.Late.Go(func() {
@@ -541,7 +539,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 	case n < 94:
 		l.Misdeed[reordered].Add(1)
 		s.atOnce(again(either), either)
-	case n < 97: // success first, then a failure that comes too late
+	case n < 97: // a success, and then a failure that is too late
 		l.Misdeed[reordered].Add(1)
 		l.report(l.Any(s.Rng), either)
 		l.report(l.Any(s.Rng), again(either))

@@ -14,16 +14,16 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// The driven senders, and the timeout of their calls.
+// These constants describe the driven senders and their provider.
 const (
-	Pushed           = 2 // number of driven senders without a tenant
+	Pushed           = 2 // number of driven senders of the default company
 	providerPatience = 400 * time.Millisecond
 )
 
-// Provider is the provider of the driven senders. It records the messages that it accepts, whatever it answers.
+// Provider is the provider of the driven senders. It records the messages that it accepts, even if its response is an error or is lost.
 type Provider struct {
 	url     string
-	calm    atomic.Bool  // it accepts every message and answers so
+	calm    atomic.Bool  // accepts every message, with a clear response
 	ailment atomic.Int32 // current trouble under /sick
 	Server  http.Server
 
@@ -40,11 +40,11 @@ func StartProvider() (*Provider, error) {
 	p := &Provider{url: "http://" + listener.Addr().String(), Accepted: map[string]int{}}
 	p.Server.Handler = p
 	p.Server.ReadHeaderTimeout = time.Second
-	go func() { _ = p.Server.Serve(listener) }() // ends with Close
+	go func() { _ = p.Server.Serve(listener) }() // runs until Close
 	return p, nil
 }
 
-// sender returns a driven sender that calls the provider under a path.
+// sender returns a request that creates a driven sender. The sender calls the provider at the path.
 func (p *Provider) sender(no, path string) api.SenderRequest {
 	kind, shared, held := "http-sms", false, int64(stack.Lease.Seconds())
 	return api.SenderRequest{
@@ -56,8 +56,8 @@ func (p *Provider) sender(no, path string) api.SenderRequest {
 	}
 }
 
-// ServeHTTP accepts most messages and refuses some; some acceptances get an answer that cannot be understood. Under
-// /well it accepts all messages, and under /sick all except during a trouble.
+// ServeHTTP accepts most messages and rejects some. After some acceptances the response cannot be parsed, is late, or is cut off. Under /well it accepts all
+// messages. Under /sick it accepts all messages except during a trouble.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		TaskID string `json:"task_id"`
@@ -73,7 +73,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.calm.Load() || r.URL.Path != "/":
 		n = 100
 	}
-	if n < 10 { // not accepted, with a clear answer
+	if n < 10 { // rejected with a clear response
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -81,12 +81,12 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Accepted[message.TaskID]++
 	p.Mu.Unlock()
 	switch {
-	case n < 13: // after the timeout of the driver
+	case n < 13: // longer than the timeout of the driver
 		time.Sleep(2 * providerPatience)
 	case n < 16:
 		_, _ = w.Write([]byte("<html>"))
 		return
-	case n < 22: // breaks the connection, before or within the answer
+	case n < 22: // closes the connection before or within the response
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
@@ -100,7 +100,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"ok":true,"id":%q}`, message.TaskID)
 }
 
-// Total returns the number of accepted messages.
+// Total returns the number of acceptances of all tasks.
 func (p *Provider) Total() int {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Provider) Total() int {
 	return total
 }
 
-// The troubles of the provider of sick.
+// These are the troubles of the provider under /sick.
 const (
 	healthy int32 = iota
 	unauthorized
@@ -120,8 +120,7 @@ const (
 	ailments
 )
 
-// ail answers for the provider of sick during a trouble, without accepting the message. It reports whether it
-// answered.
+// ail answers a request under /sick during a trouble, without accepting the message. It returns false if there is no trouble.
 func (p *Provider) ail(w http.ResponseWriter, r *http.Request) bool {
 	switch p.ailment.Load() {
 	case unauthorized:

@@ -4,21 +4,21 @@ import (
 	"time"
 )
 
-// The end of a round waits as long as something is left that may wait, or something goes on. It does not wait for a number of minutes: after a long
-// outage much is left, and a task that several troubles of providers held up waits for minutes by right.
+// The end of a round has no fixed time limit, because much can be left after a long outage. A task that several troubles of providers delayed legitimately
+// waits for minutes. So the round fails only if nothing progresses although something could.
 const (
-	slowestJob = 10 * time.Second // of the periodic jobs that the end of a round needs: evaluate-alert-rules
-	StillLimit = 3 * slowestJob   // nothing may stand still longer while something could be done
+	slowestJob = 10 * time.Second // interval of evaluate-alert-rules, the slowest periodic job that the end of a round needs
+	StillLimit = 3 * slowestJob   // maximum time without progress while progress is possible
 )
 
-// Standstill measures how long nothing has changed while something could be done.
+// Standstill measures how long nothing has changed although progress was possible.
 type Standstill struct {
 	state   string
 	since   time.Time
 	Longest time.Duration
 }
 
-// See compares a state with the last one, and returns how long it has been the same while something could be done.
+// See compares a state with the last state. It returns how long the state has been the same while couldGoOn was true.
 func (s *Standstill) See(state string, couldGoOn bool) time.Duration {
 	if state != s.state || !couldGoOn || s.since.IsZero() {
 		s.state, s.since = state, time.Now()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-func TestAStandstillIsWhereSomethingCouldGoOn(t *testing.T) {
+func TestStandstillCountsOnlyTimeWithPossibleProgress(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		state   string
 		could   bool
 		isStill bool
 	}{
-		"the same, and it could go on": {"1", true, true},
-		"another state":                {"2", true, false},
-		"it waits by right":            {"1", false, false},
+		"same state, progress is possible": {"1", true, true},
+		"another state":                    {"2", true, false},
+		"same state, legitimate wait":      {"1", false, false},
 	} {
 		var s Standstill
 		s.See("1", true)

@@ -21,21 +21,21 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Tenants are two companies beside the default one, with routes of their own:
+// Tenants are two companies beside the default company, with routes of their own:
 //
 //	acme, notification   sender-acme-three and sender-acme-one, with weights 3 and 1
-//	acme, verification   sender-push-sick and sender-push-well, driven; the provider of the first has troubles now and then
+//	acme, verification   sender-push-sick and sender-push-well, both driven; the provider of the first has temporary troubles
 //	acme, marketing      sender-both
-//	bolt, notification   sender-bolt-any; in China sender-bolt-china, whose route is deleted and created again
+//	bolt, notification   sender-bolt-any; for China sender-bolt-china, whose route is deleted and created repeatedly
 //	bolt, marketing      sender-both, which serves bolt three times as often as acme
 //
-// bolt does not use shared senders, and its route to sender-bolt-any is switched off now and then: its messages then wait.
+// bolt does not use shared senders. Its route to sender-bolt-any is sometimes switched off. Meanwhile messages of that route wait.
 //
-// Meanwhile other clients guess passwords from the address of all clients.
+// Other clients guess passwords from the same address as all clients.
 type Tenants struct {
 	load    *Load
 	Users   [2]tenant
-	route   api.RouteRequest // the route of China, which is deleted and created again
+	route   api.RouteRequest // the route for China, which is deleted and created repeatedly
 	routeNo atomic.Int64     // number of that route; 0 while it is deleted
 	any     api.Route        // the route of bolt to BoltAny, which is switched off and on
 
@@ -52,15 +52,14 @@ type tenant struct {
 	Authorize api.RequestEditorFn
 }
 
-// routePeriod is a period in which a route of a company may name a sender.
+// routePeriod is a period in which a route of a company perhaps exists and is on.
 type routePeriod struct {
 	company, sender string
-	kind            int // type of the messages
+	kind            int // message type
 	since, until    time.Time
 }
 
-// measure is a number of messages that waited at the same time, and the expected shares of the first leases among
-// them.
+// measure is a set of messages that waited at the same time, and the expected shares of their first leases.
 type measure struct {
 	what   string             // prefix of the texts
 	first  int                // number of leases that count
@@ -69,7 +68,7 @@ type measure struct {
 	off    float64            // allowed deviation of a share
 }
 
-// The companies and their senders.
+// These are the companies and their senders.
 const (
 	Acme      = "acme"
 	Bolt      = "bolt"
@@ -82,13 +81,13 @@ const (
 	well      = "sender-push-well"
 )
 
-// The company whose marketing waits too long, and its only sender.
+// Elder is the company whose marketing messages wait too long. ElderSender is its only sender.
 const (
 	Elder       = "elder"
 	ElderSender = "sender-elder"
 )
 
-// Quiet is an app that polls so seldom that it counts as silent now and then.
+// Quiet is an app that polls so rarely that it sometimes counts as silent.
 const Quiet = "sender-quiet"
 
 // tenantSenders are the apps of the tenants.
@@ -97,10 +96,10 @@ var tenantSenders = []string{acmeThree, acmeOne, ofBoth, BoltAny, boltChina}
 // kinds are the numbers of the message types.
 var kinds = map[api.MessageType]int{api.Verification: 0, api.Notification: 1, api.Marketing: 2}
 
-// NewTenants returns the tenants of a load; SetUp creates them.
+// NewTenants returns the tenants of a load. SetUp creates them in the service.
 func NewTenants(l *Load) *Tenants { return &Tenants{load: l} }
 
-// CheckCreated returns an error unless a call has created something.
+// CheckCreated returns an error unless err is nil and the response has the status 200.
 func CheckCreated(what string, err error, answer interface{ Status() string }) error {
 	if err == nil && !strings.HasPrefix(answer.Status(), "200") {
 		err = errors.New(answer.Status())
@@ -193,17 +192,17 @@ func (t *Tenants) MakeSender(ctx context.Context, body api.SenderRequest) error 
 	return CheckCreated("sender", err, res)
 }
 
-// forever is long after the soak.
+// forever is a time long after the end of the soak.
 var forever = time.Now().Add(1000 * time.Hour)
 
-// AddRoute records that a route may exist from a moment on.
+// AddRoute records that a route perhaps exists from since on.
 func (t *Tenants) AddRoute(route api.RouteRequest, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.routes = append(t.routes, routePeriod{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
 }
 
-// endRoute records that the route to a sender of bolt certainly is not on any more, but for views of some age.
+// endRoute records that the route of bolt to a sender is now deleted or off. Servers can use a cached view of the routes for age longer.
 func (t *Tenants) endRoute(senderNo string, age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +213,7 @@ func (t *Tenants) endRoute(senderNo string, age time.Duration) {
 	}
 }
 
-// Run loads the tenants until ctx ends.
+// Run submits, claims, changes routes and causes troubles until ctx ends.
 func (t *Tenants) Run(ctx context.Context, round int) {
 	var all sync.WaitGroup
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.Seed, uint64(round)<<16|uint64(1<<12+n))) }
@@ -238,7 +237,7 @@ func (t *Tenants) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// submit sends messages of a company, of all types.
+// submit submits messages of a company, of all types that the company uses.
 func (t *Tenants) submit(ctx context.Context, rng *rand.Rand, user tenant) {
 	types := []api.MessageType{api.Verification, api.Notification, api.Notification, api.Marketing}
 	if user.Company == Bolt {
@@ -257,7 +256,7 @@ func (t *Tenants) submit(ctx context.Context, rng *rand.Rand, user tenant) {
 	}
 }
 
-// flip deletes the route of China and creates it again, each until it is certain.
+// flip deletes the route for China and creates it again. It repeats each request until the outcome is known.
 func (t *Tenants) flip(ctx context.Context, rng *rand.Rand) {
 	for stack.Pause(ctx, time.Duration(500+rng.IntN(2500))*time.Millisecond) {
 		t.Flips.Add(1)
@@ -273,7 +272,7 @@ func (t *Tenants) remove(rng *rand.Rand, no int64) {
 	for range KeyedTries {
 		res, err := t.load.Any(rng).DeleteRouteWithResponse(CallContext(), no)
 		if err == nil && (res.StatusCode() == http.StatusOK || res.StatusCode() == http.StatusNotFound) {
-			t.endRoute(boltChina, 2*snapshot.Fresh) // a server may use a view of this age
+			t.endRoute(boltChina, 2*snapshot.Fresh) // a server can use a cached view of this age
 			t.routeNo.Store(0)
 			return
 		}
@@ -281,8 +280,8 @@ func (t *Tenants) remove(rng *rand.Rand, no int64) {
 	}
 }
 
-// bringBack creates the route again. A request without an answer may have created it: with the idempotency key, a
-// repetition gets the answer of the first request.
+// bringBack creates the route again. A request without a response has perhaps created the route. Because of the idempotency key, a repeated request gets the
+// response of the first.
 func (t *Tenants) bringBack(rng *rand.Rand) {
 	key := fmt.Sprintf("route-%d-%d", t.load.Seed, t.Flips.Load())
 	t.AddRoute(t.route, time.Now())
@@ -296,7 +295,8 @@ func (t *Tenants) bringBack(rng *rand.Rand) {
 	}
 }
 
-// switchRoute switches the route of bolt to BoltAny off and on again, each until it is certain. No claim takes by it once it is off.
+// switchRoute switches the route of bolt to BoltAny off and on again. It repeats each request until the outcome is known. No claim uses the route once it is
+// off.
 func (t *Tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
 	for stack.Pause(ctx, time.Duration(1000+rng.IntN(2000))*time.Millisecond) {
 		if t.setRoute(rng, api.StatusOff) {
@@ -308,7 +308,7 @@ func (t *Tenants) switchRoute(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// setRoute switches the route of bolt to BoltAny, and reports whether that is certain.
+// setRoute switches the route of bolt to BoltAny, and reports whether the switch was confirmed.
 func (t *Tenants) setRoute(rng *rand.Rand, status api.OnOff) bool {
 	for range 5 * KeyedTries {
 		res, err := t.load.Any(rng).UpdateRouteWithResponse(CallContext(), t.any.RouteNo, api.RoutePatch{Status: &status})
@@ -320,7 +320,7 @@ func (t *Tenants) setRoute(rng *rand.Rand, status api.OnOff) bool {
 	return false
 }
 
-// trouble puts the provider of one sender into trouble for a while, again and again.
+// trouble repeatedly puts the provider of one sender into trouble for a while.
 func (t *Tenants) trouble(ctx context.Context, rng *rand.Rand) {
 	defer t.load.Provider.ailment.Store(healthy)
 	for stack.Pause(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) {
@@ -331,7 +331,7 @@ func (t *Tenants) trouble(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// guess tries passwords of the clients' users and of others, from the address of the clients.
+// guess tries wrong passwords for existing and unknown users, from the same address as all clients.
 func (t *Tenants) guess(ctx context.Context, rng *rand.Rand) {
 	c := http.Client{Timeout: CallLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	for stack.Pause(ctx, time.Duration(rng.IntN(150))*time.Millisecond) {
@@ -344,7 +344,7 @@ func (t *Tenants) guess(ctx context.Context, rng *rand.Rand) {
 		req.SetBasicAuth(names[rng.IntN(len(names))], fmt.Sprint("guess-", rng.Uint32()))
 		res, err := c.Do(req)
 		if err != nil {
-			continue // the server may be gone
+			continue // the server is perhaps down
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
@@ -361,8 +361,8 @@ const (
 	aloneMany               = 150      // messages of one company, before the other starts
 )
 
-// Measure lets messages wait, all at the same time and without troubles, and lets senders take them. Each measurement
-// has texts of its own, because the fate of earlier messages is not known.
+// Measure submits messages that all wait at the same time, and then lets senders claim them without faults. Each measurement has texts of its own, because
+// earlier messages can still have an unknown outcome.
 func (t *Tenants) Measure(ctx context.Context, round int) error {
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.Seed, uint64(round)<<16|uint64(1<<13+n))) }
 	prefix := fmt.Sprintf("soak-%d-round-%d-", t.load.Seed, round)
@@ -372,7 +372,7 @@ func (t *Tenants) Measure(ctx context.Context, round int) error {
 	}
 	sizes := []int{4, 7, 3, 1, 5, 2}
 	t.take(ctx, rng, sizes[(round-1)%len(sizes)], acmeThree, acmeOne)
-	// A company that joins later gets no credit for the time before.
+	// A company that joins later must get no credit for the time before.
 	if err := t.pile(ctx, t.Users[0], api.Marketing, prefix+"alone-", aloneMany); err != nil {
 		return err
 	}
@@ -387,7 +387,7 @@ func (t *Tenants) Measure(ctx context.Context, round int) error {
 	defer t.mu.Unlock()
 	t.measures = []measure{
 		{shares, sharesFirst, "l.app_id", map[string]float64{acmeThree: 0.75, acmeOne: 0.25}, 0.02},
-		// Within a tenth of the expected share.
+		// within a tenth of the expected share
 		{fair, fairFirst, "c.company_no", map[string]float64{Bolt: 0.75}, 0.075},
 		{fair, fairFirst, "c.company_no", map[string]float64{Acme: 0.25}, 0.025},
 	}
@@ -414,11 +414,10 @@ func (t *Tenants) pile(ctx context.Context, user tenant, kind api.MessageType, p
 	return nil
 }
 
-// take lets senders poll concurrently with a limit until no task is left. Each sender has two pollers, one at each
-// server.
+// take lets senders poll concurrently, with limit tasks per claim, until no task is left. Each sender has two pollers, one at each server.
 func (t *Tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int, names ...string) {
 	var all sync.WaitGroup
-	var idle atomic.Int64 // polls of all senders in a row that got no task
+	var idle atomic.Int64 // consecutive polls of all senders that got no task
 	for i, name := range names {
 		for j, client := range t.load.Clients {
 			rng := rng(2*i + j)
@@ -440,7 +439,7 @@ func (t *Tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int,
 	all.Wait()
 }
 
-// Verdicts compares the tenants' history with the database.
+// Verdicts compares the shares of the measurements, and the leases of the tenants, with what the routes allow.
 func (t *Tenants) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -460,7 +459,7 @@ func (t *Tenants) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict
 	}
 	all := []check.Verdict{shares, fair}
 	for _, i := range []check.Invariant{
-		{Name: "no message goes through a sender that no route of its company names", SQL: `
+		{Name: "no message goes through a sender without a route of its company", SQL: `
 			SELECT c.company_no || ' ' || l.task_id || ' through ' || l.app_id || ' at ' || l.created_at
 			FROM leases l
 			JOIN task_states t USING (task_id)
@@ -470,7 +469,7 @@ func (t *Tenants) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict
 				WHERE n.company_no = c.company_no AND n.kind = t.message_type AND n.sender_no = l.app_id
 					AND l.created_at BETWEEN n.since AND n.until
 			)`},
-		{Name: "no message fails, nor loses an attempt, by its sender's trouble", SQL: `
+		{Name: "no message fails or loses an attempt because of a provider's trouble", SQL: `
 			SELECT r.task_id || ' by ' || r.app_id || ': ' || coalesce(r.error_message, '') FROM report_logs r
 			WHERE r.app_id IN ('` + sick + `', '` + well + `') AND r.event = 'reported' AND r.effect IN ('retry', 'failed', 'exhausted')`},
 	} {

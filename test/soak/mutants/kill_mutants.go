@@ -1,6 +1,6 @@
 package mutants
 
-// killMutants are faults that do nothing unless something is killed at the wrong moment.
+// killMutants are bugs that have no effect unless a process is killed at the wrong moment.
 var killMutants = []Mutant{
 	{"hasty", "a submission is answered before its COMMIT", []change{
 		{"internal/dispatch/queue/submit/store.go", "		made, err = s.submits.Do(ctx, row)\n", `		if row.DedupKey == nil {

@@ -1,4 +1,4 @@
-// Package mutants has known faults that are put back into the code, to see that the checks find them.
+// Package mutants contains known bugs that are put into the code, to test that the checks of the soak find them.
 package mutants
 
 import (
@@ -10,46 +10,44 @@ import (
 	"strings"
 )
 
-// Mutant is a known fault that is put back into the code, to see that the checks find it. F1 to F10 are faults of an earlier
-// implementation of the service.
+// Mutant is a known bug that is put into the code, to test that the checks find it. F1 to F10 are bugs of an earlier implementation of the service.
 type Mutant struct {
 	Name    string
 	What    string
 	changes []change
 }
 
-// Finders are the invariants that must find a mutant, by their first words. The other mutants can be found by any
-// invariant.
+// Finders are the invariants that must find a mutant, by the first words of their names. Any invariant can find the other mutants.
 var Finders = map[string]string{
 	"F1":      "a task ends once",
 	"F2":      "attempts are 1, 2, 3",
 	"F4":      "a lease ends once",
 	"requeue": "a lease ends once",
-	"F10":     "every lease has its facts exactly once",
+	"F10":     "every lease stores all of its facts exactly once",
 	"share":   "senders of a route share by weight",
 	"fair":    "a sender of two pools",
 	"route":   "no message goes through a sender",
 	"chosen":  "no message goes through a sender",
-	"trouble": "no message fails, nor loses an attempt",
-	"lockout": "nobody with the right password",
+	"trouble": "no message fails or loses an attempt",
+	"lockout": "no caller with the right password",
 	"pause":   "no task of a batch is leased for the first time while",
-	"staged":  "every end of a task has exactly its event",
-	"order":   "a pull gets every event",
-	"cursor":  "every event was taken by each webhook",
-	"behind":  "no later event of a task is posted before",
-	"again":   "every event that was published is one of the feed",
+	"staged":  "every end of a task has exactly one event",
+	"order":   "a pull gets each of its events",
+	"cursor":  "each webhook accepted every event",
+	"behind":  "an event of a task is posted only after",
+	"again":   "every published event is in the feed",
 	"body":    "each post of an event has the same",
 	"sign":    "every post is signed",
-	"scope":   "nobody gets an event of another company",
-	"early":   "every notification that is over has exactly one event",
-	"ahead":   "the end of a notification is in the feed behind",
-	"refire":  "every alert that fired has one event of its start",
-	"back":    "each alert about a sender publishes its silence once",
-	"low":     "each fall of a balance to a mark is published once",
+	"scope":   "no webhook or pull gets an event of another company",
+	"early":   "every ended notification has one event",
+	"ahead":   "in the feed, the end of a notification follows",
+	"refire":  "every fired alert has one event of its start",
+	"back":    "each alert about a silent sender has one event",
+	"low":     "each fall of a balance to a threshold has one event",
 	"hasty":   "every accepted message exists",
 	"unheld":  "every lease that is held",
-	"expiry":  "nothing is handed out past expires_at",
-	"aged":    "no code goes behind",
+	"expiry":  "no task is leased after its expires_at",
+	"aged":    "no verification code is claimed after",
 }
 
 // change replaces the only occurrence of before in a file of the project.
@@ -81,7 +79,7 @@ const (
 	settings  = "internal/platform/setting/setting.go"
 )
 
-// withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
+// withoutLease lets a report end a task that has no lease. Without this change, a mutated guard would fail because the result has no lease id.
 var withoutLease = change{ends, "v.lease_id::bigint AS lease_id", "coalesce(v.lease_id, 0)::bigint AS lease_id"}
 
 var mutants = []Mutant{
@@ -286,7 +284,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 	}},
 }
 
-// OverlayOrNil returns the function with which the server is built; nil without a mutant.
+// OverlayOrNil returns the function that writes the overlay for the build. It returns nil for a nil mutant.
 func (m *Mutant) OverlayOrNil() func(root, dir string) (string, error) {
 	if m == nil {
 		return nil
@@ -294,7 +292,7 @@ func (m *Mutant) OverlayOrNil() func(root, dir string) (string, error) {
 	return m.overlay
 }
 
-// overlay writes the changed files into dir, and returns the overlay file for the Go command.
+// overlay writes the changed files into dir, and returns the path of the overlay file for the Go command.
 func (m Mutant) overlay(root, dir string) (string, error) {
 	changed := map[string]string{}
 	for _, c := range m.changes {
@@ -331,7 +329,7 @@ func (m Mutant) overlay(root, dir string) (string, error) {
 // All returns the mutants of both kinds.
 func All() []Mutant { return slices.Concat(mutants, killMutants) }
 
-// IsOfKills reports whether only kills find a mutant.
+// IsOfKills reports whether only kills can find the mutant.
 func (m Mutant) IsOfKills() bool {
 	return slices.ContainsFunc(killMutants, func(k Mutant) bool { return k.Name == m.Name })
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A mutant that no longer changes the code would prove nothing about the soak. Those that change different places are compiled together.
+// A mutant that no longer changes the code would prove nothing about the soak. Mutants that change different places are compiled together, to save time.
 func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
@@ -34,7 +34,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 			if _, err := with.overlay(root, t.TempDir()); err == nil {
 				all, together = with, append(together, m)
 			} else if _, err := m.overlay(root, t.TempDir()); err == nil {
-				later = append(later, m) // it changes what another one does
+				later = append(later, m) // it changes the same place as another mutant
 			} else {
 				t.Error(err)
 			}

@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// Path is one way through the code, known by the statements that only it sends.
+// Path is one kind of transaction, identified by the SQL statements that only this kind sends.
 type Path struct {
 	Name     string
-	Names    []string // statements, by their names in db/queries; one that ends with * stands for all that begin so
+	Names    []string // names of statements in db/queries; a name that ends with * is a prefix
 	texts    []string // beginnings of statements without a name
-	Without  []string // statements that are of another path if they came before in the transaction
-	IsClient bool     // a client sends them, no server
+	Without  []string // a transaction that sent one of these statements before is not of this path
+	IsClient bool     // a client of the soak sends the statements, not a server
 }
 
-// Paths are the transactions of the service that can be aimed at.
+// Paths are the transactions of the service that the kills can hit.
 var Paths = []*Path{
 	{Name: "submit", Names: []string{"TaskSubmit", "DefaultContentConsume", "IdempotencyStore", "SubmissionsRepeated"}, Without: []string{"BatchHold", "SqlInboxTake"}},
 	{Name: "claim", Names: []string{"TaskOffer", "TaskLease", "SenderAdmit", "SenderCharge", "RouteAdmit"}},
@@ -43,7 +43,7 @@ var Paths = []*Path{
 	{Name: "erasure", Names: []string{"Erasure*", "Erased*"}, Without: []string{"ErasureList"}},
 }
 
-// has reports whether a statement is one of the path. before are the names of the earlier ones of its transaction.
+// has reports whether a statement is of the path. before are the names of the earlier statements of its transaction.
 func (p *Path) has(statement string, before []string) bool {
 	for _, text := range p.texts {
 		if strings.HasPrefix(statement, text) {
@@ -63,7 +63,7 @@ func (p *Path) has(statement string, before []string) bool {
 	})
 }
 
-// nameOf returns the name that sqlc puts before a statement; empty: the statement has none.
+// nameOf returns the name that sqlc puts before a statement, or "" if the statement has none.
 func nameOf(statement string) string {
 	after, hasName := strings.CutPrefix(statement, "-- name: ")
 	if !hasName {
@@ -73,7 +73,7 @@ func nameOf(statement string) string {
 	return name
 }
 
-// Aim waits, at every proxy, for a moment of a path. The first link that reaches it calls strike.
+// Aim is a point of a path at which to strike. All proxies wait for it. The first connection that reaches the point calls Strike.
 type Aim struct {
 	Path   *Path
 	At     Point
@@ -81,23 +81,23 @@ type Aim struct {
 	Taken  atomic.Bool
 }
 
-// trace follows what a link does. It knows nothing that pg_stat_activity does not know, but it knows it before the statement begins.
+// trace is the state of the transaction on a connection. The proxy knows a statement before PostgreSQL executes it, which pg_stat_activity cannot show.
 type trace struct {
 	mu       sync.Mutex
 	pid      int               // of the backend
 	texts    map[string]string // prepared statements, by their names in the protocol
 	bound    string            // the statement of the last Bind
-	before   []string          // names of the statements of this transaction
-	of       *Aim              // whose path the transaction is on
-	tag      string            // of the last command that was completed
-	isHeld   bool              // a kill is on its way: the server does not learn that PostgreSQL is ready
+	before   []string          // names of the earlier statements of this transaction
+	of       *Aim              // the aim whose path the transaction is on; nil: none
+	tag      string            // command tag of the last completed command
+	isHeld   bool              // a kill will follow: do not forward ReadyForQuery to the server
 	isServed bool              // PostgreSQL was ready before it was killed
 }
 
-// maxText is how much of a statement is kept.
+// maxText is the number of bytes of a statement that are stored.
 const maxText = 80
 
-// request records a message of the server, and returns false if the message must not be forwarded.
+// request records a message of the server. It returns false if the message must not be forwarded.
 func (l *Link) request(kind byte, message []byte) bool {
 	t, current := &l.trace, l.Proxy.Aim.Load()
 	switch kind {
@@ -131,7 +131,7 @@ func (l *Link) request(kind byte, message []byte) bool {
 	return true
 }
 
-// sent records a statement.
+// sent records a statement. It returns false if the statement must not be forwarded.
 func (l *Link) sent(current *Aim, text string) bool {
 	t := &l.trace
 	t.mu.Lock()
@@ -149,7 +149,7 @@ func (l *Link) sent(current *Aim, text string) bool {
 	return true
 }
 
-// reached calls the strike of the aim if this is its moment and the transaction is on its path.
+// reached calls Strike if current aims at this point and the transaction is on its path. It returns false if the message must not be forwarded.
 func (l *Link) reached(current *Aim, at Point) bool {
 	t := &l.trace
 	t.mu.Lock()
@@ -161,7 +161,7 @@ func (l *Link) reached(current *Aim, at Point) bool {
 	return current.Strike(l)
 }
 
-// reply records a message of PostgreSQL, and returns false if the message must not be forwarded.
+// reply records a message of PostgreSQL. It returns false if the message must not be forwarded.
 func (l *Link) reply(kind byte, message []byte) bool {
 	t := &l.trace
 	switch kind {
@@ -195,7 +195,8 @@ func (l *Link) reply(kind byte, message []byte) bool {
 	return true
 }
 
-// Hold lets the server not learn of the end of what it asked for, so that a kill that follows hits within the transaction.
+// Hold withholds the end of the current command from the server. A kill that follows therefore hits within the transaction. Hold returns the process id of the
+// session.
 func (l *Link) Hold() (pid int) {
 	l.trace.mu.Lock()
 	defer l.trace.mu.Unlock()
@@ -203,7 +204,7 @@ func (l *Link) Hold() (pid int) {
 	return l.trace.pid
 }
 
-// WasServed reports whether PostgreSQL had done what it was asked for before it was killed.
+// WasServed reports whether PostgreSQL had finished the command before the kill.
 func (l *Link) WasServed() bool {
 	l.trace.mu.Lock()
 	defer l.trace.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Point is a moment of a transaction at which a fault can strike.
+// Point is a moment of a transaction at which a fault can be injected.
 type Point int
 
-// The points of a transaction.
+// These are the points of a transaction.
 const (
 	AtStatement          Point = iota // the server sends a statement
 	AtCommit                          // the server sends COMMIT
@@ -28,7 +28,7 @@ func (p Point) String() string {
 	return [...]string{"at a statement", "before COMMIT", "at the reply to COMMIT"}[p]
 }
 
-// Gate calls strike once, at the first message of its point. strike returns whether to forward the message.
+// Gate calls Strike once, at the first message of its point. Strike returns whether to forward the message.
 type Gate struct {
 	Point  Point
 	Strike func() (pass bool)
@@ -58,18 +58,18 @@ func Start(upstream string) (*Proxy, error) {
 	return p, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the address at which the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Stop ends the proxy and its connections.
+// Stop closes the proxy and its connections.
 func (p *Proxy) Stop() {
 	p.Resume()
-	_ = p.listener.Close() // ends accept
+	_ = p.listener.Close() // ends the accept loop
 	p.Reset()
 	p.done.Wait()
 }
 
-// Stall holds back every byte, also of new connections, until resume.
+// Stall holds back every byte, also of new connections, until Resume.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Proxy) Resume() {
 	}
 }
 
-// Reset breaks every connection and returns how many there were.
+// Reset breaks every connection and returns their number.
 func (p *Proxy) Reset() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *Proxy) Reset() int {
 	return len(p.links)
 }
 
-// Arm sets the gate, which the next message of its point triggers. disarm removes it.
+// Arm sets the gate, which the next message of its point triggers. Disarm removes the gate.
 func (p *Proxy) Arm(g *Gate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *Proxy) Arm(g *Gate) {
 // Disarm removes the gate.
 func (p *Proxy) Disarm() { p.Arm(nil) }
 
-// takeGate removes and returns the gate if it is for this point; otherwise it returns nil.
+// takeGate removes and returns the gate if it is for this point. Otherwise it returns nil.
 func (p *Proxy) takeGate(at Point) *Gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,20 +165,19 @@ type Link struct {
 	server, postgres net.Conn
 	committed        bool // the last completed command has changed data; used by watchReply only
 	trace            trace
-	Over             chan struct{} // closed when both sides are
+	Over             chan struct{} // closed when both sides are closed
 }
 
-// cut closes both sides, that of the server with a reset.
+// cut closes both sides of the connection. The server gets a TCP reset.
 func (l *Link) cut() {
 	if tcp, ok := l.server.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // the connection may be closed already
+		_ = tcp.SetLinger(0) // the connection can be closed already
 	}
 	_ = l.server.Close()
 	_ = l.postgres.Close()
 }
 
-// relay forwards messages until a side closes or a gate stops it. opening: the first message has no type, as from a
-// client.
+// relay forwards messages until a side closes or a gate stops it. opening says that the first message has no type byte, as from a client.
 func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind byte, message []byte) (pass bool)) {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriterSize(to, 64<<10)
 	for {
@@ -187,7 +186,7 @@ func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind
 			return
 		}
 		opening = false
-		// Messages in front of the gate have been written when the gate strikes.
+		// All messages before the one that triggers a gate have already been forwarded.
 		l.Proxy.waitWhileStalled()
 		if !watch(kind, message) {
 			return
@@ -201,7 +200,7 @@ func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind
 	}
 }
 
-// readMessage reads one message of the PostgreSQL protocol, including its head.
+// readMessage reads one message of the PostgreSQL protocol, including its header.
 func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err error) {
 	head := 5
 	if opening {
@@ -222,7 +221,7 @@ func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err
 	return kind, message, err
 }
 
-// watchRequest watches the messages of the server.
+// watchRequest observes a message of the server. It returns false if the message must not be forwarded.
 func (l *Link) watchRequest(kind byte, message []byte) bool {
 	if !l.request(kind, message) {
 		return false
@@ -236,8 +235,8 @@ func (l *Link) watchRequest(kind byte, message []byte) bool {
 	return true
 }
 
-// watchReply watches the messages of PostgreSQL. A statement outside of a transaction is committed when PostgreSQL is
-// ready for the next one.
+// watchReply observes a message of PostgreSQL. It returns false if the message must not be forwarded. A statement outside a transaction is committed when
+// PostgreSQL is ready for the next statement.
 func (l *Link) watchReply(kind byte, message []byte) bool {
 	if !l.reply(kind, message) {
 		return false

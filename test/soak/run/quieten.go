@@ -11,20 +11,21 @@ import (
 	"lksms/test/soak/load"
 )
 
-// leftOver is what has not ended. Nobody submits, cancels or requeues any more, so that each task that ends changes done.
+// leftOver is the work that has not ended. No client submits, cancels or requeues any more, so each task that ends changes done.
 type leftOver struct {
 	tasks, batches, jobs, notifications int
-	done                                string        // changes whenever something ends or goes on
-	doable                              string        // something that could be done now; empty: all of it waits by right
-	latest                              time.Duration // until the last wait of them ends that is by right
-	reason                              string        // of that wait
+	done                                string        // changes whenever a task or job ends or makes progress
+	doable                              string        // work that could make progress now; empty: all remaining work waits legitimately
+	latest                              time.Duration // until the end of the longest legitimate wait
+	reason                              string        // reason of that wait
 }
 
 func (l leftOver) String() string {
 	return fmt.Sprintf("%d tasks, %d batches, %d jobs, %d notifications", l.tasks, l.batches, l.jobs, l.notifications)
 }
 
-// countLeftOver counts what is left and why. A task may wait until it is due, while a sender holds it, and while all senders of its pool are paused.
+// countLeftOver counts the remaining work and its reasons. A task waits legitimately until it is due, while a sender has leased it, and while all senders of
+// its pool are paused.
 const countLeftOver = `
 WITH resting AS MATERIALIZED (
 	SELECT r.pool_id, min(coalesce(st.rest_until, '-infinity')) AS until FROM routes r JOIN sender_states st ON st.sender_id = r.sender_id
@@ -40,7 +41,7 @@ waits AS MATERIALIZED (
 SELECT (SELECT count(*) FROM waits), b.n, j.n, n.n,
 	concat_ws('/', (SELECT count(*) FROM waits), b.n, b.done, b.states, j.n, j.done, n.n),
 	coalesce(
-		(SELECT 'task ' || task_id || ' could go on since ' || until || ': ' || reason FROM waits WHERE until <= now() LIMIT 1),
+		(SELECT 'task ' || task_id || ' could progress since ' || until || ': ' || reason FROM waits WHERE until <= now() LIMIT 1),
 		CASE WHEN b.n > 0 AND NOT EXISTS (SELECT FROM waits) THEN 'batches' WHEN j.n > 0 THEN 'jobs' WHEN n.due > 0 THEN 'notifications' END, ''
 	),
 	coalesce(w.seconds, 0)::double precision, coalesce(w.reason, '')
@@ -54,7 +55,7 @@ FROM (
 		SELECT extract(epoch FROM until - now()) AS seconds, reason FROM waits WHERE until > now() ORDER BY until DESC, task_id LIMIT 1
 	) w ON true`
 
-// left returns what has not ended.
+// left returns the work that has not ended.
 func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 	var seconds float64
 	err = conn.QueryRow(ctx, countLeftOver).Scan(&l.tasks, &l.batches, &l.jobs, &l.notifications, &l.done, &l.doable, &seconds, &l.reason)
@@ -62,8 +63,8 @@ func left(ctx context.Context, conn *pgx.Conn) (l leftOver, err error) {
 	return l, err
 }
 
-// quieten lets batches go on and well-behaved senders take everything that is left. It returns a description of how long that took, and an error
-// if it came to a standstill.
+// quieten confirms batches, and lets well-behaved senders report all remaining tasks. It returns a description of the wait, and an error if nothing progressed
+// for load.StillLimit.
 func (sc *Scene) quieten(ctx context.Context) (string, error) {
 	began := time.Now()
 	var still load.Standstill
@@ -86,10 +87,10 @@ func (sc *Scene) quieten(ctx context.Context) (string, error) {
 			longest = found
 		}
 		if since := still.See(last.done, err != nil || found.doable != ""); !isOver && since > load.StillLimit {
-			stuck = errors.Join(fmt.Errorf("nothing ended for %s, and left are %s: %s", since.Round(time.Second), last, last.doable), err)
+			stuck = errors.Join(fmt.Errorf("no progress for %s; remaining are %s: %s", since.Round(time.Second), last, last.doable), err)
 		}
 		return isOver || stuck != nil
 	})
-	return fmt.Sprintf("empty after %.1f s, at most %.1f s without an end; the longest wait by right was %.1f s (%s)", time.Since(began).Seconds(),
+	return fmt.Sprintf("empty after %.1f s, at most %.1f s without progress; the longest legitimate wait was %.1f s (%s)", time.Since(began).Seconds(),
 		still.Longest.Seconds(), longest.latest.Seconds(), longest.reason), stuck
 }

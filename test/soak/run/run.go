@@ -13,7 +13,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Run is one run.
+// Run contains the options and the findings of one run.
 type Run struct {
 	Seed        uint64
 	Duration    time.Duration // minimum length; the current round is completed
@@ -24,7 +24,7 @@ type Run struct {
 	Findings []string  // names of the broken invariants
 }
 
-// Elapsed is the time since the run began.
+// Elapsed returns the time since the run began.
 func (s *Run) Elapsed() time.Duration { return time.Since(s.Began) }
 
 // Say prints a line with the time since the run began.
@@ -32,7 +32,7 @@ func (s *Run) Say(format string, args ...any) {
 	fmt.Printf("%6.1f s  %s\n", s.Elapsed().Seconds(), fmt.Sprintf(format, args...))
 }
 
-// Round runs load with faults, then lets the queue empty without faults, then checks.
+// Round runs load with faults, waits without faults until the queue is empty, and then checks.
 func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]check.Verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.RoundLength, max(s.Duration-s.Elapsed(), time.Second)))
 	defer cease()
@@ -40,7 +40,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	defer unload()
 	var clients sync.WaitGroup
 	clients.Go(func() { sc.run(loading, number) })
-	err := n.Run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
+	err := n.Run(fire) // the load runs until the last fault is over, because the nemesis waits for responses
 	var underLoad []check.Verdict
 	var waiting, held int
 	if err == nil {
@@ -56,7 +56,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	if err != nil {
 		sc.History.Breach("%v", err)
 	}
-	if <-settled; len(sc.Crowds) > 0 { // what they left became tasks meanwhile
+	if <-settled; len(sc.Crowds) > 0 { // messages of the crowds became tasks meanwhile
 		if _, err := sc.quieten(context.WithoutCancel(ctx)); err != nil {
 			sc.History.Breach("%v", err)
 		}
@@ -64,7 +64,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	s.Say("round %d: %s", number, emptied)
 	if sc.archive != nil {
 		if err := sc.archive.Restore(context.WithoutCancel(ctx)); err != nil {
-			sc.History.Breach("%v", err) // the check names the tasks that are lost
+			sc.History.Breach("%v", err) // the checks name the lost tasks
 		}
 	}
 	if err := sc.Tenants.Measure(context.WithoutCancel(ctx), number); err != nil {
@@ -78,13 +78,13 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	verdicts = append(underLoad, verdicts...)
-	s.Say("round %d: %d messages accepted; under load %d waited and %d were held; %d invariants of %d hold", number,
+	s.Say("round %d: %d messages accepted; under load %d waited and %d were leased; %d of %d invariants hold", number,
 		sc.History.Accepted(), waiting, held, len(verdicts)-len(check.Broken(verdicts)), len(verdicts))
 	return verdicts, nil
 }
 
-// StopStack stops the stack of a run, and adds its error to err, that of the run. The folder is kept with --keep, and after an error unless a mutant was to
-// cause it.
+// StopStack stops the stack of a run, and joins its error with err. It keeps the folder with --keep, and after an error unless a mutant was expected to cause
+// the error.
 func (s *Run) StopStack(stack *stack.Stack, isMutant bool, err error) error {
 	keep := s.Keep || err != nil && !isMutant
 	if keep {
@@ -93,7 +93,7 @@ func (s *Run) StopStack(stack *stack.Stack, isMutant bool, err error) error {
 	return errors.Join(err, stack.Stop(keep))
 }
 
-// Injector injects faults until ctx ends. Every fault is undone when Run returns.
+// Injector injects faults until ctx ends. When Run returns, every fault is undone.
 type Injector interface {
 	Run(ctx context.Context) error
 }

@@ -18,7 +18,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Scene is the clients of a run, what they recorded, and the stack that they use.
+// Scene contains the clients of a run, their recorded history, and the stack that they use.
 type Scene struct {
 	stack   *stack.Stack
 	History *load.History
@@ -26,13 +26,13 @@ type Scene struct {
 	Tenants *load.Tenants
 	lists   *load.Lists
 	events  *events.Events
-	archive *crowds.Archive // nil: nobody works on old partitions
+	archive *crowds.Archive // nil: old partitions stay unchanged
 	Crowds  []crowds.Crowd
 
-	HasAllClients bool // SetUp makes the archive and the crowds of the soak, too; the drill and the upgrade do without
+	HasAllClients bool // SetUp also creates the archive and the crowds of the soak; the drill and the upgrade do not use them
 }
 
-// NewScene makes a scene in which nobody has called the servers. The caller may change its fields before SetUp.
+// NewScene creates a scene whose clients have not called the servers yet. The caller can change its fields before SetUp.
 func NewScene(seed uint64, stack *stack.Stack) (*Scene, error) {
 	p, err := load.StartProvider()
 	if err != nil {
@@ -46,7 +46,7 @@ func NewScene(seed uint64, stack *stack.Stack) (*Scene, error) {
 	return &Scene{stack: stack, History: h, Load: l, Tenants: load.NewTenants(l), lists: &load.Lists{Load: l}}, nil
 }
 
-// SetUp creates what the clients need.
+// SetUp creates the senders, companies and other objects that the clients need.
 func (sc *Scene) SetUp(ctx context.Context) (err error) {
 	if err := sc.Load.SetUp(ctx); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (sc *Scene) SetUp(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends what listens for the servers, also if SetUp failed.
+// Close closes the listeners that the servers call. It also works after a failed SetUp.
 func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()
@@ -120,7 +120,7 @@ func (sc *Scene) Print() {
 		for i, name := range crowds.ArchiveActNames {
 			fmt.Printf("  %5d  partitions of earlier days %s\n", sc.archive.Did[i].Load(), name)
 		}
-		fmt.Printf("  %5d  commands on them killed\n", sc.archive.Killed.Load())
+		fmt.Printf("  %5d  commands on partitions killed\n", sc.archive.Killed.Load())
 	}
 	fmt.Printf("\n  %d calls answered, %d refused, %d with an unknown outcome\n", sc.History.Calls[load.Answered].Load(),
 		sc.History.Calls[load.Refused].Load(), sc.History.Calls[load.Unknown].Load())
@@ -131,7 +131,7 @@ func (sc *Scene) Print() {
 	}
 }
 
-// check compares the whole history with the whole database, while nothing runs.
+// check compares the whole history with the whole database. No client may run meanwhile.
 func (sc *Scene) check(ctx context.Context) ([]check.Verdict, error) {
 	var verdicts []check.Verdict
 	err := sc.stack.QueryWithin(ctx, invariants.CheckLimit, func(conn *pgx.Conn) (err error) {
@@ -177,7 +177,7 @@ func (sc *Scene) check(ctx context.Context) ([]check.Verdict, error) {
 	return append(verdicts, sc.History.Verdicts()...), err
 }
 
-// settleCrowds lets the crowds settle, and returns a channel that is closed when they have.
+// settleCrowds starts to settle the crowds, and returns a channel that is closed when all have settled.
 func (sc *Scene) settleCrowds(ctx context.Context) <-chan struct{} {
 	settled := make(chan struct{})
 	go func() {
@@ -193,5 +193,5 @@ func (sc *Scene) settleCrowds(ctx context.Context) <-chan struct{} {
 	return settled
 }
 
-// crowdLimit is how long the crowds may need until nothing is left of what they asked for.
+// crowdLimit is the time limit for the crowds to settle.
 const crowdLimit = 4 * time.Minute

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// NewDir makes the folder of a run.
+// NewDir creates the folder of a run.
 func NewDir() (string, error) {
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not in $TMPDIR: the path of a socket must be short
 	if err != nil {
 		return "", fmt.Errorf("create folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
+	if err := os.Chmod(dir, 0o755); err != nil { // under root, PostgreSQL runs as another account, which must traverse the folder
 		return "", fmt.Errorf("open folder: %w", err)
 	}
 	return dir, nil
 }
 
-// Build builds the server. overlay writes a file with changes for the Go command; nil: without changes.
+// Build builds the server. If overlay is not nil, it writes a file with changes for the Go command, and returns the path of that file.
 func Build(ctx context.Context, dir string, overlay func(root, dir string) (string, error)) (string, error) {
 	root, err := ProjectRoot(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func Build(ctx context.Context, dir string, overlay func(root, dir string) (stri
 	return binary, nil
 }
 
-// ProjectRoot returns the folder of the project.
+// ProjectRoot returns the root folder of the project.
 func ProjectRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
@@ -66,11 +66,12 @@ func readProject(ctx context.Context, name string) (string, error) {
 	return string(content), nil
 }
 
-// replaceAll makes changes in the text of a file, which must have the old text of each exactly once: else what runs is not what the file says.
+// replaceAll makes changes in the text of a file. It returns an error unless the file contains the old text of each change exactly once. Otherwise the tested
+// configuration would not be the documented one.
 func replaceAll(text, file string, changes [][2]string) (string, error) {
 	for _, change := range changes {
 		if strings.Count(text, change[0]) != 1 {
-			return "", fmt.Errorf("%s has %q not once: change test/soak too", file, change[0])
+			return "", fmt.Errorf("%s does not contain %q exactly once: change test/soak too", file, change[0])
 		}
 		text = strings.Replace(text, change[0], change[1], 1)
 	}

@@ -21,41 +21,41 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
-// The size of a cluster, and the names of its nodes.
+// These constants are the size of a cluster and the prefix of its node names.
 const (
 	ClusterServers = 3
 	ClusterNodes   = 3
 	NodePrefix     = "node-"
-	nodeSize       = 1 << 30 // bytes of the file system of a node
+	nodeSize       = 1 << 30 // size of the file system of a node in bytes
 )
 
-// patience is how long Patroni waits, in seconds: ttl, loop_wait and retry_timeout. Its usual times are 30, 10 and 10. A primary that is gone is replaced
+// patience contains the time limits of Patroni in seconds: ttl, loop_wait and retry_timeout. Patroni's defaults are 30, 10 and 10. A lost primary is replaced
 // after ttl.
 type patience struct{ ttl, loop, retry int }
 
 var (
 	drillPatience = patience{10, 2, 4}
-	shortPatience = patience{8, 1, 3} // of a short drill, which is to be over soon
+	shortPatience = patience{8, 1, 3} // for a short drill
 )
 
 // drillRoles are the roles of the servers of a drill.
 var drillRoles = [ClusterServers]string{"api,console", "claim,callback,push", "sweep,watch,webhook"}
 
-// Cluster is three PostgreSQL nodes under Patroni, which keep their leader in etcd. HAProxy leads to the primary, and to the servers by their roles.
+// Cluster is three PostgreSQL nodes under Patroni, which stores the leader in etcd. HAProxy forwards to the primary, and to the servers by their roles.
 type Cluster struct {
 	dir         string
 	bin         string // folder of PostgreSQL's programs
 	isAsync     bool
 	patience    patience
-	isThird     bool // Patroni uses the third API of etcd
+	isThird     bool // Patroni uses version 3 of the etcd API
 	mounted     bool // the folder of each node is a small file system
 	Nodes       []*Node
 	Etcd        *daemon
 	haproxy     *daemon
 	bouncer     *daemon
-	database    string // port of the primary, in HAProxy
-	bouncerPort string // port of the primary, in PgBouncer
-	front       string // port of the servers, in HAProxy
+	database    string // port of the primary at HAProxy
+	bouncerPort string // port of the primary at PgBouncer
+	front       string // port of the servers at HAProxy
 	release     func() error
 }
 
@@ -63,7 +63,7 @@ type Cluster struct {
 type Node struct {
 	Name, Dir, Config string
 	Port, APIPort     string
-	Etcd              *relay // between its Patroni and etcd
+	Etcd              *relay // between this node's Patroni and etcd
 	Patroni           *daemon
 }
 
@@ -71,13 +71,13 @@ func (n *Node) data() string { return filepath.Join(n.Dir, "data") }
 
 // ClusterOptions are the variants of a cluster.
 type ClusterOptions struct {
-	Seed    uint64 // of the ways of the servers to the primary
-	IsAsync bool   // it replicates asynchronously
-	IsThird bool   // Patroni uses the third API of etcd
-	IsShort bool   // the drill is to be over soon
+	Seed    uint64 // decides how each server reaches the primary
+	IsAsync bool   // replicate asynchronously
+	IsThird bool   // Patroni uses version 3 of the etcd API
+	IsShort bool   // use shorter time limits, for a short drill
 }
 
-// StartCluster starts a cluster and servers of different roles on it.
+// StartCluster starts a cluster, and servers of different roles on it.
 func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*Stack, error) {
 	c := &Cluster{dir: dir, isAsync: o.IsAsync, isThird: o.IsThird, patience: drillPatience}
 	if o.IsShort {
@@ -102,7 +102,7 @@ func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*S
 			return s, err
 		}
 		srv.Env = append(srv.Env, "TRUSTED_PROXIES=127.0.0.1")
-		if i == 0 { // it answers lists and statistics
+		if i == 0 { // this server answers lists and statistics
 			srv.Env = append(srv.Env, "DATABASE_REPLICA_URL="+c.nodesURL(name+"-reads", nil))
 		}
 		s.Servers = append(s.Servers, srv)
@@ -110,29 +110,29 @@ func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*S
 	if err := c.startHAProxy(ctx, s.Servers); err != nil {
 		return s, err
 	}
-	if err := Await(ctx, 20*time.Second, "HAProxy leads to nodes that do not write", c.leadsToPrimary); err != nil {
+	if err := Await(ctx, 20*time.Second, "HAProxy still forwards to nodes other than the primary", c.leadsToPrimary); err != nil {
 		return s, err
 	}
 	if err := c.startPgBouncer(ctx); err != nil {
 		return s, err
 	}
 	front := &Server{Name: "the front", URL: "http://127.0.0.1:" + c.front}
-	s.Endpoints = []*Server{front, front} // a client each
+	s.Endpoints = []*Server{front, front} // one for each client
 	for _, srv := range s.Servers {
 		srv.supervise(ctx)
 	}
 	if err := s.AwaitServing(ctx, time.Minute); err != nil {
 		return s, err
 	}
-	return s, Await(ctx, 20*time.Second, "HAProxy leads to no server", func(ctx context.Context) bool {
+	return s, Await(ctx, 20*time.Second, "HAProxy forwards to no server", func(ctx context.Context) bool {
 		_, err := front.Statistics(ctx)
 		return err == nil
 	})
 }
 
-// leadsToPrimary reports whether HAProxy, which takes all nodes for primaries until it has checked them, leads to the primary alone.
+// leadsToPrimary reports whether HAProxy forwards only to the primary. Before its first checks, HAProxy treats all nodes as primaries.
 func (c *Cluster) leadsToPrimary(ctx context.Context) bool {
-	for range 2 * ClusterNodes { // it takes turns
+	for range 2 * ClusterNodes { // HAProxy distributes connections round-robin
 		conn, err := pgx.Connect(ctx, c.adminURL())
 		if err != nil {
 			return false
@@ -172,7 +172,7 @@ func (s *Stack) createDatabase(ctx context.Context) error {
 	return nil
 }
 
-// start starts etcd and the nodes, and waits until two follow the first.
+// start starts etcd and the nodes, and waits until two nodes follow the first.
 func (c *Cluster) start(ctx context.Context) error {
 	for _, program := range []string{"etcd", "patroni", "patronictl", haproxyProgram, bouncerProgram} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -208,17 +208,17 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 		c.Nodes = append(c.Nodes, n)
 		n.Patroni.start()
-		if i == 0 { // the first one makes the cluster, whatever the order in which the others come up
+		if i == 0 { // the first node must create the cluster, so the others wait for it
 			isPrimary := func(ctx context.Context) bool { return c.Primary(ctx) == n }
 			if err := Await(ctx, time.Minute, "the first node does not become primary", isPrimary); err != nil {
 				return err
 			}
 		}
 	}
-	return Await(ctx, 2*time.Minute, "the replicas do not follow", c.IsWhole)
+	return Await(ctx, 2*time.Minute, "the replicas do not follow the primary", c.IsWhole)
 }
 
-// makeFolder makes a folder of the account of PostgreSQL.
+// makeFolder creates a folder that belongs to the account of PostgreSQL.
 func (c *Cluster) makeFolder(name string) error {
 	path := filepath.Join(c.dir, name)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -227,14 +227,14 @@ func (c *Cluster) makeFolder(name string) error {
 	return own(path)
 }
 
-// own gives a folder to the account of PostgreSQL.
+// own makes the account of PostgreSQL the owner of a folder.
 func own(path string) error {
-	owner, err := pgserver.Prepare(exec.Command("true")) // never run
+	owner, err := pgserver.Prepare(exec.Command("true")) // this command never runs
 	if err == nil && owner != nil {
 		err = os.Chown(path, int(owner.Uid), int(owner.Gid))
 	}
 	if err != nil {
-		return fmt.Errorf("give folder: %w", err)
+		return fmt.Errorf("change owner of folder: %w", err)
 	}
 	return nil
 }
@@ -261,8 +261,8 @@ func (c *Cluster) startEtcd() (string, error) {
 	return addresses[0], nil
 }
 
-// storeKind is the section of Patroni's configuration for etcd. With the third API, Patroni 3.0.2 writes the key of the leader without a look at who
-// has it: a primary that was stopped takes it back from its successor.
+// storeKind returns the name of the section for etcd in Patroni's configuration. With version 3 of the etcd API, Patroni 3.0.2 overwrites the leader key
+// without checking its holder: a primary that was stopped takes the key back from its successor.
 func (c *Cluster) storeKind() string {
 	if c.isThird {
 		return "etcd3"
@@ -295,11 +295,11 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 		return nil, err
 	}
 	address, rest := "127.0.0.1:"+n.Port, "127.0.0.1:"+n.APIPort
-	content, err := json.Marshal(object{ // JSON is YAML
+	content, err := json.Marshal(object{ // JSON is valid YAML
 		"scope": "lksms", "name": n.Name,
-		"watchdog":    object{"mode": "off"}, // that of this machine would restart it
+		"watchdog":    object{"mode": "off"}, // the watchdog would restart this machine
 		"restapi":     object{"listen": rest, "connect_address": rest},
-		c.storeKind(): object{"hosts": []string{n.Etcd.address()}, "use_proxies": true}, // it would look for ways around the relay
+		c.storeKind(): object{"hosts": []string{n.Etcd.address()}, "use_proxies": true}, // without use_proxies, Patroni would find etcd without the relay
 		"bootstrap": object{
 			"dcs": object{
 				"ttl": c.patience.ttl, "loop_wait": c.patience.loop, "retry_timeout": c.patience.retry,
@@ -309,7 +309,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 					"parameters": object{
 						"max_connections": 200, "shared_buffers": "64MB", "max_wal_size": "128MB", "min_wal_size": "32MB", "wal_keep_size": "64MB",
 						"max_slot_wal_keep_size": "256MB", "checkpoint_timeout": "30s", "autovacuum_naptime": "5s",
-						"dynamic_shared_memory_type": "mmap", // nothing is left in memory when a node is killed
+						"dynamic_shared_memory_type": "mmap", // no shared memory remains when a node is killed
 					},
 				},
 			},
@@ -323,21 +323,21 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 			},
 			"pg_hba":     []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
 			"parameters": object{"unix_socket_directories": filepath.Join(c.dir, "run")},
-			// Without an operator, a node that cannot be rewound is copied again.
+			// No operator is present: copy a node again if it cannot be rewound.
 			"remove_data_directory_on_rewind_failure": true, "remove_data_directory_on_diverged_timelines": true,
 		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
-	if err := os.WriteFile(n.Config, content, 0o644); err != nil { // Patroni runs as another user, and the password opens nothing else
+	if err := os.WriteFile(n.Config, content, 0o644); err != nil { // Patroni runs as another user, and the password protects nothing else
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
 	n.Patroni = newDaemon(n.Dir, filepath.Join(c.dir, n.Name+".log"), "patroni", n.Config)
 	return n, nil
 }
 
-// Debian has these two where the search path of a user does not lead.
+// Debian installs these two programs in a folder that is not in the search path of normal users.
 const (
 	haproxyProgram = "/usr/sbin/haproxy"
 	bouncerProgram = "/usr/sbin/pgbouncer"
@@ -346,7 +346,7 @@ const (
 // startHAProxy starts HAProxy with deploy/haproxy/roles.cfg and deploy/patroni/haproxy.cfg, with the addresses of the drill.
 func (c *Cluster) startHAProxy(ctx context.Context, all []*Server) error {
 	address := func(i int) string { return strings.TrimPrefix(all[i].URL, "http://") }
-	asItIs := [2]string{"    user haproxy\n    group haproxy\n", ""} // it runs as another user already
+	asItIs := [2]string{"    user haproxy\n    group haproxy\n", ""} // HAProxy already runs as another user
 	toPrimary := [][2]string{asItIs, {"bind 127.0.0.1:5000", "bind 127.0.0.1:" + c.database}}
 	for i, n := range c.Nodes {
 		old := fmt.Sprintf("server pg%d PG%d_ADDRESS:5432 check port 8008", i+1, i+1)
@@ -358,7 +358,7 @@ func (c *Cluster) startHAProxy(ctx context.Context, all []*Server) error {
 		changes [][2]string
 	}{
 		{"deploy/haproxy/roles.cfg", [][2]string{
-			{"maxconn 20000", "maxconn 2000"}, // it needs two file descriptors for each
+			{"maxconn 20000", "maxconn 2000"}, // HAProxy needs two file descriptors for each connection
 			asItIs,
 			{"bind :8080", "bind 127.0.0.1:" + c.front},
 			{" lksms-api:8000", " " + address(0)}, {" lksms:8000", " " + address(0)},
@@ -385,7 +385,7 @@ func (c *Cluster) startHAProxy(ctx context.Context, all []*Server) error {
 	return nil
 }
 
-// stop ends everything. It removes the folder unless keep is set.
+// stop stops all processes of the cluster. It removes the folder unless keep is set.
 func (c *Cluster) stop(keep bool) error {
 	var daemons []*daemon
 	for _, n := range c.Nodes {
@@ -409,7 +409,7 @@ func (c *Cluster) stop(keep bool) error {
 	return errors.Join(failed...)
 }
 
-// Primary returns the node that says that it is the primary and holds the key of the leader; nil: none.
+// Primary returns the node that is the primary and holds the leader key according to its Patroni, or nil if no node does.
 func (c *Cluster) Primary(ctx context.Context) *Node {
 	for _, n := range c.Nodes {
 		if StatusOf(ctx, "http://127.0.0.1:"+n.APIPort+"/primary") == http.StatusOK {
@@ -419,7 +419,7 @@ func (c *Cluster) Primary(ctx context.Context) *Node {
 	return nil
 }
 
-// IsWhole reports whether all nodes run, one as primary and the others behind it, one of them synchronously, which Patroni knows.
+// IsWhole reports whether one node is the primary and all others follow it. Without isAsync, Patroni must also know a synchronous standby.
 func (c *Cluster) IsWhole(ctx context.Context) bool {
 	primary := c.Primary(ctx)
 	if primary == nil {
@@ -438,15 +438,15 @@ func (c *Cluster) IsWhole(ctx context.Context) bool {
 	return err == nil && streaming == ClusterNodes-1 && (c.isAsync || synchronous > 0 && c.hasHeir(ctx)) && !inRecovery(ctx, conn)
 }
 
-// hasHeir reports whether Patroni knows a standby that replicates synchronously. It learns that some seconds after PostgreSQL does, and until then it
-// promotes nobody in place of a primary that dies.
+// hasHeir reports whether Patroni knows a synchronous standby. Patroni notices that some seconds later than PostgreSQL. Until then Patroni promotes no node if
+// the primary dies.
 func (c *Cluster) hasHeir(ctx context.Context) bool {
 	return slices.ContainsFunc(c.Nodes, func(n *Node) bool {
 		return StatusOf(ctx, "http://127.0.0.1:"+n.APIPort+"/sync") == http.StatusOK
 	})
 }
 
-// IsLed reports whether one node is primary.
+// IsLed reports whether one node is the primary.
 func (c *Cluster) IsLed(ctx context.Context) bool { return c.Primary(ctx) != nil }
 
 func inRecovery(ctx context.Context, conn *pgx.Conn) bool {
@@ -455,20 +455,20 @@ func inRecovery(ctx context.Context, conn *pgx.Conn) bool {
 	return err != nil || isSo
 }
 
-// Kill sends a signal to all processes of the PostgreSQL of a node, or to those whose title contains the text.
+// Kill sends a signal to all processes of a node's PostgreSQL whose title contains the text. An empty text selects all processes.
 func (n *Node) Kill(sig syscall.Signal, title string) error {
 	pids, err := postgresProcesses(n.data())
 	if err != nil {
 		return err
 	}
-	if title == "" { // a session that starts meanwhile would be left out, and keep the memory that all share
+	if title == "" { // stop the postmaster first: a session that starts later would keep the shared memory
 		_ = syscall.Kill(pids[0], syscall.SIGSTOP)
 		if pids, err = postgresProcesses(n.data()); err != nil {
 			return err
 		}
 	}
 	for _, pid := range slices.Backward(pids) {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process can have ended
 		if strings.Contains(string(line), title) {
 			_ = syscall.Kill(pid, sig)
 		}

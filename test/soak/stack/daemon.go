@@ -21,14 +21,14 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
-// daemon is a program that is started again whenever it ends, as a service manager does, unless it is held down. It runs as the account of
+// daemon is a program that is restarted whenever it ends, like under a service manager, except after Hold or stop. The program runs as the account of
 // PostgreSQL.
 type daemon struct {
 	dir, log string
 	command  []string
 
 	mu      sync.Mutex
-	change  *sync.Cond // of the fields below
+	change  *sync.Cond // signals changes of the fields below
 	process *os.Process
 	isHeld  bool
 	isOver  bool
@@ -45,12 +45,12 @@ func (d *daemon) start() {
 	d.done.Go(func() {
 		runtime.LockOSThread() // the child gets a signal when the thread that started it ends
 		for d.run() {
-			time.Sleep(50 * time.Millisecond) // a program that cannot start must not spin
+			time.Sleep(50 * time.Millisecond) // a program that cannot start must not cause a busy loop
 		}
 	})
 }
 
-// run starts the program once it is not held down, and waits for its end. It reports whether to start it again.
+// run waits until the program is not held, starts it, and waits for its end. It reports whether to start the program again.
 func (d *daemon) run() bool {
 	d.mu.Lock()
 	for d.isHeld && !d.isOver {
@@ -68,7 +68,7 @@ func (d *daemon) run() bool {
 	if err != nil {
 		return true
 	}
-	_ = cmd.Wait() // the log shows how it ended
+	_ = cmd.Wait() // the log shows how the program ended
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.process = nil
@@ -100,11 +100,11 @@ func (d *daemon) Signal(sig syscall.Signal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.process != nil {
-		_ = d.process.Signal(sig) // the process may end by itself meanwhile
+		_ = d.process.Signal(sig) // the process can end meanwhile
 	}
 }
 
-// Hold kills the program and keeps it down until release.
+// Hold kills the program and prevents its restart until Release.
 func (d *daemon) Hold() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +124,7 @@ func (d *daemon) Release() {
 	d.change.Broadcast()
 }
 
-// stop ends the program for good.
+// stop stops the program permanently.
 func (d *daemon) stop() {
 	d.mu.Lock()
 	d.isOver = true
@@ -136,14 +136,14 @@ func (d *daemon) stop() {
 	d.done.Wait()
 }
 
-// relay forwards connections to an address. While it is cut, nothing passes and nothing is refused, as with a broken network.
+// relay forwards connections to an address. While it is cut, it passes no bytes but refuses no connection, like a broken network.
 type relay struct {
 	listener net.Listener
 	target   string
 
 	mu     sync.Mutex
 	links  map[net.Conn]struct{}
-	severe chan struct{} // closed when the cut ends; nil: none
+	severe chan struct{} // closed when the cut ends; nil: not cut
 	done   sync.WaitGroup
 }
 
@@ -175,7 +175,7 @@ func (r *relay) Cut() {
 	}
 }
 
-// Heal ends a cut. Connections from before are gone, with what they held back.
+// Heal ends a cut. It closes the connections from before, and discards the bytes that they held back.
 func (r *relay) Heal() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +189,7 @@ func (r *relay) Heal() {
 }
 
 func (r *relay) stop() {
-	_ = r.listener.Close() // ends the loop
+	_ = r.listener.Close() // ends the accept loop
 	r.Heal()
 	r.done.Wait()
 }
@@ -249,7 +249,7 @@ func (r *relay) serve(client net.Conn) {
 	both.Wait()
 }
 
-// startGuard starts a process that clears dir when this process has ended, however it ended: a panic and a kill run no deferred calls.
+// startGuard starts a process that removes dir when this process has ended. Deferred calls are not enough, because a panic or a kill skips them.
 func startGuard(dir string) (release func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -266,7 +266,7 @@ func startGuard(dir string) (release func() error, err error) {
 		return nil, fmt.Errorf("start guard: %w", err)
 	}
 	return func() error {
-		_, _ = io.WriteString(in, guardReleased) // it clears the folder at worst
+		_, _ = io.WriteString(in, guardReleased) // without this message the guard removes the folder
 		_ = in.Close()
 		return cmd.Wait()
 	}, nil
@@ -274,7 +274,7 @@ func startGuard(dir string) (release func() error, err error) {
 
 const guardReleased = "released"
 
-// Guard clears dir when in ends, unless it was released.
+// Guard removes dir when in ends, unless the guard was released.
 func Guard(dir string, in io.Reader) error {
 	if said, _ := io.ReadAll(in); string(said) == guardReleased {
 		return nil
@@ -282,7 +282,7 @@ func Guard(dir string, in io.Reader) error {
 	return errors.Join(endProcesses(dir), removeTree(dir))
 }
 
-// endProcesses ends every process that works in dir or below. PostgreSQL gets the time to give back its shared memory.
+// endProcesses ends every process that runs in dir or below. PostgreSQL gets time to release its shared memory.
 func endProcesses(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -306,12 +306,12 @@ func endProcesses(dir string) error {
 	}
 }
 
-// programs are the beginnings of the names of what a drill starts. A developer who looks into its folder runs others.
+// programs are the beginnings of the names of programs that a drill starts. Other programs in its folder belong to a developer.
 var programs = []string{"postgres", "pg_", "initdb", "python3", "etcd", "haproxy", "pgbouncer", "lksms"}
 
 // processesIn returns the processes of the drill whose working directory is dir or below.
 func processesIn(dir string) (pids []int) {
-	entries, _ := os.ReadDir("/proc") // systems other than Linux have none, and no Patroni here
+	entries, _ := os.ReadDir("/proc") // only Linux has /proc, and Patroni runs only there
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -321,7 +321,7 @@ func processesIn(dir string) (pids []int) {
 		if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
 			continue
 		}
-		exe, _ := os.Readlink(filepath.Join("/proc", entry.Name(), "exe")) // it may have ended
+		exe, _ := os.Readlink(filepath.Join("/proc", entry.Name(), "exe")) // the process can have ended
 		if slices.ContainsFunc(programs, func(name string) bool { return strings.HasPrefix(filepath.Base(exe), name) }) {
 			pids = append(pids, pid)
 		}
@@ -337,7 +337,7 @@ func removeTree(dir string) error {
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), NodePrefix) && entry.IsDir() {
-			_ = exec.Command("umount", filepath.Join(dir, entry.Name())).Run() // not every folder is a mount
+			_ = exec.Command("umount", filepath.Join(dir, entry.Name())).Run() // fails for a folder that is not a mount
 		}
 	}
 	return errors.Join(err, os.RemoveAll(dir))

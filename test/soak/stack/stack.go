@@ -1,4 +1,4 @@
-// Package stack starts what is tested: servers, and one PostgreSQL or a cluster under Patroni.
+// Package stack starts the system under test: servers, and one PostgreSQL or a cluster under Patroni.
 package stack
 
 import (
@@ -28,27 +28,27 @@ import (
 	"lksms/test/soak/proxy"
 )
 
-// The settings of the servers.
+// These constants are settings of the servers.
 const (
 	Password   = "soak-soak-soak"
 	secretsKey = "c29hay1zb2FrLXNvYWstc29hay1zb2FrLXNvYWstc28=" // seals the secrets of webhooks
 	MaxRetries = 3
 	RetryDelay = 600 * time.Millisecond
 	Lease      = 3 * time.Second
-	PoolSize   = 16 + 2 + 16 // connections of one server at most: its main pool, the small one, and those of locks
+	PoolSize   = 16 + 2 + 16 // maximum number of connections of one server: its main pool, the small pool, and the pool for locks
 )
 
-// diskSize is the size of the file system for the database in bytes. Only root can mount one.
+// diskSize is the size of the file system for the database in bytes. Only root can mount it.
 const diskSize = 1536 << 20
 
-// Stack is the system under test: two servers on one PostgreSQL, each behind a proxy. With a cluster it is that of the drill.
+// Stack is the system under test: two servers on one PostgreSQL, each behind a proxy, or the cluster of a drill.
 type Stack struct {
 	Dir         string
 	Mounted     bool // the folder of the database is a small file system
 	Servers     []*Server
-	Endpoints   []*Server    // what clients call: the servers, or what leads to them
+	Endpoints   []*Server    // what clients call: the servers, or HAProxy in front of them
 	Cluster     *Cluster     // nil: one PostgreSQL
-	ClientProxy *proxy.Proxy // between clients and PostgreSQL; nil: none
+	ClientProxy *proxy.Proxy // between clients and PostgreSQL; nil: no such proxy
 
 	mu       sync.Mutex
 	Postgres *pgserver.Server
@@ -93,10 +93,10 @@ func Start(ctx context.Context, dir, binary string) (*Stack, error) {
 	return s, s.AwaitServing(ctx, time.Minute)
 }
 
-// DataDir is the folder of PostgreSQL.
+// DataDir returns the folder of PostgreSQL.
 func (s *Stack) DataDir() string { return filepath.Join(s.Dir, "db") }
 
-// Stop stops all processes. It removes the folder unless keep is set; then the folder also stays mounted.
+// Stop stops all processes. It unmounts and removes the folder unless keep is set.
 func (s *Stack) Stop(keep bool) error {
 	for _, srv := range s.Servers {
 		srv.stop()
@@ -151,12 +151,13 @@ func (s *Stack) RevivePostgres(ctx context.Context) error {
 	return s.startPostgres(ctx)
 }
 
-// Query runs fn on a new connection as a superuser, without a proxy: the soak changes settings and ends sessions.
+// Query runs fn on a new connection as a superuser, because the soak changes settings and ends sessions. The connection does not use a proxy. The time limit is
+// a minute.
 func (s *Stack) Query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.QueryWithin(ctx, time.Minute, fn)
 }
 
-// AdminURL is the URL of the database for a superuser.
+// AdminURL returns the URL of the database for a superuser.
 func (s *Stack) AdminURL() string {
 	if s.Cluster != nil {
 		return s.Cluster.adminURL()
@@ -164,7 +165,7 @@ func (s *Stack) AdminURL() string {
 	return s.Postgres.AdminURL()
 }
 
-// QueryWithin is query with a time limit.
+// QueryWithin is Query with another time limit.
 func (s *Stack) QueryWithin(ctx context.Context, limit time.Duration, fn func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -181,8 +182,7 @@ func (s *Stack) QueryWithin(ctx context.Context, limit time.Duration, fn func(*p
 	return fn(conn)
 }
 
-// PostgresProcesses returns the postmaster and its children: stopping the postmaster alone would let the sessions go
-// on.
+// PostgresProcesses returns the process ids of the postmaster and its children. Stopping only the postmaster would not stop the sessions.
 func (s *Stack) PostgresProcesses() ([]int, error) {
 	return postgresProcesses(filepath.Join(s.DataDir(), "postgres"))
 }
@@ -198,7 +198,7 @@ func postgresProcesses(data string) ([]int, error) {
 		return nil, fmt.Errorf("find PostgreSQL: %w", err)
 	}
 	pids := []int{pid}
-	// Systems other than Linux have no such file: there only the postmaster is stopped.
+	// Only Linux has this file. On other systems only the postmaster is stopped.
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for child := range strings.FieldsSeq(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {
@@ -208,7 +208,7 @@ func postgresProcesses(data string) ([]int, error) {
 	return pids, nil
 }
 
-// AwaitServing returns when both servers are ready.
+// AwaitServing waits until all servers are ready.
 func (s *Stack) AwaitServing(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -224,12 +224,12 @@ func (s *Stack) AwaitServing(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Server is one lksms process. It is restarted whenever it ends, as a service manager would do.
+// Server is one lksms process. It is restarted whenever it ends, like under a service manager.
 type Server struct {
 	Name    string
 	URL     string
 	LogPath string
-	Proxy   *proxy.Proxy // to its database; nil: it has none of its own
+	Proxy   *proxy.Proxy // to its database; nil: no proxy of its own
 	Binary  string
 	args    []string
 	Env     []string
@@ -237,12 +237,12 @@ type Server struct {
 	mu      sync.Mutex
 	process *os.Process
 	gone    chan struct{} // closed when process has ended
-	ended   bool          // no further restarts
-	drains  []Window      // shutdowns
+	ended   bool          // do not restart
+	drains  []Window      // periods of its shutdowns
 	done    sync.WaitGroup
 }
 
-// Window is a time span; a zero to means that it has not ended.
+// Window is a time span. A zero To means that it has not ended.
 type Window struct{ From, To time.Time }
 
 // Holds reports whether t is in the window.
@@ -287,7 +287,7 @@ func newServerOn(databaseURL, name, dir, binary string, args ...string) (*Server
 
 func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
 
-// Ports from firstOutgoing on are those that Linux gives to outgoing connections: one of them could be taken while its server is down.
+// Linux uses ports from firstOutgoing on for outgoing connections. Such a port could be taken while its server is down.
 const firstPort, firstOutgoing = 10000, 32768
 
 // freePort returns a port that a server can use again after each restart.
@@ -307,12 +307,12 @@ func freePort() (string, error) {
 func (s *Server) supervise(ctx context.Context) {
 	s.done.Go(func() {
 		for ctx.Err() == nil && s.run() {
-			time.Sleep(50 * time.Millisecond) // a server that cannot start must not spin
+			time.Sleep(50 * time.Millisecond) // a server that cannot start must not cause a busy loop
 		}
 	})
 }
 
-// run starts the process and waits for its end. It reports whether to start another one.
+// run starts the process and waits for its end. It reports whether to start another process.
 func (s *Server) run() bool {
 	log, err := os.OpenFile(s.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *Server) run() bool {
 	if err != nil {
 		return false
 	}
-	_ = cmd.Wait() // the log shows how it ended
+	_ = cmd.Wait() // the log shows how the process ended
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process = nil
@@ -345,7 +345,7 @@ func (s *Server) run() bool {
 	return !s.ended
 }
 
-// Signal sends sig, which must end the process, and waits for its end. Without a process it does nothing.
+// Signal sends sig, which must end the process, and waits for its end. If no process runs, Signal does nothing.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.mu.Lock()
 	process, gone := s.process, s.gone
@@ -353,11 +353,11 @@ func (s *Server) Signal(sig syscall.Signal) {
 	if process == nil {
 		return
 	}
-	_ = process.Signal(sig) // the process may end by itself meanwhile
+	_ = process.Signal(sig) // the process can end meanwhile
 	<-gone
 }
 
-// Drain stops the process as a service manager does, and records the time span.
+// Drain stops the process with SIGTERM like a service manager, and records the period.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	s.drains = append(s.drains, Window{From: time.Now()})
@@ -394,7 +394,7 @@ func (s *Server) stop() {
 	}
 }
 
-// probe calls servers without keep-alive connections, which the kill of a server would break.
+// probe calls servers without keep-alive, because killing a server would break kept connections.
 var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (s *Server) get(ctx context.Context, path string) (int, []byte, error) {
@@ -407,12 +407,12 @@ func (s *Server) get(ctx context.Context, path string) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
+	defer res.Body.Close() //nolint:errcheck // the response was read to its end
 	body, err := io.ReadAll(res.Body)
 	return res.StatusCode, body, err
 }
 
-// Ready reports whether the server says that it is ready.
+// Ready reports whether the server answers /ready with 200.
 func (s *Server) Ready(ctx context.Context) bool {
 	status, _, err := s.get(ctx, "/ready")
 	return err == nil && status == http.StatusOK
@@ -431,7 +431,7 @@ func (s *Server) Statistics(ctx context.Context) (map[string]int, error) {
 	return answer.Data, nil
 }
 
-// Gauge reads one value from the server's metrics.
+// Gauge returns the value of one metric of the server.
 func (s *Server) Gauge(ctx context.Context, name string) (float64, error) {
 	_, body, err := s.get(ctx, "/metrics")
 	if err != nil {
@@ -445,7 +445,7 @@ func (s *Server) Gauge(ctx context.Context, name string) (float64, error) {
 	return 0, fmt.Errorf("%s has no metric %s", s.Name, name)
 }
 
-// QueryAsClient is query through the proxy of the clients, which can be aimed at.
+// QueryAsClient is Query through ClientProxy, so that kills can hit the connection.
 func (s *Stack) QueryAsClient(ctx context.Context, fn func(*pgx.Conn) error) error {
 	u, err := url.Parse(s.AdminURL())
 	if err != nil {
@@ -460,11 +460,11 @@ func (s *Stack) QueryAsClient(ctx context.Context, fn func(*pgx.Conn) error) err
 	return fn(conn)
 }
 
-// Post sends a request that must succeed.
+// Post sends a request as a user, and returns an error unless the status is 200.
 func (s *Server) Post(ctx context.Context, username, path, body string) error {
 	status, err := Ask(ctx, probe, http.MethodPost, s.URL+path, username, Password, strings.NewReader(body))
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("the server answers %d", status)
+		err = fmt.Errorf("the server returns %d", status)
 	}
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
@@ -507,7 +507,7 @@ func Ask(ctx context.Context, client *http.Client, method, url, username, passwo
 	if err != nil {
 		return 0, err
 	}
-	defer res.Body.Close() //nolint:errcheck // read to its end
+	defer res.Body.Close() //nolint:errcheck // the response was read to its end
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pause waits for d, and reports whether ctx has not ended.
+// Pause waits for d or until ctx ends. It returns false if ctx has ended.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -16,7 +16,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// Await waits until isSo, or returns an error with the text.
+// Await waits until isSo returns true. After limit it returns an error with the text.
 func Await(ctx context.Context, limit time.Duration, text string, isSo func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -28,10 +28,10 @@ func Await(ctx context.Context, limit time.Duration, text string, isSo func(cont
 	return nil
 }
 
-// readyLimit is how long a server may take to answer.
+// readyLimit is the time limit of a readiness probe.
 const readyLimit = time.Second
 
-// StatusOf returns the status of an answer that comes within readyLimit; 0: none.
+// StatusOf returns the HTTP status of a GET request, or 0 if no response came within readyLimit.
 func StatusOf(ctx context.Context, address string) int {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()

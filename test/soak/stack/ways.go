@@ -15,17 +15,17 @@ import (
 type way int
 
 const (
-	throughHAProxy   way = iota // which asks each Patroni
-	throughPgBouncer            // in front of HAProxy, in transaction mode
-	amongHosts                  // the URL names all nodes, and the server looks for the one that writes
+	throughHAProxy   way = iota // HAProxy asks each Patroni
+	throughPgBouncer            // PgBouncer in transaction mode, in front of HAProxy
+	amongHosts                  // the URL contains all nodes, and the server selects the one that accepts writes
 	ways
 )
 
 func (w way) String() string {
-	return [ways]string{"through HAProxy", "through PgBouncer and HAProxy", "among three hosts"}[w]
+	return [ways]string{"through HAProxy", "through PgBouncer and HAProxy", "by a URL with three hosts"}[w]
 }
 
-// WayOf returns the way of a server. Three seeds in a row give each server each way.
+// WayOf returns the way of a server. Over three consecutive seeds, each server uses each way once.
 func WayOf(server int, seed uint64) way { return way((uint64(server) + seed) % uint64(ways)) }
 
 // serverURL returns the URL with which a server reaches the primary.
@@ -35,7 +35,7 @@ func (c *Cluster) serverURL(w way, application string) string {
 	switch w {
 	case throughPgBouncer:
 		hosts = []string{"127.0.0.1:" + c.bouncerPort}
-		values.Set("default_query_exec_mode", "cache_describe") // PgBouncer before 1.21 knows no prepared statements
+		values.Set("default_query_exec_mode", "cache_describe") // PgBouncer before 1.21 does not support prepared statements
 	case amongHosts:
 		values.Set("target_session_attrs", "read-write")
 		values.Set("connect_timeout", "2")
@@ -46,7 +46,7 @@ func (c *Cluster) serverURL(w way, application string) string {
 	return databaseURL(hosts, application, values)
 }
 
-// nodesURL returns a URL that names all nodes.
+// nodesURL returns a URL that contains all nodes.
 func (c *Cluster) nodesURL(application string, values url.Values) string {
 	var hosts []string
 	for _, n := range c.Nodes {
@@ -62,7 +62,7 @@ func databaseURL(hosts []string, application string, more url.Values) string {
 	return u.String()
 }
 
-// startPgBouncer starts PgBouncer as docs/operations.md describes it, in front of HAProxy.
+// startPgBouncer starts PgBouncer in front of HAProxy, with the configuration from docs/operations.md.
 func (c *Cluster) startPgBouncer(ctx context.Context) error {
 	text, err := readProject(ctx, "docs/operations.md")
 	if err != nil {

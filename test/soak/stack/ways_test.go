@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestThreeSeedsGiveEachServerEachWay(t *testing.T) {
+func TestEachServerUsesEachWayInThreeSeeds(t *testing.T) {
 	t.Parallel()
 	for server := range ClusterServers {
 		seen := map[way]bool{}

@@ -1,4 +1,4 @@
-// Package upgrade replaces servers of an earlier version by those of this one under load, and goes back.
+// Package upgrade replaces servers of an earlier version with servers of this version under load, and then downgrades again.
 package upgrade
 
 import (
@@ -30,20 +30,20 @@ import (
 )
 
 const (
-	// shortUpgrade is the length up to which all phases are in one round, with one check.
+	// shortUpgrade is the duration up to which all phases share one round and one check.
 	shortUpgrade = time.Minute
-	// upgradeLimit is how long a new server may take until it is ready: its migrations wait for the long transaction.
+	// upgradeLimit is the time limit for a new server to become ready. Its migrations wait for the long transaction.
 	upgradeLimit = 2 * time.Minute
-	// longTransaction is how long the long transaction lasts at most.
+	// longTransaction is the maximum duration of the long transaction.
 	longTransaction = 15 * time.Second
-	// waitsOfMigration is how often a migration must have waited for the long transaction before that ends.
+	// waitsOfMigration is how often a migration must wait for the long transaction before that transaction ends.
 	waitsOfMigration = 2
 )
 
 // version is a build of the server.
 type version struct{ name, binary, contract string }
 
-// Run replaces servers of an earlier version by those of this one under the load of the soak, goes back, and forward again.
+// Run replaces servers of an earlier version with servers of this version, downgrades, and upgrades again. Meanwhile the load of the soak runs.
 func Run(ctx context.Context, soak *run.Run, from string) (err error) {
 	fmt.Printf("upgrade: seed %d, from %s, %s\n", soak.Seed, from, soak.Duration)
 	soak.Began = time.Now()
@@ -83,7 +83,7 @@ func Run(ctx context.Context, soak *run.Run, from string) (err error) {
 	}
 	soak.Began = time.Now()
 	u.load = soak.Duration / time.Duration(len(phases))
-	soak.RoundLength = soak.Duration // phases take their time, whatever is left of it
+	soak.RoundLength = soak.Duration // the phases decide when a round ends
 	var verdicts []check.Verdict
 	for i, these := range rounds {
 		u.phases = these
@@ -109,7 +109,7 @@ func Run(ctx context.Context, soak *run.Run, from string) (err error) {
 	return ctx.Err()
 }
 
-// buildVersions builds the server of a commit, and that of the working folder.
+// buildVersions builds the server of a commit, and the server of the working tree.
 func buildVersions(ctx context.Context, dir, ref string) (older, newer version, err error) {
 	root, err := stack.ProjectRoot(ctx)
 	if err != nil {
@@ -152,16 +152,16 @@ func buildVersions(ctx context.Context, dir, ref string) (older, newer version, 
 	return older, newer, errors.Join(err, os.RemoveAll(source))
 }
 
-// phase replaces all servers, one after another.
+// phase is the replacement of all servers, one after another.
 type phase struct {
 	name     string
 	from, to version
 }
 
-// restart is what the replacement of one server took.
+// restart is the measured replacement of one server.
 type restart struct {
 	phase, server   string
-	stop, wait      time.Duration // until the process ended, and from then until the next one was ready
+	stop, wait      time.Duration // until the old process ended; then until the new one was ready
 	waitsOfMigrator int
 }
 
@@ -173,14 +173,14 @@ type upgrader struct {
 	rng     *rand.Rand
 	say     func(format string, args ...any)
 	phases  []phase
-	load    time.Duration // of each phase
+	load    time.Duration // duration of each phase
 
 	restarts []restart
 	laps     []lap
-	unready  map[*stack.Server][]stack.Window // from the signal to stop until the next process was ready
+	unready  map[*stack.Server][]stack.Window // from SIGTERM until the next process was ready
 }
 
-// lap is the time of a phase.
+// lap is the time span of a phase.
 type lap struct {
 	name string
 	span stack.Window
@@ -198,13 +198,13 @@ func (u *upgrader) Run(ctx context.Context) error {
 	return nil
 }
 
-// replaceAll replaces the servers by those of another version. Load goes on before, between and behind.
+// replaceAll replaces the servers with servers of another version, one after another. The load runs all the time: before, between and after the replacements.
 func (u *upgrader) replaceAll(ctx context.Context, t phase, began time.Time) error {
 	share := u.load / time.Duration(len(u.stack.Servers)+1)
 	for i, s := range u.stack.Servers {
 		until := began.Add(time.Duration(i)*share + time.Duration(float64(share)*(0.5+u.rng.Float64()/2)))
 		stack.Pause(ctx, time.Until(until))
-		isFirst := len(u.restarts) == 0 // its migrations run
+		isFirst := len(u.restarts) == 0 // the first new server runs the migrations
 		var over func() int
 		if isFirst {
 			var err error
@@ -237,7 +237,7 @@ func (r restart) suffix() string {
 func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (restart, error) {
 	began := time.Now()
 	log := filepath.Join(u.stack.Dir, s.Name+"-"+t.to.name+".log")
-	s.Binary, s.LogPath = t.to.binary, log // read when the process has ended
+	s.Binary, s.LogPath = t.to.binary, log // used for the next process
 	s.Drain()
 	stopped := time.Now()
 	err := stack.Await(ctx, upgradeLimit, s.Name+" is not ready (see "+log+")", s.Ready)
@@ -249,8 +249,8 @@ func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (resta
 	return restart{phase: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
 }
 
-// beginLongTransaction begins a transaction that has read every table, as that of a backup. It ends when a migration has waited for it some times, or
-// when over is called, which returns how often one did.
+// beginLongTransaction starts a transaction that locks every table for reading, like a backup. The transaction ends when a migration has waited for it
+// waitsOfMigration times, or when over is called. over returns the number of waits.
 func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, err error) {
 	begun, end, done := make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -260,7 +260,7 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 			if err != nil {
 				return err
 			}
-			defer tx.Rollback(ctx) //nolint:errcheck // it changes nothing
+			defer tx.Rollback(ctx) //nolint:errcheck // the transaction changes nothing
 			if _, err := tx.Exec(ctx, `DO $$ BEGIN EXECUTE (
 				SELECT 'LOCK TABLE ' || string_agg(c.oid::regclass::text, ', ') || ' IN ACCESS SHARE MODE' FROM pg_class c
 				WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -292,7 +292,7 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 			return nil
 		})
 		if err != nil {
-			u.history.Breach("the long transaction: %v", err)
+			u.history.Breach("the long transaction failed: %v", err)
 		}
 		select {
 		case begun <- err:
@@ -306,12 +306,13 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 	return sync.OnceValue(func() int { close(end); return <-done }), nil
 }
 
-// schemaStates are the classes of SQLSTATE of a statement that does not fit the schema, and of one that was refused a lock or a plan for it.
+// schemaStates are classes of SQLSTATE. Statements that do not fit the schema fail with them, and so do statements that could not get a lock or whose cached
+// plan became invalid.
 var schemaStates = []string{"SQLSTATE 42", "SQLSTATE 23", "SQLSTATE 0A", "SQLSTATE 55", "SQLSTATE 40", "SQLSTATE 22", "SQLSTATE XX"}
 
-// logVerdict looks for errors in the logs of all servers.
+// logVerdict searches the logs of all servers for errors.
 func (u *upgrader) logVerdict() (check.Verdict, error) {
-	v := check.Verdict{Name: "no server logs an error, and none of the older version a trouble with the schema"}
+	v := check.Verdict{Name: "no server logs an error, or a statement that failed because of the schema"}
 	paths, err := filepath.Glob(filepath.Join(u.stack.Dir, "server-*.log"))
 	if err != nil {
 		return v, err
@@ -335,36 +336,36 @@ func (u *upgrader) logVerdict() (check.Verdict, error) {
 	return v, nil
 }
 
-// isTrouble reports whether a line of a server's log is about an error of the server, or of a statement that the schema refused.
+// isTrouble reports whether a line of a server's log describes an error of the server, or a statement that failed because of the schema.
 func isTrouble(line []byte) bool {
 	var entry struct {
 		Level, Msg, Error string
 	}
 	if json.Unmarshal(line, &entry) != nil {
-		return false // the greeting
+		return false // the banner, not JSON
 	}
 	if entry.Level == "ERROR" {
-		// Clients count their answers themselves. A request whose caller has gone, or whose time is over, is one of a slow machine.
+		// The clients count 5xx responses themselves. Cancelled requests and timeouts are expected on a slow machine.
 		return entry.Msg != "request" && !strings.Contains(entry.Error, "context canceled") && !strings.Contains(entry.Error, "context deadline exceeded")
 	}
 	return entry.Level == "WARN" && slices.ContainsFunc(schemaStates, func(state string) bool { return strings.Contains(entry.Error, state) }) &&
 		!strings.HasPrefix(entry.Msg, "a migration waits")
 }
 
-// traffic records what the clients see while servers are replaced.
+// traffic records the responses of the servers while they are replaced.
 type traffic struct {
 	byHost map[string]*stack.Server
 
 	mu       sync.Mutex
 	answers  [load.KindsOfCalls][]span
 	failures []failure
-	refusals atomic.Int64 // connections that were refused
+	refusals atomic.Int64 // refused connections
 }
 
-// span is a call that was answered.
+// span is the time span of a successful call.
 type span struct{ began, ended time.Time }
 
-// failure is an answer of 5xx.
+// failure is a 5xx response.
 type failure struct {
 	server *stack.Server
 	span
@@ -380,7 +381,7 @@ func newTraffic(servers []*stack.Server) *traffic {
 	return f
 }
 
-// dial counts the connections that are refused.
+// dial opens a connection, and counts failures.
 func (f *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, address)
@@ -390,7 +391,7 @@ func (f *traffic) dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// record takes an answer, as History.OnAnswer.
+// record records a response. It is used as History.OnAnswer.
 func (f *traffic) record(r *http.Request, began time.Time, status int) {
 	one := span{began, time.Now()}
 	f.mu.Lock()
@@ -403,7 +404,7 @@ func (f *traffic) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// verdict says which answers of 5xx came from a server that was ready.
+// verdict counts the 5xx responses that are not a 503 of a server that was not ready.
 func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdict {
 	v := check.Verdict{Name: "every 5xx is a 503 of a server that is not ready"}
 	f.mu.Lock()
@@ -417,7 +418,7 @@ func (f *traffic) verdict(unready map[*stack.Server][]stack.Window) check.Verdic
 	return v
 }
 
-// longest returns the longest time without an answer to a kind of calls within w, and the longest time that a call took which ended in it.
+// longest returns the longest time within w without a response to a kind of calls, and the duration of the longest call that ended in w.
 func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -431,7 +432,7 @@ func (f *traffic) longest(kind int, w stack.Window) (without, took time.Duration
 	return max(without, w.To.Sub(last)), took
 }
 
-// failuresIn returns the number of answers of 5xx within w.
+// failuresIn returns the number of 5xx responses within w.
 func (f *traffic) failuresIn(w stack.Window) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -443,7 +444,7 @@ func (f *traffic) failuresIn(w stack.Window) (n int) {
 	return n
 }
 
-// print prints what each phase did to the clients.
+// print prints the effect of each phase on the clients.
 func (u *upgrader) print() {
 	fmt.Printf("  %-14s%8s%10s%10s%14s%14s%14s%14s\n", "", "503", "stop", "ready", load.KindNames[load.SubmitCall], load.KindNames[load.ClaimCall], load.KindNames[load.WaitCall], load.KindNames[load.ReportCall])
 	for _, p := range u.laps {
@@ -460,6 +461,6 @@ func (u *upgrader) print() {
 		}
 		fmt.Println()
 	}
-	fmt.Println("  503: by servers that were not ready. stop, ready: the slower server. The others: longest time without an answer / longest call that was answered.")
+	fmt.Println("  503: responses of servers that were not ready. stop, ready: of the slower server. Other columns: longest gap between responses / longest successful call.")
 	fmt.Printf("  %5d  connections refused\n\n", u.traffic.refusals.Load())
 }

@@ -10,7 +10,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-func TestOnlyA503OfAServerThatIsNotReadyIsExplained(t *testing.T) {
+func TestTrafficAcceptsOnlyA503OfAnUnreadyServer(t *testing.T) {
 	t.Parallel()
 	one := &stack.Server{Name: "one", URL: "http://127.0.0.1:1"}
 	now := time.Now()
@@ -34,7 +34,7 @@ func TestOnlyA503OfAServerThatIsNotReadyIsExplained(t *testing.T) {
 	}
 }
 
-func TestThePauseOfAKindOfCallsIsTheLongestTimeWithoutAnAnswer(t *testing.T) {
+func TestTrafficReturnsTheLongestGapAndTheLongestCall(t *testing.T) {
 	t.Parallel()
 	f, from := newTraffic(nil), time.Now()
 	at := func(seconds int) time.Time { return from.Add(time.Duration(seconds) * time.Second) }
@@ -45,7 +45,7 @@ func TestThePauseOfAKindOfCallsIsTheLongestTimeWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-func TestTroubleWithTheSchemaIsFoundInALog(t *testing.T) {
+func TestLogCheckFindsErrorsAndSchemaFailures(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		`{"level":"ERROR","msg":"request failed","error":"x"}`:                                                                       true,

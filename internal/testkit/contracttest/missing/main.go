@@ -1,5 +1,5 @@
-// Command missing names the statuses in the contract that no test saw, and fails if any exist. Its argument is the folder in which the
-// test processes of a whole run saved what they saw.
+// Command missing prints the statuses of the contract that no test observed, and fails if any exist. Its argument is the folder to which the test processes of
+// a whole run saved their observed statuses.
 package main
 
 import (

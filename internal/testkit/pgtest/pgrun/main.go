@@ -1,6 +1,5 @@
-// Command pgrun runs a command together with a PostgreSQL that lives as long as the command, so that all test
-// packages of a run share one server. With -database the command also gets DATABASE_URL, the URL of a migrated
-// database.
+// Command pgrun runs a command together with a PostgreSQL, and stops the PostgreSQL after the command. So all test packages of a run share one PostgreSQL. With
+// -database the command also gets DATABASE_URL, the URL of a migrated database.
 package main
 
 import (
@@ -50,7 +49,7 @@ func run() (int, error) {
 	}
 	cmd := exec.Command(flag.Arg(0), flag.Args()[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
-	// The terminal sends its signals to the command as well. This process stays to stop the server.
+	// The terminal also sends its signals to the command. Ignore them here, because this process must stop PostgreSQL afterwards.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	err = cmd.Run()
 	var exit *exec.ExitError

@@ -1,7 +1,7 @@
-// Package checktest has rows that the tests of several packages start from.
+// Package checktest contains rows from which the tests of several packages start.
 package checktest
 
-// Sound are four messages: a waits after an expired lease, b is held, c was sent in its second lease, and d was cancelled.
+// Sound inserts four messages: a waits again after an expired lease, b is leased, c was sent in its second lease, and d was cancelled.
 const Sound = `
 INSERT INTO senders (id, sender_no, name) VALUES (1, 'app', 'app');
 INSERT INTO messages (task_id, submitted_by, phone_number, recipient, content, company_id, pool_id, message_type, priority, segments, created_at)
