@@ -1787,13 +1787,13 @@ type Alert struct {
 	CompanyNo      *string         `json:"company_no"`
 	Deliveries     []AlertDelivery `json:"deliveries"`
 
-	// EndedBy How it ended: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`; null while it fires
+	// EndedBy The reason why the alert ended: `condition` (the condition no longer holds), `rule_changed`, `rule_disabled` or `rule_deleted`; null while the alert fires
 	EndedBy *string    `json:"ended_by"`
 	FiredAt time.Time  `json:"fired_at"`
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about. For a `queue_depth` or `failure_rate` of all channels, whether they can be notified only through one channel
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1804,14 +1804,14 @@ type Alert struct {
 	StartedAt time.Time   `json:"started_at"`
 	Status    AlertStatus `json:"status"`
 
-	// Subject What the condition is about: a channel, a pool, a sender
+	// Subject The subject of the condition, such as a channel, a pool or a sender
 	Subject string `json:"subject"`
 
 	// Summary A sentence in the language of the request
 	Summary   string   `json:"summary"`
 	Threshold *float64 `json:"threshold"`
 
-	// Value What was measured when the condition was last found
+	// Value The measured value when the condition last held
 	Value float64 `json:"value"`
 }
 
@@ -1828,51 +1828,51 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last notified that the alert fires. Of a notification: when the first of its messages was sent
+	// DeliveredAt The time at which the receiver was last notified that the alert fires. For a notification, the time at which the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
-	// Error Why the last try failed, or one of its channels
+	// Error The error of the last attempt, or of one of its channels
 	Error *string `json:"error"`
 
-	// EscalatedAt When it escalated, because no message was sent
+	// EscalatedAt The time at which the alert escalated, because no message was sent
 	EscalatedAt *time.Time `json:"escalated_at,omitempty"`
 
-	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver, which the rule does not name
+	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver; only if the rule does not name this receiver
 	EscalatedFrom *int64 `json:"escalated_from,omitempty"`
 
-	// QueuedAt Of a notification: when its messages that the alert fires were last queued
+	// QueuedAt For a notification: the time at which its messages that the alert fires were last queued
 	QueuedAt   *time.Time `json:"queued_at,omitempty"`
 	ReceiverNo int64      `json:"receiver_no"`
 
-	// ResolutionDeliveredAt When the receiver was notified that the alert is resolved, as `delivered_at`
+	// ResolutionDeliveredAt The time at which the receiver was notified that the alert is resolved, defined like `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
 
-// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+// AlertEscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 type AlertEscalateSeconds = int64
 
-// AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
+// AlertEventData The data of `alert.*`, with the field names of an alert. Fields without a value are left out.
 type AlertEventData struct {
 	AlertID   int64   `json:"alert_id"`
 	Channel   *string `json:"channel,omitempty"`
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
+	// EndedBy For `alert.resolved`: `condition` (the condition no longer holds), `rule_changed`, `rule_disabled` or `rule_deleted`
 	EndedBy *string `json:"ended_by,omitempty"`
 
-	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is notified now
+	// EscalatedChannels For `alert.not_sent`: the channels through which the receiver is notified now
 	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
 
-	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is notified now
+	// EscalatedReceivers For `alert.not_sent`: each `receiver_no` that is notified now
 	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
 	FiredAt            time.Time  `json:"fired_at"`
 	Kind               AlertKind  `json:"kind"`
 	Level              AlertLevel `json:"level"`
 
-	// ReceiverNo Of `alert.not_sent`: the receiver to which it was not sent
+	// ReceiverNo For `alert.not_sent`: the receiver that did not get the alert
 	ReceiverNo *int64 `json:"receiver_no,omitempty"`
 
-	// ResolvedAt Of `alert.resolved`
+	// ResolvedAt Only for `alert.resolved`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
 	RuleNo     int64      `json:"rule_no"`
 	SenderNo   *string    `json:"sender_no,omitempty"`
@@ -1880,11 +1880,11 @@ type AlertEventData struct {
 	// StartedAt When the condition began to hold
 	StartedAt time.Time `json:"started_at"`
 
-	// Subject What the condition is about: a channel, a pool, a sender
+	// Subject The subject of the condition, such as a channel, a pool or a sender
 	Subject   string   `json:"subject"`
 	Threshold *float64 `json:"threshold,omitempty"`
 
-	// Value What was measured when the condition was last found
+	// Value The measured value when the condition last held
 	Value float64 `json:"value"`
 }
 
@@ -1921,13 +1921,13 @@ type AlertReceiver struct {
 	CompanyNo *string   `json:"company_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Error Why the last call failed
+	// Error The error of the last call
 	Error *string `json:"error"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 
-	// FailingSince Of an `alertmanager`: since when all calls fail
+	// FailingSince For an `alertmanager`: the time since which all calls have failed
 	FailingSince *time.Time `json:"failing_since"`
 
 	// HasAuthorization Whether calls carry a header `Authorization`
@@ -1971,12 +1971,12 @@ type AlertReceiverPatch struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            *DisplayName          `json:"name,omitempty"`
 
-	// URL Without credentials, query and `/api/v2/alerts`
+	// URL The address, without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
 	UserIds *AlertUsers `json:"user_ids,omitempty"`
 
@@ -1993,13 +1993,13 @@ type AlertReceiverRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Kind            AlertReceiverKind     `json:"kind"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            DisplayName           `json:"name"`
 
-	// URL Without credentials, query and `/api/v2/alerts`
+	// URL The address, without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
 	UserIds *AlertUsers `json:"user_ids,omitempty"`
 }
@@ -2034,19 +2034,19 @@ type AlertRule struct {
 	CreatedAt time.Time `json:"created_at"`
 	Enabled   bool      `json:"enabled"`
 
-	// ForSeconds For how long the condition must hold before the alert fires
+	// ForSeconds The time in seconds for which the condition must hold before the alert fires
 	ForSeconds int64      `json:"for_seconds"`
 	Kind       AlertKind  `json:"kind"`
 	Level      AlertLevel `json:"level"`
 
-	// Name If none was given, the kind and the level in the language of the request
+	// Name The name; if the rule has none, the kind and the level in the language of the request
 	Name      string   `json:"name"`
 	Receivers *[]int64 `json:"receivers"`
 
-	// RepeatSeconds After how long the receivers of an alert that still fires are notified again; 0 means never
+	// RepeatSeconds The time in seconds after which the receivers of an alert that still fires are notified again; 0 means never
 	RepeatSeconds int64 `json:"repeat_seconds"`
 
-	// ResolveSeconds For how long the condition must not hold before the alert is resolved
+	// ResolveSeconds The time in seconds for which the condition must not hold before the alert is resolved
 	ResolveSeconds int64      `json:"resolve_seconds"`
 	RuleNo         int64      `json:"rule_no"`
 	SenderNo       *string    `json:"sender_no"`
@@ -2095,7 +2095,7 @@ type AlertRulePatch struct {
 	SenderNo       nullable.Nullable[string]    `json:"sender_no,omitempty"`
 	SilencedUntil  nullable.Nullable[time.Time] `json:"silenced_until,omitempty"`
 
-	// Threshold null means that of the shipped rule of the kind
+	// Threshold Null means the threshold of the shipped rule of the kind
 	Threshold nullable.Nullable[float64] `json:"threshold,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -2115,7 +2115,7 @@ type AlertRuleRequest struct {
 	Kind       AlertKind     `json:"kind"`
 	Level      AlertLevel    `json:"level"`
 
-	// Name If left out, the rule is called by its kind and level, in the language of the reader
+	// Name Without a name, the rule is shown with its kind and level, in the language of the reader
 	Name *string `json:"name,omitempty"`
 
 	// Receivers The receivers that are notified; null means all
@@ -2130,7 +2130,7 @@ type AlertRuleRequest struct {
 	SilencedUntil *time.Time      `json:"silenced_until,omitempty"`
 	Threshold     *AlertThreshold `json:"threshold,omitempty"`
 
-	// WindowSeconds Only of kinds with a window
+	// WindowSeconds Only for kinds with a window
 	WindowSeconds *int64 `json:"window_seconds,omitempty"`
 }
 
@@ -2153,13 +2153,13 @@ type AlertStatus string
 // AlertThreshold defines model for AlertThreshold.
 type AlertThreshold = float64
 
-// AlertURL Without credentials, query and `/api/v2/alerts`
+// AlertURL The address, without credentials, query and `/api/v2/alerts`
 type AlertURL = string
 
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
-// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 type AnyCountry = bool
 
 // AppClaimResponse defines model for AppClaimResponse.
@@ -2189,13 +2189,13 @@ type AppReportRequest struct {
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage The reason of the failure; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; only the first 500 characters are stored
 	ErrorMessage *string `json:"error_message,omitempty"`
 
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2213,7 +2213,7 @@ type AppTask struct {
 	TaskID  TaskID `json:"task_id"`
 	Content string `json:"content"`
 
-	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	// ExpiresAt The sender must not send the message after this time. Missing if the message never expires
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	PhoneNumber string     `json:"phone_number"`
 }
@@ -2234,17 +2234,17 @@ type AuditAction string
 type AuditEntry struct {
 	Action AuditAction `json:"action"`
 
-	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if nobody asked for it through LKSMS: an app that polled for the first time registered itself as a sender, or somebody changed the database by hand.
+	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if no user made the change through LKSMS: an app registered itself with its first poll, or the database was changed directly.
 	Actor *string `json:"actor"`
 
 	// ActorRole The role of the user at that time
 	ActorRole *string `json:"actor_role"`
 
-	// After What a change set, or all of a new entity; null for a deleted one. `countries` has only those that were added. A hidden field that changed ends with ` (changed)` if it looks as before.
+	// After The new values of a change, or all values of a new entity; null for a deleted entity. `countries` contains only the added countries. If a hidden field changed but looks the same, its value ends with ` (changed)`.
 	After *map[string]interface{} `json:"after"`
 	At    time.Time               `json:"at"`
 
-	// Before What a change replaced, or all of a deleted entity; null for a new one. `countries` has only those that were removed. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
+	// Before The replaced values of a change, or all values of a deleted entity; null for a new entity. `countries` contains only the removed countries. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
 	Before *map[string]interface{} `json:"before"`
 
 	// CompanyNo The company to which the entity belongs
@@ -2289,78 +2289,77 @@ type BalanceChange struct {
 type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
-	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	// Acts The last 100 actions of users on the batch, newest first. Only in the answer for a single batch. `submitted_by` is the user who uploaded the batch.
 	Acts *[]BatchAct `json:"acts,omitempty"`
 
-	// BizType The notification template whose text it has
+	// BizType The business type of the notification template that gives the text
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	// ChangedBy The user who last confirmed, paused, resumed or cancelled the batch
 	ChangedBy *string `json:"changed_by"`
 
-	// Channel The channel
+	// Channel The channel of the batch
 	Channel   *string    `json:"channel,omitempty"`
 	CheckedAt *time.Time `json:"checked_at"`
 
-	// CheckedRows The number of the last row of the list that was checked
+	// CheckedRows The row number of the last checked row
 	CheckedRows int64      `json:"checked_rows"`
 	CompanyNo   string     `json:"company_no"`
 	ConfirmedAt *time.Time `json:"confirmed_at"`
 
-	// ConfirmedBy The user who confirmed it; with `auto_confirm` the user of its request, once it was checked
+	// ConfirmedBy The user who confirmed the batch; with `auto_confirm`, the user who uploaded it, set after the check
 	ConfirmedBy *string `json:"confirmed_by"`
 
 	// Content The text with its placeholders
 	Content string `json:"content"`
 
-	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 	Counts    BatchCounts `json:"counts"`
 	CreatedAt time.Time   `json:"created_at"`
 	Dedup     string      `json:"dedup"`
 
-	// DefaultRegion The region of numbers without a country code; empty: the one of the company
+	// DefaultRegion The region of numbers without a country code; empty: the region of the company
 	DefaultRegion string `json:"default_region"`
 
-	// Encoding The encoding as which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; left out of a workbook and a tag
+	// Encoding The encoding with which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; missing for a workbook and a tag
 	Encoding *string `json:"encoding,omitempty"`
 
-	// EncodingWarning Why the encoding is doubtful; check the rows before you confirm. Left out if it is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful; check the rows before you confirm. Missing if the encoding is not doubtful
 	EncodingWarning *string    `json:"encoding_warning,omitempty"`
 	EndedAt         *time.Time `json:"ended_at"`
 
-	// Estimate Only in the answer to one batch that has not ended
+	// Estimate Only in the answer for a single batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
 
-	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries; or those of the countries, if each country of its rows has one
+	// HeldBy For a single batch that has not ended: the switches that hold all of its tasks, whatever their countries. If each country of its rows is held by a switch, these switches are listed, too.
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 	Name        string      `json:"name"`
 
-	// PhoneColumn The column with the phone numbers; on another channel the one with the addresses
+	// PhoneColumn The column with the phone numbers; on another channel the column with the addresses
 	PhoneColumn string `json:"phone_column"`
 	Priority    *int16 `json:"priority"`
 
-	// Remark Why the list could not be read
+	// Remark The reason why the list could not be read
 	Remark *string `json:"remark"`
 
 	// Segments The segments of the valid rows
 	Segments int64   `json:"segments"`
 	SenderNo *string `json:"sender_no"`
 
-	// Senders The senders that had tasks of it
+	// Senders The senders that had tasks of the batch
 	Senders []BatchSender `json:"senders"`
 	Sign    *string       `json:"sign"`
 
-	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	// SignColumn The column with the signatures of the rows; null if all rows have the signature of the batch
 	SignColumn *string    `json:"sign_column"`
 	StartedAt  *time.Time `json:"started_at"`
 
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	// Status `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 	Status BatchStatus `json:"status"`
 
 	// Subject The title with its placeholders, if it has one
@@ -2370,18 +2369,18 @@ type Batch struct {
 	// Tag The tag whose contacts are the rows; null if several tags select them
 	Tag *string `json:"tag"`
 
-	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	// TagsAll Tags of a batch of several tags: each row is a contact with all of these tags
 	TagsAll *[]string `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these,
+	// TagsAny Tags of a batch of several tags: each row is a contact with at least one of these tags
 	TagsAny *[]string `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these
+	// TagsNone Tags of a batch of several tags: no row is a contact with one of these tags
 	TagsNone   *[]string `json:"tags_none,omitempty"`
 	TemplateNo *string   `json:"template_no"`
 	Test       bool      `json:"test"`
 
-	// WaitsFor Why a running batch does not go on now, or that a batch which is ready has expired; null if nothing holds it up
+	// WaitsFor The reason why a running batch does not continue now, or why a ready batch can no longer be confirmed (it has expired); null if nothing delays the batch
 	WaitsFor *BatchWait `json:"waits_for"`
 }
 
@@ -2401,15 +2400,15 @@ type BatchCost struct {
 	SenderNo string `json:"sender_no"`
 }
 
-// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 type BatchCounts struct {
-	// Blocked The company may not send to their country
+	// Blocked Rows to a country to which the company is not allowed to send
 	Blocked int64 `json:"blocked"`
 
 	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
 	Cancelled int64 `json:"cancelled"`
 
-	// Delivered Receipts of providers
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered  int64 `json:"delivered"`
 	Duplicate  int64 `json:"duplicate"`
 	Failed     int64 `json:"failed"`
@@ -2418,11 +2417,11 @@ type BatchCounts struct {
 	Rows       int64 `json:"rows"`
 	Success    int64 `json:"success"`
 
-	// Undelivered Receipts of providers
+	// Undelivered Messages that were not delivered, according to receipts of providers
 	Undelivered int64 `json:"undelivered"`
 	Valid       int64 `json:"valid"`
 
-	// Waiting Not a task yet, or a task that is PENDING
+	// Waiting Rows that are not yet tasks, and PENDING tasks
 	Waiting int64 `json:"waiting"`
 }
 
@@ -2430,8 +2429,7 @@ type BatchCounts struct {
 type BatchCreated struct {
 	BatchID int64 `json:"batch_id"`
 
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	// Status `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 	Status BatchStatus `json:"status"`
 }
 
@@ -2447,23 +2445,23 @@ type BatchCreatedResponse struct {
 
 // BatchEstimate defines model for BatchEstimate.
 type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes; without signatures for a sender with the `sign_mode` `none`. Empty for a caller of one company.
+	// Costs The segments that each sender would take of the rest of the batch, by the weights of the routes. For a sender with the `sign_mode` `none`, signatures do not count. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or it is paused or held (`held_by`). A bound, no promise: it is now if no sender has limits. Senders that are silent count only if all are, before the confirmation: they may be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. It is a bound, not a forecast: if a sender has no limits, it is now. Null if no sender can send, the senders together cannot send the whole batch, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the confirmation, if all senders are silent, they count, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
+	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
 // BatchEventData The data of `batch.finished`
 type BatchEventData struct {
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID   BatchID `json:"batch_id"`
 	CompanyNo string  `json:"company_no"`
 
-	// Counts As of `getBatch`
+	// Counts The counts of the batch, as in `getBatch`
 	Counts struct {
 		Blocked     int64 `json:"blocked"`
 		Cancelled   int64 `json:"cancelled"`
@@ -2490,37 +2488,37 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
-	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
-	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	// Channel The channel of the addresses in the rows: `sms`, `email`, or another channel
 	//
 	// Example: email
 	Channel *string `json:"channel,omitempty"`
 
-	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	// CompanyNo The company of the batch, for users who see all companies; the default is the company of the user
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
+	// Content The text, with names of columns in braces; for `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// ExpectSendTime Nothing is sent before this time
@@ -2532,7 +2530,7 @@ type BatchForm struct {
 	// File The list as CSV or XLSX
 	File *openapi_types.File `json:"file,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped.
 	//
 	// Example: <p>{姓名}，您的优惠券今日到期</p>
 	HTML *string `json:"html,omitempty"`
@@ -2543,57 +2541,57 @@ type BatchForm struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Name What people call the batch
+	// Name The name of the batch
 	//
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Rows The list as a JSON array of objects, in place of `file`
+	// Rows The list as a JSON array of objects, instead of `file`
 	Rows *openapi_types.File `json:"rows,omitempty"`
 
-	// SenderNo The only sender that may send it. It must serve the company.
+	// SenderNo The only sender that is allowed to send the batch. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	// Sign The signature of rows without their own signature, placed before the text in 【】. A text that already begins with this signature is not signed again.
 	Sign *string `json:"sign,omitempty"`
 
-	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	// SignColumn The column with the signature of each row; a row with an empty value uses `sign`. If this field is missing, a column of the list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is used, unless the text has this name as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
-	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	// Subject The title, with names of columns in braces; not for `sms`. E-mail requires a title. Line breaks in values are removed, so that each title is one line.
 	//
 	// Example: {姓名}，您的优惠券
 	Subject *string `json:"subject,omitempty"`
 
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	// Tag A tag of contacts, instead of `file`. The columns are the fields and attributes of the contacts. The contacts of the tag are read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	// TagsAll Tags of contacts, instead of `file`, alone or with the other two lists: each row is a contact with all of these tags. `tag` is one of them, if both are given.
 	TagsAll *[]TagName `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these
+	// TagsAny Tags of contacts: each row is a contact with at least one of these tags
 	TagsAny *[]TagName `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	// TagsNone Tags of contacts: no row is a contact with one of these tags. Only together with `tag`, `tags_all` or `tags_any`.
 	TagsNone *[]TagName `json:"tags_none,omitempty"`
 
-	// TemplateNo A template of short messages, in place of `content`
+	// TemplateNo A template of short messages, instead of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Its messages are tests
+	// Test Whether the messages of the batch are test messages
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchFormDedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 type BatchFormDedup string
 
-// BatchID The batch that the task is from
+// BatchID The batch of the task
 type BatchID = int64
 
 // BatchListResponse defines model for BatchListResponse.
@@ -2625,13 +2623,13 @@ type BatchPreview struct {
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
 
-	// HeldBy The switches that hold the message; empty if none does
+	// HeldBy The switches that hold the message; empty if no switch holds it
 	HeldBy *HeldBy `json:"held_by,omitempty"`
 
 	// HTML The content as HTML, if the batch has it
 	HTML *string `json:"html,omitempty"`
 
-	// PhoneNumber On another channel than `sms` the address
+	// PhoneNumber The phone number; on a channel other than `sms` the address
 	PhoneNumber string       `json:"phone_number"`
 	Remark      *string      `json:"remark"`
 	Segments    int          `json:"segments"`
@@ -2653,32 +2651,32 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
-	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
-	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	// Channel The channel of the addresses in the rows: `sms`, `email`, or another channel
 	//
 	// Example: email
 	Channel *string `json:"channel,omitempty"`
 
-	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	// CompanyNo The company of the batch, for users who see all companies; the default is the company of the user
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
+	// Content The text, with names of columns in braces; for `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
@@ -2689,7 +2687,7 @@ type BatchRequest struct {
 	// ExpiresAt Nothing is sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped.
 	//
 	// Example: <p>{姓名}，您的优惠券今日到期</p>
 	HTML *string `json:"html,omitempty"`
@@ -2700,65 +2698,65 @@ type BatchRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Name What people call the batch
+	// Name The name of the batch
 	//
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	// Rows The list: an object for each row, whose member names are the columns. Send a longer list as a form.
 	Rows *[]map[string]interface{} `json:"rows,omitempty"`
 
-	// SenderNo The only sender that may send it. It must serve the company.
+	// SenderNo The only sender that is allowed to send the batch. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	// Sign The signature of rows without their own signature, placed before the text in 【】. A text that already begins with this signature is not signed again.
 	Sign *string `json:"sign,omitempty"`
 
-	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	// SignColumn The column with the signature of each row; a row with an empty value uses `sign`. If this field is missing, a column of the list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is used, unless the text has this name as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
-	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	// Subject The title, with names of columns in braces; not for `sms`. E-mail requires a title. Line breaks in values are removed, so that each title is one line.
 	//
 	// Example: {姓名}，您的优惠券
 	Subject *string `json:"subject,omitempty"`
 
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	// Tag A tag of contacts, instead of `file`. The columns are the fields and attributes of the contacts. The contacts of the tag are read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	// TagsAll Tags of contacts, instead of `file`, alone or with the other two lists: each row is a contact with all of these tags. `tag` is one of them, if both are given.
 	TagsAll *[]TagName `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these
+	// TagsAny Tags of contacts: each row is a contact with at least one of these tags
 	TagsAny *[]TagName `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	// TagsNone Tags of contacts: no row is a contact with one of these tags. Only together with `tag`, `tags_all` or `tags_any`.
 	TagsNone *[]TagName `json:"tags_none,omitempty"`
 
-	// TemplateNo A template of short messages, in place of `content`
+	// TemplateNo A template of short messages, instead of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Its messages are tests
+	// Test Whether the messages of the batch are test messages
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchRequestDedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
-	// Count How many tasks are sent again
+	// Count The number of tasks that are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task can be sent again
+	// JobID The job; null if no task can be sent again
 	JobID *int64 `json:"job_id"`
 
-	// Skipped The tasks that are FAILED, and the rows that expired before they became tasks, which cannot be sent again, by reason
+	// Skipped The FAILED tasks that cannot be sent again, and the rows that expired before they became tasks, by reason
 	Skipped []BatchSkipped `json:"skipped"`
 }
 
@@ -2787,10 +2785,10 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
+	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, 8 the batch expired before the row became a task
 	Code *int16 `json:"code"`
 
-	// Content The text, of another channel than `sms` its first 200 characters; empty if it could not be made
+	// Content The text; on a channel other than `sms` its first 200 characters; empty if the text could not be rendered
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -2799,10 +2797,10 @@ type BatchRow struct {
 	// DuplicateOf The first row that the row repeats
 	DuplicateOf *int64 `json:"duplicate_of"`
 
-	// PhoneNumber In E.164, on another channel than `sms` the address; of an invalid row as it is in the list
+	// PhoneNumber The number in E.164; on a channel other than `sms` the address; for an invalid row the value in the list
 	PhoneNumber string `json:"phone_number"`
 
-	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
+	// Region The region of the phone number (ISO 3166-1), if the number is valid and has a region
 	Region *string `json:"region,omitempty"`
 
 	// Remark The reason, in the language of the request
@@ -2812,10 +2810,10 @@ type BatchRow struct {
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
 
-	// Sign The signature of the row; null if it has that of the batch
+	// Sign The signature of the row; null if the row has the signature of the batch
 	Sign *string `json:"sign"`
 
-	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	// Status The status, as in the filter, except that `delivered` is in `delivery`; null if the task is no longer stored
 	Status *string `json:"status"`
 	TaskID *string `json:"task_id"`
 }
@@ -2847,7 +2845,7 @@ type BatchSender struct {
 	Failed     int64 `json:"failed"`
 	Processing int64 `json:"processing"`
 
-	// Segments Segments of the messages that it sent
+	// Segments The segments of the messages that this sender sent
 	Segments int64  `json:"segments"`
 	SenderNo string `json:"sender_no"`
 	Success  int64  `json:"success"`
@@ -2860,14 +2858,13 @@ type BatchSkipped struct {
 	// Message The reason, in the language of the request
 	Message string `json:"message"`
 
-	// Reason As in the answer of `requeueTask`
+	// Reason The reason, as in the answer of `requeueTask`
 	//
 	// Example: task.expired
 	Reason string `json:"reason"`
 }
 
-// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+// BatchStatus `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 type BatchStatus string
 
 // BatchWait defines model for BatchWait.
@@ -2877,41 +2874,41 @@ type BatchWait struct {
 
 	// Reason The reason.
 	//
-	// - `scheduled`: its `expect_send_time` has not come.
-	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
-	//   sender serves the company again; otherwise cancel it.
-	// - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
-	// - `expired`: it expired before it was confirmed, and can only be cancelled.
+	// - `scheduled`: the `expect_send_time` of the batch is in the future.
+	// - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
+	//   the sender serves the company again; otherwise cancel the batch.
+	// - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
-	// SenderNo The sender that it waits for
+	// SenderNo The sender for which the batch waits
 	SenderNo *string `json:"sender_no"`
 
-	// Until When it goes on; null if nobody knows
+	// Until The time at which the batch continues; null if it is unknown
 	Until *time.Time `json:"until"`
 }
 
 // BatchWaitReason The reason.
 //
-//   - `scheduled`: its `expect_send_time` has not come.
-//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
-//     sender serves the company again; otherwise cancel it.
-//   - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
-//   - `expired`: it expired before it was confirmed, and can only be cancelled.
+//   - `scheduled`: the `expect_send_time` of the batch is in the future.
+//   - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
+//     the sender serves the company again; otherwise cancel the batch.
+//   - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+//   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 
-// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 type BizType = int16
 
 // BuildInfo defines model for BuildInfo.
 type BuildInfo struct {
-	// Version Of the program, such as v1.0.0; `devel` if it was built without one
+	// Version The version of the program, such as v1.0.0; `devel` if it was built without a version
 	Version string `json:"version"`
 
-	// Commit The commit from which the program was built; null if it is not known
+	// Commit The commit from which the program was built; null if it is unknown
 	Commit *string `json:"commit"`
 
-	// CommittedAt When that commit was made
+	// CommittedAt The time of that commit
 	CommittedAt *time.Time `json:"committed_at"`
 }
 
@@ -2927,23 +2924,23 @@ type BuildInfoResponse struct {
 
 // Callback defines model for Callback.
 type Callback struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	// Body The body, without characters that PostgreSQL cannot store; in a list its first 1000 characters
 	Body string `json:"body"`
 
 	// BodyLength The number of characters of the body
 	BodyLength int32 `json:"body_length"`
 	CallbackID int64 `json:"callback_id"`
 
-	// CreatedAt When it came first
+	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of items that could not be read among others that could
+	// LeftOut The number of unreadable items, if other items of the callback could be read
 	LeftOut int64 `json:"left_out"`
 
-	// Refused The reason of the error that the provider got; null if the callback was accepted
+	// Refused The error that the provider got; null if the callback was accepted
 	Refused *string `json:"refused"`
 
-	// Repeats How often the same body came again
+	// Repeats The number of times that the same body arrived again
 	Repeats  int64  `json:"repeats"`
 	SenderNo string `json:"sender_no"`
 	SourceIP string `json:"source_ip"`
@@ -2951,29 +2948,29 @@ type Callback struct {
 
 // CallbackDetail defines model for CallbackDetail.
 type CallbackDetail struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	// Body The body, without characters that PostgreSQL cannot store; in a list its first 1000 characters
 	Body string `json:"body"`
 
 	// BodyLength The number of characters of the body
 	BodyLength int32 `json:"body_length"`
 	CallbackID int64 `json:"callback_id"`
 
-	// CreatedAt When it came first
+	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of items that could not be read among others that could
+	// LeftOut The number of unreadable items, if other items of the callback could be read
 	LeftOut  int64         `json:"left_out"`
 	Receipts []ReadReceipt `json:"receipts"`
 
-	// Refused The reason of the error that the provider got; null if the callback was accepted
+	// Refused The error that the provider got; null if the callback was accepted
 	Refused *string `json:"refused"`
 
-	// Repeats How often the same body came again
+	// Repeats The number of times that the same body arrived again
 	Repeats  int64  `json:"repeats"`
 	SenderNo string `json:"sender_no"`
 	SourceIP string `json:"source_ip"`
 
-	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	// Unread The reason why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted or no longer accepts callbacks. Null if the body can be read.
 	Unread *string `json:"unread"`
 }
 
@@ -3035,7 +3032,7 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// Channel Example: acme
@@ -3044,14 +3041,14 @@ type Channel struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff      CountriesOff `json:"countries_off"`
 	CreatedAt         time.Time    `json:"created_at"`
 	Name              string       `json:"name"`
 	RetryMinutes      *[]int64     `json:"retry_minutes"`
 	SignatureRequired bool         `json:"signature_required"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
@@ -3082,23 +3079,23 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 	Name         *DisplayName  `json:"name,omitempty"`
 
-	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3107,7 +3104,7 @@ type ChannelPatch struct {
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Channel Example: acme
@@ -3116,17 +3113,17 @@ type ChannelRequest struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 	Name         DisplayName   `json:"name"`
 
-	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 }
 
@@ -3140,7 +3137,7 @@ type ChannelResponse struct {
 	Data    Channel `json:"data"`
 }
 
-// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+// ChosenLanguage The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 //
 // Example: en
 type ChosenLanguage = string
@@ -3155,7 +3152,7 @@ type ClaimRequest struct {
 	// Limit The maximum number of tasks; 10 by default
 	Limit *int `json:"limit,omitempty"`
 
-	// StartSeconds Give this only if the sender says `POST /api/v1/sms/start` before it sends a message. A lease then first lasts so many seconds, or as long as the sender's leases last if that is less. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
+	// StartSeconds Set this only if the sender calls `POST /api/v1/sms/start` before it sends a message. A lease then first lasts for this number of seconds, but not longer than the usual lease time of the sender. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
 	StartSeconds *int32 `json:"start_seconds,omitempty"`
 
 	// Wait Seconds to wait if no task is available; 0 by default
@@ -3182,25 +3179,25 @@ type ClaimedTask struct {
 	// Attempt 1 for the first attempt, 2 for the first retry, and so on
 	Attempt int16 `json:"attempt"`
 
-	// Content The text to send, with the signature unless the sender has another `sign_mode`
+	// Content The text to send, with the signature unless the `sign_mode` of the sender is not `in_text`
 	Content string `json:"content"`
 
-	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	// ExpiresAt The sender must not send the message after this time. Missing if the message never expires
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// LeaseID Send this value back in the report
 	LeaseID int64 `json:"lease_id"`
 
-	// LeaseUntil The sender must report before this time. It is not after `expires_at`
+	// LeaseUntil The sender must report before this time, which is never after `expires_at`
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
 
-	// Sign The signature that the provider adds (`sign_mode` `by_provider`); `content` does not have it. Otherwise it is left out
+	// Sign The signature that the provider adds (`sign_mode` `by_provider`); `content` does not contain it. Missing for other senders
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
 
-	// Traceparent The header `traceparent` of the submission. Missing if it had none
+	// Traceparent The header `traceparent` of the submission. Missing if the submission had none
 	//
 	// Example: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 	Traceparent *string `json:"traceparent,omitempty"`
@@ -3208,7 +3205,7 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// CompanyNo Example: acme
@@ -3217,21 +3214,21 @@ type Company struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff CountriesOff `json:"countries_off"`
 	CreatedAt    time.Time    `json:"created_at"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion DefaultRegion `json:"default_region"`
 	Name          string        `json:"name"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
@@ -3261,25 +3258,25 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          *DisplayName   `json:"name,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3291,7 +3288,7 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// CompanyNo Example: acme
@@ -3300,19 +3297,19 @@ type CompanyRequest struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          DisplayName    `json:"name"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
@@ -3334,19 +3331,19 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes, so `{}` removes all of them. An attribute with an empty text is not stored.
 	//
 	// Example: {"city":"杭州","level":"VIP"}
 	Attributes   *map[string]string `json:"attributes,omitempty"`
 	DingtalkName *string            `json:"dingtalk_name,omitempty"`
 	Email        *string            `json:"email,omitempty"`
 
-	// Name What messages call the person: the placeholder `${contact.name}`
+	// Name The name of the person in messages, as the placeholder `${contact.name}`
 	//
 	// Example: 张三
 	Name *string `json:"name,omitempty"`
 
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	// Phone A phone number in any notation; a number without a country code belongs to the `default_region` of the company
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -3354,19 +3351,19 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes, so `{}` removes all of them. An attribute with an empty text is not stored.
 	//
 	// Example: {"city":"杭州","level":"VIP"}
 	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
 	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
 	Email        nullable.Nullable[string]            `json:"email,omitempty"`
 
-	// Name What messages call the person: the placeholder `${contact.name}`
+	// Name The name of the person in messages, as the placeholder `${contact.name}`
 	//
 	// Example: 张三
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	// Phone A phone number in any notation; a number without a country code belongs to the `default_region` of the company
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
@@ -3376,7 +3373,7 @@ type ContactChange struct {
 type ContactCount struct {
 	Count int64 `json:"count"`
 
-	// Exact False if the count stopped after 1000000 contacts; there may be more
+	// Exact False if the count stopped after 1000000 contacts; more can exist
 	Exact bool `json:"exact"`
 }
 
@@ -3400,26 +3397,26 @@ type ContactImport struct {
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
 
-	// Failure What is wrong with the list, in the language of `Accept-Language`
+	// Failure The error of the list, in the language of `Accept-Language`
 	Failure    *string    `json:"failure"`
 	FileName   string     `json:"file_name"`
 	FinishedAt *time.Time `json:"finished_at"`
 	ImportID   int64      `json:"import_id"`
 
-	// Invalid Rows of which nothing was stored
+	// Invalid Rows that were not stored, because they are invalid
 	Invalid int64 `json:"invalid"`
 
-	// Rows Rows that were worked up so far, without empty ones
+	// Rows Rows that were processed so far, except empty rows
 	Rows int64 `json:"rows"`
 
-	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` explains; the rows before it are stored
 	Status ContactImportStatus `json:"status"`
 
-	// Tag The tag that gets the contacts
+	// Tag The tag to which the contacts are added
 	Tag *string `json:"tag"`
 }
 
-// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` explains; the rows before it are stored
 type ContactImportStatus string
 
 // ContactImportListResponse defines model for ContactImportListResponse.
@@ -3448,16 +3445,16 @@ type ContactImportRequest struct {
 	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
 	DefaultRegion *string `json:"default_region,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag *TagName `json:"tag,omitempty"`
@@ -3514,7 +3511,7 @@ type ContactsRequest struct {
 // Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
 
-// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 type CountriesOff = []No
 
 // Country defines model for Country.
@@ -3529,13 +3526,13 @@ type Country struct {
 	DialPrefix DialPrefix `json:"dial_prefix"`
 	Name       string     `json:"name"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            *Region `json:"region"`
 	SignatureRequired bool    `json:"signature_required"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
@@ -3569,13 +3566,13 @@ type CountryPatch struct {
 	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3593,13 +3590,13 @@ type CountryRequest struct {
 	DialPrefix DialPrefix  `json:"dial_prefix"`
 	Name       DisplayName `json:"name"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 }
 
@@ -3615,26 +3612,26 @@ type CountryResponse struct {
 
 // DailyTotal defines model for DailyTotal.
 type DailyTotal struct {
-	// Accepted Of these, the ones that were reported SUCCESS: the provider accepted the message
+	// Accepted Attempts that were reported SUCCESS, because the provider accepted the message
 	Accepted int64 `json:"accepted"`
 
 	// Attempted Attempts that their sender reported
 	Attempted int64 `json:"attempted"`
 
-	// CompanyNo A deleted company is `#` and a number
+	// CompanyNo The company; a deleted company is `#` and a number
 	CompanyNo string `json:"company_no"`
 
-	// Cost Of these segments, in 1/10000 of the currency
+	// Cost The cost of these segments, in 1/10000 of the currency
 	Cost int64 `json:"cost"`
 
-	// CountryNo Null if the recipient has no country, as outside of SMS
+	// CountryNo The country; null if the recipient has no country, as on channels other than SMS
 	CountryNo *string            `json:"country_no"`
 	Day       openapi_types.Date `json:"day"`
 
-	// Delivered Of the messages that were accepted on this day, those with a receipt that says so
+	// Delivered Messages that were accepted on this day and have a receipt that reports their delivery
 	Delivered int64 `json:"delivered"`
 
-	// MessageType As in `MessageType`; null if it is not known
+	// MessageType The message type, as in `MessageType`; null if it is unknown
 	MessageType *string `json:"message_type"`
 
 	// Segments Segments of the accepted messages
@@ -3695,7 +3692,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -3707,17 +3704,17 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` contains parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3731,12 +3728,12 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
 
-// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 //
 // Example: ID
 type DefaultRegion = string
@@ -3748,23 +3745,23 @@ type DialPrefix = string
 
 // Difference defines model for Difference.
 type Difference struct {
-	// AcceptedAt When its attempt was reported
+	// AcceptedAt The time at which the attempt was reported
 	AcceptedAt *time.Time     `json:"accepted_at"`
 	Kind       DifferenceKind `json:"kind"`
 
-	// Number The provider's number of the message; null if the row has none that can be read
+	// Number The provider's number of the message; null if the row has no readable number
 	Number *string `json:"number"`
 
-	// Ours What is known here: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED), of `segments_differ` the segments, of `repeated` the number of messages
+	// Ours The value in LKSMS: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED); for `segments_differ` the segments; for `repeated` the number of messages
 	Ours *string `json:"ours"`
 
-	// Row The row of the file, as a spreadsheet program shows it; null if the file has none
+	// Row The row of the file, as a spreadsheet program shows it; null if the file has no such row
 	Row *int64 `json:"row"`
 
-	// TaskID The task of the message, if there is one. Of `missing_here`: one of another day
+	// TaskID The task of the message, if one exists. For `missing_here`, a task of another day
 	TaskID *string `json:"task_id"`
 
-	// Theirs The same in the file: the text of its status column, the segments, or the number of rows. Of `unreadable`: why, in the language of `Accept-Language`
+	// Theirs The value in the file: the text of its status column, the segments, or the number of rows. For `unreadable`, the reason, in the language of `Accept-Language`
 	Theirs *string `json:"theirs"`
 }
 
@@ -3803,16 +3800,16 @@ type DoneResponse struct {
 
 // Erasure defines model for Erasure.
 type Erasure struct {
-	// Counts How many rows were erased so far, by their kind
+	// Counts The number of rows that were erased so far, by kind
 	Counts    ErasureCounts `json:"counts"`
 	CreatedAt time.Time     `json:"created_at"`
 	CreatedBy string        `json:"created_by"`
 	ErasureID int64         `json:"erasure_id"`
 
-	// Exports Folders of exports of history that have erased tasks, or were made while the erasure ran. Their files are not changed.
+	// Exports Folders of exports of history that contain erased tasks, or were written while the erasure ran. Their files are not changed.
 	Exports []string `json:"exports"`
 
-	// ExportsNotSearched Folders of exports whose tasks have been dropped. They may have the person. A list of erasures leaves them out.
+	// ExportsNotSearched Folders of exports whose tasks have been dropped, and that possibly contain the person. A list of erasures does not include this field.
 	ExportsNotSearched []string   `json:"exports_not_searched"`
 	FinishedAt         *time.Time `json:"finished_at"`
 
@@ -3824,12 +3821,12 @@ type Erasure struct {
 // ErasureStatus defines model for Erasure.Status.
 type ErasureStatus string
 
-// ErasureCounts How many rows were erased so far, by their kind
+// ErasureCounts The number of rows that were erased so far, by kind
 type ErasureCounts struct {
 	// Answers Answers that were stored for an `Idempotency-Key`
 	Answers int64 `json:"answers"`
 
-	// Attempts Calls of providers that lost the recipient
+	// Attempts Calls of providers from which the recipient was removed
 	Attempts int64 `json:"attempts"`
 
 	// Audit Changes in the audit that lost their values
@@ -3844,7 +3841,7 @@ type ErasureCounts struct {
 	// Contacts Contacts that were deleted
 	Contacts int64 `json:"contacts"`
 
-	// DedupKeys Dedup keys that are free again
+	// DedupKeys Dedup keys that were released
 	DedupKeys int64 `json:"dedup_keys"`
 
 	// DefaultContents Default contents that were deleted
@@ -3859,13 +3856,13 @@ type ErasureCounts struct {
 	// Reports Reports of senders, and receipts that were matched, that lost their texts
 	Reports int64 `json:"reports"`
 
-	// SendOnce Messages that are sent once, whose receiver got a pseudonym
+	// SendOnce Messages that are sent once, whose receiver was replaced by a pseudonym
 	SendOnce int64 `json:"send_once"`
 
-	// Submissions Submissions that were refused, or repeated a message, that lost their number and their text
+	// Submissions Rejected or repeated submissions that lost their number and their text
 	Submissions int64 `json:"submissions"`
 
-	// Tags Tags that these contacts left
+	// Tags Tags from which these contacts were removed
 	Tags int64 `json:"tags"`
 
 	// TaskJobs Jobs that lost the phone number of their filter
@@ -3874,7 +3871,7 @@ type ErasureCounts struct {
 	// Tasks Tasks that lost their recipient and their text
 	Tasks int64 `json:"tasks"`
 
-	// TasksCancelled Tasks that waited, and were cancelled
+	// TasksCancelled Waiting tasks that were cancelled
 	TasksCancelled int64 `json:"tasks_cancelled"`
 
 	// Texts Texts of notifications that were for the person only
@@ -3956,14 +3953,14 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
+// EventData The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
 type EventFeed struct {
 	Items []EventOfFeed `json:"items"`
 
-	// NextCursor Pass this value as `after` to go on
+	// NextCursor Pass this value as `after` to get the following events
 	NextCursor string `json:"next_cursor"`
 }
 
@@ -3989,16 +3986,16 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
+	// Data The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
-	// ID The same each time the event is posted or pulled, in the header `webhook-id` too
+	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
 	ID string `json:"id"`
 
-	// Timestamp When it happened
+	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
+	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 	Type EventType `json:"type"`
 }
 
@@ -4022,20 +4019,20 @@ type EventRequest struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
+	// MaxDuration The planned duration of the node in minutes; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Orbits Orbits of one event make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one per notification and person). One orbit is always allowed.
+	// Orbits The orbits of one event create at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one per notification and person). One orbit is always allowed.
 	Orbits *[]Orbit `json:"orbits,omitempty"`
 
 	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload *Payload `json:"payload,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
@@ -4052,7 +4049,7 @@ type EventRequest struct {
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
 
-// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
+// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
@@ -4072,36 +4069,36 @@ type Explanation struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Ahead The number of tasks that go before this task, counted up to 10000, with the turns of the users and batches of its company
+	// Ahead The number of tasks before this task, at most 10000. The count includes the fairness between the users and batches of its company
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 
-	// HeldBy The switches that hold the message; empty if none does
+	// HeldBy The switches that hold the message; empty if no switch holds it
 	HeldBy HeldBy `json:"held_by"`
 	IsDue  bool   `json:"is_due"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
+	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 	Reason ExplanationReason `json:"reason"`
 
-	// RequeuedAt When the task was requeued last; left out if it never was
+	// RequeuedAt The time at which the task was last requeued; missing if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
 
 	// RequeuedBy The user who requeued the task last
 	RequeuedBy *string `json:"requeued_by,omitempty"`
 
-	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
+	// Routed Whether routes decide which senders can send the task; otherwise any shared sender can send it
 	Routed bool `json:"routed"`
 
-	// Senders The senders that the routes of the company name, or the shared senders; at most 100. Those that can take the task come first.
+	// Senders The senders of the company's routes, or the shared senders; at most 100. Those that can take the task come first.
 	Senders []SenderView `json:"senders"`
 
-	// StartUntil Of a PROCESSING task that its sender has claimed with `start_seconds` and not started: when the task comes back
+	// StartUntil For a PROCESSING task that was claimed with `start_seconds` and not started: the time at which the task returns to the queue
 	StartUntil *time.Time `json:"start_until,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -4111,7 +4108,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
+// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -4123,10 +4120,10 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
-// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 type FormOfWebhook string
 
-// HeldBy The switches that hold the message; empty if none does
+// HeldBy The switches that hold the message; empty if no switch holds it
 type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
@@ -4142,43 +4139,43 @@ type HeldLease struct {
 
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
-	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
+	// AfterDays A settled partition becomes history when this number of full days (UTC) has passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
-	// BatchDays After so many days since their end, and some more while others of the same time have not ended, batches are deleted with their rows. 0 means never.
+	// BatchDays A batch is deleted with its rows this number of days after its end. It can be kept longer while other batches of the same time have not ended. 0 means never.
 	BatchDays *int64 `json:"batch_days,omitempty"`
 
-	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
+	// DedupKeepDays After this number of full days (UTC), the `dedup_key` of an ended task is free again, and a message with the key is a new message. 0 means never.
 	DedupKeepDays *int64 `json:"dedup_keep_days,omitempty"`
 
-	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
+	// Export Whether a partition must be exported before it is dropped. The export is made by a server whose environment has `HISTORY_DIR`
 	Export *bool `json:"export,omitempty"`
 
-	// FeedDays After so many days events for webhooks and pulls are deleted, and nobody who stopped pulling is recorded for. A webhook may fail for five days, so it loses nothing.
+	// FeedDays Events for webhooks and pulls are deleted after this number of days. For a company that stopped pulling, recording stops after the same time. A webhook can fail for five days without losing events.
 	FeedDays *int64 `json:"feed_days,omitempty"`
 
-	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
+	// KeepDays History is dropped when this number of full days (UTC) has passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LedgerDays After so many days, and up to a thirtieth of them more, charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays Charges in the ledger of a sender are summed up by day after this number of days, plus up to a thirtieth of it, and never before eight days. 0 means never.
 	LedgerDays *int64 `json:"ledger_days,omitempty"`
 
-	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.
+	// LogDays Rejected submissions, repeated submissions and events are deleted after this number of days. 0 means never.
 	LogDays *int64 `json:"log_days,omitempty"`
 
-	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
+	// PartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
 
-	// Tablespace The tablespace of PostgreSQL that history moves to. It must exist. The owner of the tables needs the privilege CREATE on it. Empty means that history stays where it is.
+	// Tablespace The PostgreSQL tablespace for history. It must exist, and the owner of the tables needs the privilege CREATE on it. Empty means that history is not moved.
 	Tablespace *string `json:"tablespace,omitempty"`
 }
 
-// HistorySettingsPartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
+// HistorySettingsPartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 type HistorySettingsPartitionWidth string
 
 // HoldingSwitch A switch, and the messages that it holds
 type HoldingSwitch struct {
-	// By What holds a message
+	// By A switch that holds a message
 	By Switch `json:"by"`
 
 	// Tasks The number of messages that it holds
@@ -4190,7 +4187,7 @@ type Inbound struct {
 	CompanyNo string    `json:"company_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description *InboundDescription `json:"description"`
 
 	// EffectiveDescription The description of the preset with the members of `description`
@@ -4200,10 +4197,10 @@ type Inbound struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 
-	// PhoneNumbers The recipients of every post, in E.164; null: the body names the recipients. Empty: the last one was erased, and posts are rejected
+	// PhoneNumbers The recipients of every post, in E.164; null: the body names the recipients. Empty: the last recipient was erased, and posts are rejected
 	PhoneNumbers *[]string `json:"phone_numbers"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset        InboundPreset `json:"preset"`
 	Priority      *int16        `json:"priority"`
 	RepeatSeconds *int64        `json:"repeat_seconds"`
@@ -4215,25 +4212,25 @@ type Inbound struct {
 	Version       int64         `json:"version"`
 }
 
-// InboundBody The body as the other program makes it
+// InboundBody The body in the format of the other program
 type InboundBody map[string]interface{}
 
-// InboundDescription How a body is read. A member that is left out is that of the preset; null leaves out all.
+// InboundDescription The description of a body. A missing member has the value of the preset; null replaces it by no value.
 type InboundDescription struct {
-	// Dedup Paths of the values by which a repeated post is known. A post whose values are those of an earlier one is not sent again; see `repeat_seconds`. A body that lacks the first path is always sent. A body that lacks another path is known by the values that it has. With an empty list each post is sent.
+	// Dedup Paths of the values that identify a repeated post. If these values equal those of an earlier post, nothing is sent; see `repeat_seconds`. A body without the first path is always sent. If another path is missing, the other values identify the body. With an empty list, each post is sent.
 	//
 	// Example: ["order.id","order.state"]
 	Dedup *[]InboundPath `json:"dedup,omitempty"`
 
-	// Expect The values that the body must have, by their paths; another body is rejected
+	// Expect The values that the body must contain, by their paths; a body with other values is rejected
 	//
 	// Example: {"version":["4"]}
 	Expect *map[string][]string `json:"expect,omitempty"`
 
-	// International Whether numbers without `+` begin with their country code, which may follow `00`. Otherwise they are numbers of the `default_region` of the company; without one, only mobile numbers of mainland China are accepted.
+	// International Whether numbers without `+` begin with their country code, with or without `00` in front. If false, they are numbers of the `default_region` of the company; without a default region, only mobile numbers of mainland China are accepted.
 	International *bool `json:"international,omitempty"`
 
-	// Number The path of the recipients: a text or number, a text of several with commas between them, or a list of these; at most 100. An empty path says that the body names none.
+	// Number The path of the recipients: a string or number, a string of several numbers with commas between them, or a list of these; at most 100. An empty path means that the body names no recipients.
 	//
 	// Example: recipients.*.attribs.phone
 	Number *string `json:"number,omitempty"`
@@ -4243,7 +4240,7 @@ type InboundDescription struct {
 	// Example: {"code":"payload.code"}
 	Params *map[string]InboundPath `json:"params,omitempty"`
 
-	// Text Texts with paths in `${}`. The first whose placeholders all lead to a value is sent. `${a | b}` is the first of the two that has a value, `${a + b}` the sum of whole numbers. Several values of a `*` have commas between them.
+	// Text Texts with paths in `${}`. The server sends the first text whose placeholders all have a value. `${a | b}` is `a` if it has a value, otherwise `b`. `${a + b}` is the sum of whole numbers. Several values of a `*` are joined with commas.
 	//
 	// Example: ["[${status}] ${commonLabels.alertname}"]
 	Text *[]string `json:"text,omitempty"`
@@ -4259,21 +4256,21 @@ type InboundItem struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID *TaskID `json:"task_id,omitempty"`
 
-	// Deduplicated True if an earlier post made the task
+	// Deduplicated True if an earlier post created the task
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the inbound, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the inbound, or else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
 	Message     *string `json:"message,omitempty"`
 	PhoneNumber string  `json:"phone_number"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
 	// Segments Dry run: the number of segments (short messages) that the text takes
@@ -4309,7 +4306,7 @@ type InboundPage struct {
 
 // InboundPatch defines model for InboundPatch.
 type InboundPatch struct {
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description nullable.Nullable[InboundDescription] `json:"description,omitempty"`
 
 	// MessageType `notification` by default
@@ -4318,16 +4315,16 @@ type InboundPatch struct {
 	// PhoneNumbers The recipients of every post; null: the body names the recipients
 	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset *InboundPreset `json:"preset,omitempty"`
 
-	// Priority null: that of the message type
+	// Priority null: the priority of the message type
 	Priority nullable.Nullable[int16] `json:"priority,omitempty"`
 
-	// RepeatSeconds null: never
+	// RepeatSeconds null: a repeated post is never sent again
 	RepeatSeconds nullable.Nullable[int64] `json:"repeat_seconds,omitempty"`
 
-	// Sign null: that of the template or the sender
+	// Sign null: the signature of the template, or else of the sender
 	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
 	Status *OnOff                    `json:"status,omitempty"`
 
@@ -4359,7 +4356,7 @@ type InboundPostResponse struct {
 
 // InboundPosted defines model for InboundPosted.
 type InboundPosted struct {
-	// Accepted The number of messages that have a task; in a dry run those that would have one
+	// Accepted The number of messages that have a task; in a dry run, the messages that would get a task
 	Accepted int `json:"accepted"`
 
 	// Items The outcomes, in the order of the recipients
@@ -4367,13 +4364,13 @@ type InboundPosted struct {
 	Refused int           `json:"refused"`
 }
 
-// InboundPreset The program that posts; `custom` is any other one
+// InboundPreset The program that posts; `custom` is any other program
 type InboundPreset string
 
-// InboundPriority The priority of the messages, whatever the user that posts may request; that of the message type by default
+// InboundPriority The priority of the messages, whatever priorities the posting user is allowed to request; the default is that of the message type
 type InboundPriority = int16
 
-// InboundRepeat After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+// InboundRepeat The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
 type InboundRepeat = int64
 
 // InboundRequest defines model for InboundRequest.
@@ -4381,7 +4378,7 @@ type InboundRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description *InboundDescription `json:"description,omitempty"`
 
 	// InboundNo Example: acme
@@ -4393,22 +4390,22 @@ type InboundRequest struct {
 	// PhoneNumbers The recipients of every post; without them, the body names the recipients
 	PhoneNumbers *InboundPhones `json:"phone_numbers,omitempty"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset InboundPreset `json:"preset"`
 
-	// Priority The priority of the messages, whatever the user that posts may request; that of the message type by default
+	// Priority The priority of the messages, whatever priorities the posting user is allowed to request; the default is that of the message type
 	Priority *InboundPriority `json:"priority,omitempty"`
 
-	// RepeatSeconds After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+	// RepeatSeconds The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
 	RepeatSeconds *InboundRepeat `json:"repeat_seconds,omitempty"`
 
-	// Sign The signature of the messages; that of the template or the sender by default
+	// Sign The signature of the messages; the default is the signature of the template, or else of the sender
 	//
 	// Example: 示例公司
 	Sign   *InboundSign `json:"sign,omitempty"`
 	Status *OnOff       `json:"status,omitempty"`
 
-	// TemplateNo The template of the messages, for which `params` of the description has the parameters; without it, the description has the text
+	// TemplateNo The template of the messages; `params` of the description gives its parameters. Without it, the description gives the text
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Whether the messages are test messages; false by default
@@ -4425,7 +4422,7 @@ type InboundResponse struct {
 	Data    Inbound `json:"data"`
 }
 
-// InboundSign The signature of the messages; that of the template or the sender by default
+// InboundSign The signature of the messages; the default is the signature of the template, or else of the sender
 //
 // Example: 示例公司
 type InboundSign = string
@@ -4456,15 +4453,15 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
-// Language A language, with a script and a region if these matter
+// Language A language; add a script and a region only if they matter
 //
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds older than `history.ledger_days` are summed up to one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -4480,10 +4477,10 @@ type LedgerEntry struct {
 	// LeaseID The attempt that took the segments, or whose segments were refunded
 	LeaseID *int64 `json:"lease_id"`
 
-	// LowSwitch For changed thresholds and an opening balance: the new value
+	// LowSwitch The new threshold, in a row for changed thresholds or an opening balance
 	LowSwitch *int64 `json:"low_switch"`
 
-	// LowWarning For changed thresholds and an opening balance: the new value
+	// LowWarning The new threshold, in a row for changed thresholds or an opening balance
 	LowWarning *int64  `json:"low_warning"`
 	Remark     *string `json:"remark"`
 }
@@ -4496,7 +4493,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds older than `history.ledger_days` are summed up to one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -4521,7 +4518,7 @@ type LedgerResponse struct {
 // Limit defines model for Limit.
 type Limit = int64
 
-// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 type Limits struct {
 	PerDay    *Limit `json:"per_day,omitempty"`
 	PerHour   *Limit `json:"per_hour,omitempty"`
@@ -4537,30 +4534,30 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// ListEncoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+// ListEncoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 type ListEncoding string
 
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
 	Columns []string `json:"columns"`
 
-	// Encoding The encoding as which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
+	// Encoding The encoding with which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
 	Encoding *string `json:"encoding"`
 
-	// EncodingWarning Why the encoding is doubtful, in the language of `Accept-Language`: it is a guess, and the text may be one of Latin letters in `Windows-1252`. Left out if it is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful, in the language of `Accept-Language`: the encoding was guessed, and the text could also be Latin letters in `Windows-1252`. Missing if the encoding is not doubtful
 	EncodingWarning *string   `json:"encoding_warning,omitempty"`
 	Rows            []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
 type ListPreviewRequest struct {
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 }
 
@@ -4576,13 +4573,13 @@ type ListPreviewResponse struct {
 
 // ListRow defines model for ListRow.
 type ListRow struct {
-	// Cells One for each column
+	// Cells One value for each column
 	Cells []string `json:"cells"`
 
-	// Extra Number of values that belong to no column
+	// Extra The number of values that belong to no column
 	Extra int `json:"extra"`
 
-	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	// Lossy Columns whose original values, as they were typed or computed, are not in the file for this row
 	Lossy []string `json:"lossy"`
 
 	// Row The number of the row in the file
@@ -4591,60 +4588,60 @@ type ListRow struct {
 
 // ListedServer defines model for ListedServer.
 type ListedServer struct {
-	// ServerID Made anew at each start
+	// ServerID A new id at each start
 	ServerID string `json:"server_id"`
 	Host     string `json:"host"`
 
-	// IsAlive It said so within 20 seconds
+	// IsAlive Whether the server reported within the last 20 seconds
 	IsAlive bool        `json:"is_alive"`
 	Roles   ServerRoles `json:"roles"`
 
-	// SeenAt When the server last said that it runs
+	// SeenAt The time at which the server last reported that it runs
 	SeenAt    time.Time `json:"seen_at"`
 	StartedAt time.Time `json:"started_at"`
 
-	// Version Empty if the program does not know it
+	// Version Empty if the version is unknown
 	Version string `json:"version"`
 }
 
-// MessageEventData The data of `message.*`, with the names that a task has. Fields without a value are left out. Of a task whose day was dropped since, `task_id` is left alone.
+// MessageEventData The data of `message.*`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
 type MessageEventData struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Attempt The number of the attempt, from 1; not of `message.delivered` and `message.undelivered`
+	// Attempt The number of the attempt, from 1; missing for `message.delivered` and `message.undelivered`
 	Attempt *int `json:"attempt,omitempty"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID   *BatchID `json:"batch_id,omitempty"`
 	CompanyNo *string  `json:"company_no,omitempty"`
 
-	// CreatedAt When it was submitted
+	// CreatedAt The time at which the message was submitted
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	DedupKey  *string    `json:"dedup_key,omitempty"`
 
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
-	// DeliveryCode Of `message.delivered` and `message.undelivered`: the provider's code
+	// DeliveryCode For `message.delivered` and `message.undelivered`: the provider's code
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// EndedAt When the task ended; not of `message.delivered` and `message.undelivered`
+	// EndedAt The time at which the task ended; missing for `message.delivered` and `message.undelivered`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType    *MessageType `json:"message_type,omitempty"`
 	NotificationID *int64       `json:"notification_id,omitempty"`
 
-	// PhoneNumber As it was submitted; empty if the person was erased
+	// PhoneNumber The number as it was submitted; empty if the person was erased
 	PhoneNumber *string `json:"phone_number,omitempty"`
 
 	// ProcessingAppID The sender that settled the task
 	ProcessingAppID *string `json:"processing_app_id,omitempty"`
 
-	// Result How the task ended; not of `message.delivered` and `message.undelivered`
+	// Result The result of the task; missing for `message.delivered` and `message.undelivered`
 	Result   *string `json:"result,omitempty"`
 	Segments *int16  `json:"segments,omitempty"`
 	Source   *string `json:"source,omitempty"`
@@ -4656,7 +4653,7 @@ type MessageEventData struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+// MessageTemplate The template with which a received message was rendered; missing if no template was used
 type MessageTemplate struct {
 	ID int64 `json:"id"`
 
@@ -4671,23 +4668,23 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// Currency The currency of the prices of senders and of the costs of daily totals. A change converts nothing
+	// Currency The currency of the prices of senders and of the costs in daily totals. A change does not convert stored amounts
 	//
 	// Example: CNY
 	Currency *string `json:"currency,omitempty"`
 
-	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to days from then on: daily totals from before it keep the old zone, and a reconciliation uses the new one for every day
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to later days: earlier daily totals keep the old zone, and a reconciliation uses the new zone for every day
 	//
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
 
-	// WaitCriticalSeconds The same of the level `critical`
+	// WaitCriticalSeconds The default threshold of alert rules `wait_time` with the level `critical`; 0 means never
 	WaitCriticalSeconds *int64 `json:"wait_critical_seconds,omitempty"`
 
-	// WaitEmergencySeconds The same of the level `emergency`
+	// WaitEmergencySeconds The default threshold of alert rules `wait_time` with the level `emergency`; 0 means never
 	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
 
-	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never. It is at most that of each more urgent level
+	// WaitWarningSeconds The default threshold of alert rules `wait_time` with the level `warning`; 0 means never. It must not be greater than that of a more urgent level
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -4713,37 +4710,37 @@ type NewKeyResponse struct {
 
 // NewWebhook defines model for NewWebhook.
 type NewWebhook struct {
-	// CompanyNo Null with the scope `all`
+	// CompanyNo Null if the scope is `all`
 	CompanyNo   *string     `json:"company_no"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CreatedBy   string      `json:"created_by"`
 	Description string      `json:"description"`
 	Events      []EventType `json:"events"`
 
-	// FailingSince The first post that failed since the last one that was taken
+	// FailingSince The time of the first failed post since the last accepted post
 	FailingSince *time.Time `json:"failing_since"`
 
-	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 	Form FormOfWebhook `json:"form"`
 
-	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	// OffReason The reason why the server switched the webhook off: `gone` (the receiver answered 410), `failing` (the receiver accepted nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
 
-	// Scope Whose events: those of a user, of a company, or of every company
+	// Scope The events that the webhook gets: those of a user, of a company, or of every company
 	Scope ScopeOfWebhook `json:"scope"`
 
-	// Secret Verifies posts: `whsec_` and a key in base64
+	// Secret The secret that verifies posts: `whsec_` and a key in base64
 	Secret    string        `json:"secret"`
 	Status    WebhookStatus `json:"status"`
 	UpdatedAt time.Time     `json:"updated_at"`
 	URL       string        `json:"url"`
 
-	// Username With the scope `user`
+	// Username Only if the scope is `user`
 	Username *string `json:"username"`
 	Version  int64   `json:"version"`
 
-	// Waiting Events that wait to be posted again
+	// Waiting The number of events that wait to be posted again
 	Waiting   int64 `json:"waiting"`
 	WebhookID int64 `json:"webhook_id"`
 }
@@ -4769,18 +4766,18 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+	// Reason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+// NotReadySenderReason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
 type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// CompanyNo Example: acme
@@ -4800,16 +4797,16 @@ type NotificationEndRequestExpectedStatuses int16
 // NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
 
-// NotificationEventData The data of `notification.finished`, as of the end
+// NotificationEventData The data of `notification.finished`, at the end of the notification
 type NotificationEventData struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType   BizType `json:"biz_type"`
 	Channel   string  `json:"channel"`
 	CompanyNo string  `json:"company_no"`
 
-	// Counts People, by the last message of each. Those of a notification that was ended early may add up to less than `people`.
+	// Counts The number of people, by the state of the last message of each. If the notification was ended early, the sum can be less than `people`.
 	Counts struct {
 		Cancelled int64 `json:"cancelled"`
 		Failed    int64 `json:"failed"`
@@ -4847,14 +4844,14 @@ type NotificationMade struct {
 	// Deduplicated True if the notification existed already
 	Deduplicated bool `json:"deduplicated"`
 
-	// Failed People who cannot be reached, as far as known yet; one answer names at most 100 people
+	// Failed The people who are already known to be unreachable; one answer names at most 100 people
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark *string `json:"remark"`
 
-	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	// Replaces The earlier notification with the `dedup_key`, which failed and reached nobody
 	Replaces *NotificationReplaced `json:"replaces,omitempty"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
@@ -4871,7 +4868,7 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// Address The address on the channel; empty if none is known
+	// Address The address on the channel; empty if no address is known
 	Address string `json:"address"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -4892,19 +4889,19 @@ type NotificationRecipient struct {
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 	Status RecipientStatus `json:"status"`
 
-	// TaskID The person's last task; empty before the first one exists
+	// TaskID The last task of the person; empty before the first task exists
 	TaskID string `json:"task_id"`
 
-	// Times How often the person has been notified
+	// Times The number of times that the person has been notified
 	Times  int64  `json:"times"`
 	UserID string `json:"user_id"`
 }
 
-// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+// NotificationReplaced The earlier notification with the `dedup_key`, which failed and reached nobody
 type NotificationReplaced struct {
 	NotificationID int64 `json:"notification_id"`
 
-	// Remark Why it failed
+	// Remark The reason why the earlier notification failed
 	Remark string `json:"remark"`
 }
 
@@ -4912,7 +4909,7 @@ type NotificationReplaced struct {
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
@@ -4934,18 +4931,18 @@ type NotificationRequest struct {
 	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload Payload `json:"payload"`
 
-	// RepeatMinutes Send again this many minutes after all people have been reached. For business type 5 the default is `payload.timeoutRemind`.
+	// RepeatMinutes The messages are sent again this many minutes after all people have been reached. For business type 5 the default is `payload.timeoutRemind`.
 	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
 
-	// StartedAt For a node that takes too long: the time at which the node started. The placeholders `overtime` and `maxDuration` are derived from it.
+	// StartedAt For a node that takes too long: the time at which the node started. LKSMS calculates the placeholders `overtime` and `maxDuration` from it.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag     *TagName `json:"tag,omitempty"`
@@ -4962,7 +4959,7 @@ type NotificationResponse struct {
 	Data    NotificationView `json:"data"`
 }
 
-// NotificationSign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+// NotificationSign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 //
 // Example: 示例公司
 type NotificationSign = string
@@ -4974,10 +4971,10 @@ type NotificationStatus int16
 type NotificationSummary struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
-	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	// ChangedBy The user who last ended or resumed the notification, or who reported the event that ended or resumed it
 	ChangedBy *string `json:"changed_by"`
 
 	// Channel Example: acme
@@ -4997,21 +4994,21 @@ type NotificationSummary struct {
 	// People The number of people who have a task
 	People int64 `json:"people"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The largest retry count of any person
+	// RetryCount The largest number of retries of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign The signature of the request; null means that of the template or the sender
+	// Sign The signature of the request; null means the signature of the template, or else of the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who created the notification; `system:alerts` if LKSMS created it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
@@ -5021,7 +5018,7 @@ type NotificationSummary struct {
 
 // NotificationTemplate defines model for NotificationTemplate.
 type NotificationTemplate struct {
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
@@ -5056,10 +5053,10 @@ type NotificationTemplateRequest struct {
 	// ExternalID The provider's number of the template
 	ExternalID *string `json:"external_id,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped. Texts of e-mail may have the placeholders `${contact.name}` and `${contact.<attribute>}` of each recipient.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped. Texts of e-mail can contain the placeholders `${contact.name}` and `${contact.<attribute>}` of each recipient.
 	HTML *string `json:"html,omitempty"`
 
-	// Sign The signature of notifications that have none of their own
+	// Sign The signature of notifications without their own signature
 	Sign  *string `json:"sign,omitempty"`
 	Title string  `json:"title"`
 }
@@ -5083,10 +5080,10 @@ type NotificationTemplates struct {
 type NotificationView struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
-	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	// ChangedBy The user who last ended or resumed the notification, or who reported the event that ended or resumed it
 	ChangedBy *string `json:"changed_by"`
 
 	// Channel Example: acme
@@ -5097,11 +5094,11 @@ type NotificationView struct {
 	CreatedAt time.Time `json:"created_at"`
 	DedupKey  *string   `json:"dedup_key"`
 
-	// Delivered The number of people to whom the last message was delivered, as the provider says
+	// Delivered The number of people whose last message was delivered, according to the provider
 	Delivered *int64     `json:"delivered,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// HeldBy The switches that hold all of its messages that wait, whatever their countries; empty if none does
+	// HeldBy The switches that hold all waiting messages of the notification, whatever their countries; empty if no switch holds them
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
@@ -5109,39 +5106,39 @@ type NotificationView struct {
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// Payload The values for the placeholders of the template, those of an orbit or a node included
+	// Payload The values for the placeholders of the template, including the values of an orbit or a node
 	Payload map[string]interface{} `json:"payload"`
 
 	// People The number of people who have a task
 	People int64 `json:"people"`
 
-	// Recipients Of a tag, the first 1,000 contacts who have a task
+	// Recipients For a tag, the first 1,000 contacts who have a task
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The largest retry count of any person
+	// RetryCount The largest number of retries of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign The signature of the request; null means that of the template or the sender
+	// Sign The signature of the request; null means the signature of the template, or else of the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who created the notification; `system:alerts` if LKSMS created it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
 
-	// Tag The tag whose contacts get it, in place of `user_ids`
+	// Tag The tag whose contacts get the notification, instead of `user_ids`
 	Tag *string `json:"tag,omitempty"`
 
-	// Undelivered The number of people to whom the last message was not delivered, as the provider says. Of the others nothing is known
+	// Undelivered The number of people whose last message was not delivered, according to the provider. For all other people, no receipt exists
 	Undelivered *int64    `json:"undelivered,omitempty"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	UserIds     []string  `json:"user_ids"`
@@ -5149,7 +5146,7 @@ type NotificationView struct {
 
 // NotificationsMade defines model for NotificationsMade.
 type NotificationsMade struct {
-	// Ended The number of notifications that were ended because they became pointless
+	// Ended The number of notifications that were ended because they were no longer needed
 	Ended int                `json:"ended"`
 	Items []NotificationMade `json:"items"`
 
@@ -5170,7 +5167,7 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
-// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 type OnUnclear string
 
 // Once defines model for Once.
@@ -5188,34 +5185,34 @@ type Once struct {
 	ErrorCode    *string `json:"error_code"`
 	ErrorMessage *string `json:"error_message"`
 
-	// ExpiresAt The message is not sent after this time; left out if it may be sent at any time
+	// ExpiresAt The message is not sent after this time; missing if it never expires
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	FailedAt  *time.Time `json:"failed_at"`
 
-	// HeldBy Of a message that waits: the switches that hold it
+	// HeldBy For a waiting message: the switches that hold it
 	HeldBy    *[]Switch `json:"held_by,omitempty"`
 	MessageID int64     `json:"message_id"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
 	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
 
-	// Sends How often sending was started
+	// Sends The number of times that sending was started
 	Sends  int64      `json:"sends"`
 	SentAt *time.Time `json:"sent_at"`
 
-	// SubmittedBy The user who asked for it first
+	// SubmittedBy The user who first requested the message
 	SubmittedBy  string `json:"submitted_by"`
 	TemplateID   string `json:"template_id"`
 	TemplateType string `json:"template_type"`
 
-	// WaitsBecause Of a message that waits because all of its senders are paused: what the provider said, such as that the quota of the day is used up
+	// WaitsBecause For a message that waits because all of its senders are paused: the error of the provider, such as a used-up daily quota
 	WaitsBecause *string `json:"waits_because,omitempty"`
 
-	// WaitsUntil When the first of these senders tries again
+	// WaitsUntil The time at which the first of these senders tries again
 	WaitsUntil *time.Time `json:"waits_until,omitempty"`
 }
 
@@ -5274,10 +5271,10 @@ type OnceRequest struct {
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
 
-	// ExpiresAt The message is not sent after this time, and has failed then. Of a repetition it counts only if the message is sent again.
+	// ExpiresAt The message is not sent after this time; it then fails. In a repeated request, the field has an effect only if the message is sent again.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Page      *string    `json:"page,omitempty"`
 
@@ -5285,7 +5282,7 @@ type OnceRequest struct {
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
 	ReceiverUserID UserID  `json:"receiver_user_id"`
 
-	// Retry Send the message again if it failed
+	// Retry Whether to send the message again if it failed
 	Retry        *bool  `json:"retry,omitempty"`
 	TemplateID   string `json:"template_id"`
 	TemplateType Word50 `json:"template_type"`
@@ -5315,31 +5312,31 @@ type Overview struct {
 	// At The time of the figures
 	At time.Time `json:"at"`
 
-	// CompanyNo The company whose figures these are; null for all companies
+	// CompanyNo The company of the figures; null for all companies
 	CompanyNo *string `json:"company_no"`
 
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
 
-	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
+	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each of them. At most 10,000 messages that wait for the same senders are counted.
 	HeldBy *[]HoldingSwitch `json:"held_by,omitempty"`
 
-	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
+	// OldestWaitSeconds The waiting time of the task that has been due for longest. Null if no task is due. For a company, also null if none of its tasks is among the 2,000 tasks of the server that have waited longest.
 	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`
 
-	// Rates Tasks per second over the last 10 seconds; null until the server has compared two moments
+	// Rates Tasks per second over the last 10 seconds; null until the server has two measurements
 	Rates struct {
-		// Failed Ended as FAILED
+		// Failed Tasks that ended as FAILED
 		Failed *float64 `json:"failed"`
 
-		// In Submitted, also those that were cancelled since
+		// In Submitted tasks, including tasks that were cancelled since
 		In *float64 `json:"in"`
 
-		// Out Ended as SUCCESS
+		// Out Tasks that ended as SUCCESS
 		Out *float64 `json:"out"`
 	} `json:"rates"`
 
-	// Senders The senders that are on. Of a company, those that its routes name.
+	// Senders The senders that are on; for a company, the senders in its routes
 	Senders struct {
 		NotReady int64 `json:"not_ready"`
 		Ready    int64 `json:"ready"`
@@ -5348,7 +5345,7 @@ type Overview struct {
 	// SendersNotReady The first 20 senders that are on and cannot take tasks
 	SendersNotReady []NotReadySender `json:"senders_not_ready"`
 
-	// Tasks The number of tasks in each state. Of those that ended, tasks that were dropped with their history still count.
+	// Tasks The number of tasks in each state. Ended tasks that were dropped from the history still count.
 	Tasks struct {
 		Failed int64 `json:"failed"`
 
@@ -5374,16 +5371,16 @@ type OverviewResponse struct {
 
 // Pairing defines model for Pairing.
 type Pairing struct {
-	// Address The API URL to enter in the app: the name under which this request reached the server, with the path of the phones
+	// Address The API URL to enter in the app: the host name with which this request reached the server, and the path for phones
 	Address string `json:"address"`
 
 	// Code The code, 12 digits. Enter it in the app.
 	Code string `json:"code"`
 
-	// ExpiresAt Until when a phone can register with the code
+	// ExpiresAt The time until which a phone can register with the code
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// Qr What a QR code should hold: the address and the code, a line each. The camera of the phone shows them as text.
+	// Qr The content for a QR code: the address and the code, one line each. The camera of the phone shows them as text.
 	Qr string `json:"qr"`
 }
 
@@ -5415,18 +5412,18 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
-	// HeldBy Why the last run of the sweep could not make the partition history or drop it.
+	// HeldBy The reason why the last run of the sweep could not make the partition history or drop it.
 	//
-	// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
-	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
-	// - `locked`: others used its tables all the time.
-	// - `failed`: the log of the server says why.
+	// - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
+	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
+	// - `locked`: the tables of the partition were always locked by other transactions.
+	// - `failed`: the log of the server contains the error.
 	HeldBy *PartitionHolder `json:"held_by,omitempty"`
 
 	// HistoryAt The time at which the partition became history
 	HistoryAt *time.Time `json:"history_at"`
 
-	// ImportedAt The time at which the partition was made from an export, or made again for the tasks that its drop had left behind
+	// ImportedAt The time at which the partition was restored from an export, or created again for the tasks that were kept when the partition was dropped
 	ImportedAt *time.Time `json:"imported_at"`
 
 	// IsSettled True if no task of these days waits or is being sent
@@ -5435,19 +5432,19 @@ type Partition struct {
 	// LastDay The last day
 	LastDay openapi_types.Date `json:"last_day"`
 
-	// LateTasks The number of tasks that the partition left behind when it was dropped, because they waited or were being sent. They are found as before.
+	// LateTasks The number of tasks that were kept when the partition was dropped, because they waited or were being sent. All operations still find them.
 	LateTasks *int64 `json:"late_tasks,omitempty"`
 
-	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 	Place Place `json:"place"`
 }
 
-// PartitionHolder Why the last run of the sweep could not make the partition history or drop it.
+// PartitionHolder The reason why the last run of the sweep could not make the partition history or drop it.
 //
-// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
-// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
-// - `locked`: others used its tables all the time.
-// - `failed`: the log of the server says why.
+// - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
+// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
+// - `locked`: the tables of the partition were always locked by other transactions.
+// - `failed`: the log of the server contains the error.
 type PartitionHolder string
 
 // PartitionListResponse defines model for PartitionListResponse.
@@ -5474,24 +5471,24 @@ type Password = string
 // Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 //
 // Example: 13800138000
 type PhoneNumber = string
 
-// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 type Place string
 
 // PlaceOfItems defines model for PlaceOfItems.
 type PlaceOfItems struct {
-	// Items The number of items that follow each other and come from there
+	// Items The number of consecutive items that come from the same storage
 	Items int `json:"items"`
 
-	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 	Place Place `json:"place"`
 }
 
-// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+// ProviderAnswer The unchanged answer of the provider to the attempt of a driven sender, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
 //
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
@@ -5499,38 +5496,38 @@ type ProviderAnswer = string
 // ProviderNo The number that the provider gave to the message
 type ProviderNo = string
 
-// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+// ProviderRequest A request to a provider. Secrets, the path of the address, and the values of headers and parameters with credentials are `***`.
 type ProviderRequest struct {
 	// Body At most 2000 characters
 	Body    string            `json:"body"`
 	Headers map[string]string `json:"headers"`
 
-	// Method The method of HTTP, or `MAIL`
+	// Method The HTTP method, or `MAIL`
 	Method string `json:"method"`
 	URL    string `json:"url"`
 }
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
-	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	// MaxRetryCount The number of retries of a task after its first attempt. `MAX_RETRY_COUNT` of the environment is the default until the setting is stored. A task that has already used this number fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task is sent first, whatever its priority, but after real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
-	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	// ProcessingTimeoutSeconds The lease time in seconds for senders without `lease_seconds`. `PROCESSING_TIMEOUT_MINUTES` of the environment is the default until the setting is stored. A change does not affect existing leases
 	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
 
-	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
+	// RegisterUnknownSenders Whether an app is registered at its first poll; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
 
-	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	// RetryDelaySeconds Seconds before a retry that a sender requested, unless its report has `retry_after_seconds`. `RETRY_DELAY_MINUTES` of the environment is the default until the setting is stored. A change does not affect retries that wait already
 	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
 
-	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	// RetryMaxWaitSeconds Seconds after which a due retry is sent like a new task; 0 means never. `RETRY_MAX_WAIT` of the environment is the default until the setting is stored
 	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
-	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
+	// SenderSilentAfterSeconds Seconds without a poll after which the other senders get the share of a sender
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
@@ -5538,11 +5535,11 @@ type QueueSettings struct {
 type ReadReceipt struct {
 	Code *string `json:"code"`
 
-	// MatchedAt When its message was found; null if it is not known
+	// MatchedAt The time at which the message was found; null if it was not found
 	MatchedAt  *time.Time `json:"matched_at"`
 	ProviderNo string     `json:"provider_no"`
 
-	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	// ReceiptID Null if no such receipt is stored, because the configuration has changed since or the receipt was deleted
 	ReceiptID *int64       `json:"receipt_id"`
 	Recipient *string      `json:"recipient"`
 	State     ReceiptState `json:"state"`
@@ -5566,24 +5563,24 @@ type ReadinessResponse struct {
 
 // Receipt defines model for Receipt.
 type Receipt struct {
-	// CallbackID The callback that brought it first
+	// CallbackID The callback that first contained the receipt
 	CallbackID int64 `json:"callback_id"`
 
 	// Code The provider's code
 	Code      *string   `json:"code"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	// LookAt The time of the next search for the message; null if the message was found, or the search has ended
 	LookAt *time.Time `json:"look_at"`
 
-	// MatchedAt When its message was found; null if it is not known
+	// MatchedAt The time at which the message was found; null if it was not found
 	MatchedAt *time.Time `json:"matched_at"`
 
 	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
 	ProviderNo string `json:"provider_no"`
 	ReceiptID  int64  `json:"receipt_id"`
 
-	// Recipient As the provider wrote it; null if it is not given
+	// Recipient The recipient as the provider wrote it; null if it is missing
 	Recipient *string      `json:"recipient"`
 	SenderNo  string       `json:"sender_no"`
 	State     ReceiptState `json:"state"`
@@ -5619,61 +5616,61 @@ type Reconciliation struct {
 	CreatedBy string             `json:"created_by"`
 	Day       openapi_types.Date `json:"day"`
 
-	// Differences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+	// Differences The differences by kind. The counts are those of the part of a file that was compared; a number can count in several kinds.
 	Differences ReconciliationDifferences `json:"differences"`
 
-	// Failure Why the comparison failed, in the language of `Accept-Language`
+	// Failure The reason why the comparison failed, in the language of `Accept-Language`
 	Failure    *string    `json:"failure"`
 	FileName   *string    `json:"file_name"`
 	FinishedAt *time.Time `json:"finished_at"`
 
-	// Matched Numbers of the file for which there is an accepted message of the day
+	// Matched Numbers of the file that match an accepted message of the day
 	Matched int64 `json:"matched"`
 
-	// Matches Whether nothing differs; null until it is finished
+	// Matches Whether nothing differs; null until the reconciliation is finished
 	Matches *bool `json:"matches"`
 
-	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; no difference
+	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; they do not count as differences
 	NearMidnight     int64 `json:"near_midnight"`
 	ReconciliationID int64 `json:"reconciliation_id"`
 
-	// Rows Rows of the file that were read so far, without empty ones
+	// Rows Rows of the file that were read so far, except empty rows
 	Rows     int64                `json:"rows"`
 	SenderNo string               `json:"sender_no"`
 	Source   ReconciliationSource `json:"source"`
 
-	// Status `failed`: the file could not be read to its end, or messages of the day were dropped meanwhile, as `failure` says
+	// Status `failed`: the file could not be read completely, or messages of the day were dropped meanwhile, as `failure` explains
 	Status ReconciliationStatus `json:"status"`
 
-	// Unit What a total counts; messages by default, and of a file always
+	// Unit The unit of a total; the default is messages. A file always counts messages
 	Unit StatementUnit `json:"unit"`
 }
 
 // ReconciliationSource defines model for Reconciliation.Source.
 type ReconciliationSource string
 
-// ReconciliationStatus `failed`: the file could not be read to its end, or messages of the day were dropped meanwhile, as `failure` says
+// ReconciliationStatus `failed`: the file could not be read completely, or messages of the day were dropped meanwhile, as `failure` explains
 type ReconciliationStatus string
 
-// ReconciliationDifferences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+// ReconciliationDifferences The differences by kind. The counts are those of the part of a file that was compared; a number can count in several kinds.
 type ReconciliationDifferences struct {
-	// MissingHere Numbers of the file for which there is no message, or only one of another day
+	// MissingHere Numbers of the file without a message, or only with a message of another day
 	MissingHere int64 `json:"missing_here"`
 
 	// MissingThere Messages that were accepted on the day and are not in the file
 	MissingThere int64 `json:"missing_there"`
 
-	// Repeated Numbers that are in more rows of the file than there are messages with them
+	// Repeated Numbers that occur in more rows of the file than there are messages with them
 	Repeated int64 `json:"repeated"`
 
-	// SegmentsDiffer Numbers with other segments
+	// SegmentsDiffer Numbers with another number of segments
 	SegmentsDiffer int64 `json:"segments_differ"`
 
-	// StatusDiffers Numbers with another state, or whose attempt was reported FAILED here
+	// StatusDiffers Numbers with another state in the file, or whose attempt was reported FAILED in LKSMS
 	StatusDiffers int64               `json:"status_differs"`
 	Total         ReconciliationTotal `json:"total"`
 
-	// Unreadable Rows that could not be compared: without a number, with values that are lost, or with a number that more than 10,000 attempts have
+	// Unreadable Rows that could not be compared: they have no number, values that are lost, or a number that more than 10,000 attempts have
 	Unreadable int64 `json:"unreadable"`
 }
 
@@ -5685,7 +5682,7 @@ type ReconciliationForm struct {
 	// DeliveredValues Values of `status_column` that mean delivered
 	DeliveredValues *[]string `json:"delivered_values,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
@@ -5694,10 +5691,10 @@ type ReconciliationForm struct {
 	// NumberColumn The column with the provider's number of a message
 	NumberColumn *string `json:"number_column,omitempty"`
 
-	// PendingValues Values of `status_column` that mean that it is not known yet
+	// PendingValues Values of `status_column` that mean that the state is not known yet
 	PendingValues *[]string `json:"pending_values,omitempty"`
 
-	// SegmentsColumn The column with the segments of a message; they are not compared by default
+	// SegmentsColumn The column with the segments of a message; by default, segments are not compared
 	SegmentsColumn *string `json:"segments_column,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
@@ -5705,10 +5702,10 @@ type ReconciliationForm struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 
-	// StatusColumn The column with the state of a message; states are not compared by default
+	// StatusColumn The column with the state of a message; by default, states are not compared
 	StatusColumn *string `json:"status_column,omitempty"`
 }
 
@@ -5740,10 +5737,10 @@ type ReconciliationRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Total What the provider says it accepted on that day
+	// Total The number that the provider accepted on that day
 	Total int64 `json:"total"`
 
-	// Unit What a total counts; messages by default, and of a file always
+	// Unit The unit of a total; the default is messages. A file always counts messages
 	Unit *StatementUnit `json:"unit,omitempty"`
 }
 
@@ -5759,13 +5756,13 @@ type ReconciliationResponse struct {
 
 // ReconciliationTotal defines model for ReconciliationTotal.
 type ReconciliationTotal struct {
-	// Ours What was accepted on the day. Of a file: messages with a number that are in the file, or should be
+	// Ours What LKSMS accepted on the day. For a file, the messages with a number that are in the file, or should be in it
 	Ours int64 `json:"ours"`
 
-	// Tests Of `ours`, those of test messages, which daily totals leave out; 0 for a file
+	// Tests The part of `ours` that are test messages, which daily totals do not count; 0 for a file
 	Tests int64 `json:"tests"`
 
-	// Theirs What the provider says. Of a file: its different numbers
+	// Theirs The number of the provider. For a file, the number of its different message numbers
 	Theirs int64 `json:"theirs"`
 }
 
@@ -5785,7 +5782,7 @@ type Recovered struct {
 	RecoveredCount int    `json:"recovered_count"`
 }
 
-// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 //
 // Example: CN
 type Region = string
@@ -5815,12 +5812,12 @@ type ReportBatchResponse struct {
 //   - `refused`: the app never held the task; nothing changed.
 //   - `cancelled`: a request cancelled the task.
 //   - `expired`: the task is FAILED, because its `expires_at` has passed.
-//   - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-//     does not count for the task any more.
+//   - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+//     count for the task.
 //   - `requeued`: a user requeued the task, which is PENDING again.
-//   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-//     not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-//     the attempt does not count.
+//   - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+//     (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+//     count.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -5835,13 +5832,13 @@ type ReportRequest struct {
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage The reason of the failure; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; only the first 500 characters are stored
 	ErrorMessage *string `json:"error_message,omitempty"`
 
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5884,12 +5881,12 @@ type ReportedItem struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-	//   does not count for the task any more.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+	//   count for the task.
 	// - `requeued`: a user requeued the task, which is PENDING again.
-	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-	//   the attempt does not count.
+	// - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+	//   (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+	//   count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -5897,16 +5894,16 @@ type ReportedItem struct {
 	Message *string `json:"message,omitempty"`
 }
 
-// RequeueRemark Why; the timeline of the task shows it
+// RequeueRemark The reason for the requeue; the timeline of the task shows it
 type RequeueRemark = string
 
 // RequeueRequest defines model for RequeueRequest.
 type RequeueRequest struct {
-	// Remark Why; the timeline of the task shows it
+	// Remark The reason for the requeue; the timeline of the task shows it
 	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
-// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 //
 // Example: [1,3,5,10,30,60,180]
 type RetryMinutes = []int64
@@ -5930,7 +5927,7 @@ type Route struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort      Sort      `json:"sort"`
 	Status    OnOff     `json:"status"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -5962,7 +5959,7 @@ type RoutePage struct {
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -5987,7 +5984,7 @@ type RouteRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -6008,7 +6005,7 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// ScopeOfWebhook Whose events: those of a user, of a company, or of every company
+// ScopeOfWebhook The events that the webhook gets: those of a user, of a company, or of every company
 type ScopeOfWebhook string
 
 // SearchText defines model for SearchText.
@@ -6037,15 +6034,15 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.max_content_…` limit the characters of the final text by its message type, 200 by default, and `sms.max_segments_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the first active template. If both `content` and `template_no` are empty or left out, the default content is sent. The settings `sms.max_content_…` limit the characters of the final text by its message type (default 200). The settings `sms.max_segments_…` limit its segments, signature included (default 16).
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` sets one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body contains. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, belongs to another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of `phone_number`, if it has no country code; null: the one of the company
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; null: the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
@@ -6056,7 +6053,7 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -6064,24 +6061,24 @@ type SendRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
+	// Priority Tasks with the smallest number are sent first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. The smallest allowed number is the smaller of the default and the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
 	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
@@ -6097,10 +6094,10 @@ type SendRequest struct {
 	// Example: login-code
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
+	// Test Marks the task as a test message. Statistics count test messages separately, and alerts on failures ignore them. A test message is sent like any other message, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the first active template; false by default
+	// UseTemplate Whether `content` contains parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -6117,15 +6114,15 @@ type SendResponse struct {
 // SendStatus 0 sending, 1 sent, 2 failed
 type SendStatus int16
 
-// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
-	// AttemptSuccessRate The fraction of its reports that are SUCCESS, from 0 to 1: also FAILED reports count after which the task was retried
+	// AttemptSuccessRate The fraction of the sender's reports that are SUCCESS, from 0 to 1. FAILED reports count even if the task was retried
 	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
 
-	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
+	// Attempts The number of tasks that the sender has claimed; a task that is claimed twice counts twice
 	Attempts int64 `json:"attempts"`
 
 	// AverageResponseMs The average time from claim to report, in milliseconds
@@ -6138,23 +6135,23 @@ type Sender struct {
 	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
-	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	// ConfigGaps Required fields of `config` that are missing, such as `config.answer.success`. A sender that an earlier version saved still works, but its next change must add these fields.
 	ConfigGaps []string `json:"config_gaps"`
 
-	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
+	// Consumed Segments that attempts of the sender have taken from the balance in total, minus refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether the sender can take the waiting tasks now: it is on, does not pause, its interval is over, its limits and its balance have something left, and it is not silent (`is_silent`)
+	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, its limits and its balance are not used up, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
 	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
 	IsShared bool `json:"is_shared"`
 
-	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded every ten minutes only, so that it counts as silent that much later.
+	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded only every ten minutes, so that the app counts as silent up to ten minutes later.
 	IsSilent *bool `json:"is_silent,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6162,10 +6159,10 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
-	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+	// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 	Limits Limits `json:"limits"`
 
 	// LowSwitch At or below this balance the sender gets no more tasks
@@ -6176,13 +6173,13 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear OnUnclear `json:"on_unclear"`
 
-	// Pause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+	// Pause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 	Pause *SenderPause `json:"pause"`
 
-	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
+	// SeenAt The time of the last poll. It is up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
 	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
@@ -6199,27 +6196,28 @@ type Sender struct {
 	// SentAt The time at which a task of the sender was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign *SenderSign `json:"sign"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode SignMode `json:"sign_mode"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The same as `attempt_success_rate`
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TaskSuccessRate The fraction of the tasks that ended with it, SUCCESS or FAILED, that are SUCCESS, from 0 to 1
+	// TaskSuccessRate The fraction of SUCCESS among the tasks that this sender settled as SUCCESS or FAILED, from 0 to 1
 	TaskSuccessRate *float64 `json:"task_success_rate,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6240,17 +6238,17 @@ type Sender struct {
 
 // SenderAnswer defines model for SenderAnswer.
 type SenderAnswer struct {
-	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	// Answer The unchanged answer; secrets of the sender are `***`. Null if no answer arrived
 	Answer *string   `json:"answer"`
 	At     time.Time `json:"at"`
 
 	// Code The code of a failure
 	Code *string `json:"code"`
 
-	// Error Why the message was not sent
+	// Error The reason why the message was not sent
 	Error *string `json:"error"`
 
-	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	// Outcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 	Outcome SenderOutcome `json:"outcome"`
 	TaskID  string        `json:"task_id"`
 }
@@ -6267,25 +6265,25 @@ type SenderAnswersResponse struct {
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
 type SenderEventData struct {
-	// AlertID Of `sender.silent` and `sender.recovered`: the alert of the kind `sender_silent`
+	// AlertID For `sender.silent` and `sender.recovered`: the alert of the kind `sender_silent`
 	AlertID *int64 `json:"alert_id,omitempty"`
 
-	// Balance Of `sender.low_balance`: the segments that are left
+	// Balance For `sender.low_balance`: the remaining segments
 	Balance *int64 `json:"balance,omitempty"`
 	Channel string `json:"channel"`
 
-	// Mark Of `sender.low_balance`: the field of the sender that is `threshold`
+	// Mark For `sender.low_balance`: the field of the sender that contains `threshold`
 	Mark *SenderEventDataMark `json:"mark,omitempty"`
 
-	// SeenAt Of `sender.silent` and `sender.recovered`: when it polled last
+	// SeenAt For `sender.silent` and `sender.recovered`: the time of the last poll
 	SeenAt   *time.Time `json:"seen_at,omitempty"`
 	SenderNo string     `json:"sender_no"`
 
-	// Threshold Of `sender.low_balance`: what the balance reached
+	// Threshold For `sender.low_balance`: the threshold that the balance reached
 	Threshold *int64 `json:"threshold,omitempty"`
 }
 
-// SenderEventDataMark Of `sender.low_balance`: the field of the sender that is `threshold`
+// SenderEventDataMark For `sender.low_balance`: the field of the sender that contains `threshold`
 type SenderEventDataMark string
 
 // SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6303,7 +6301,7 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
-// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+// SenderOutcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 type SenderOutcome string
 
 // SenderPage defines model for SenderPage.
@@ -6330,7 +6328,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -6341,7 +6339,7 @@ type SenderPatch struct {
 	LowWarning nullable.Nullable[int64] `json:"low_warning,omitempty"`
 	Name       *DisplayName             `json:"name,omitempty"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
 	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
@@ -6350,21 +6348,22 @@ type SenderPatch struct {
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign nullable.Nullable[string] `json:"sign,omitempty"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode *SignMode `json:"sign_mode,omitempty"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6376,9 +6375,9 @@ type SenderPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// SenderPause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+// SenderPause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 type SenderPause struct {
-	// Openings How often the circuit breaker opened since the last successful message
+	// Openings The number of times that the circuit breaker opened since the last successful message
 	Openings int64 `json:"openings"`
 
 	// Reason The provider's error, beginning with its code
@@ -6392,19 +6391,19 @@ type SenderPauseState string
 
 // SenderRequest defines model for SenderRequest.
 type SenderRequest struct {
-	// Balance Segments that the sender may still send; if left out, they are not counted
+	// Balance The segments that the sender can still send; without it, segments are not counted
 	Balance *int64 `json:"balance,omitempty"`
 
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6412,10 +6411,10 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
-	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+	// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 	Limits *Limits `json:"limits,omitempty"`
 
 	// LowSwitch At or below this balance the sender gets no more tasks
@@ -6425,10 +6424,10 @@ type SenderRequest struct {
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice *int64 `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
@@ -6439,21 +6438,22 @@ type SenderRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode *SignMode `json:"sign_mode,omitempty"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6472,10 +6472,10 @@ type SenderResponse struct {
 	Data    Sender  `json:"data"`
 }
 
-// SenderSign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+// SenderSign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+// SenderStatus A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
 
 // SenderTestRequest defines model for SenderTestRequest.
@@ -6489,17 +6489,17 @@ type SenderTestRequest struct {
 
 // SenderTested defines model for SenderTested.
 type SenderTested struct {
-	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	// Answer The unchanged answer; secrets of the sender are `***`. Null if no answer arrived
 	Answer *string `json:"answer"`
 
 	// Code The code of a failure
 	Code       *string `json:"code"`
 	DurationMs int64   `json:"duration_ms"`
 
-	// Error Why the message was not sent
+	// Error The reason why the message was not sent
 	Error *string `json:"error"`
 
-	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	// Outcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 	Outcome SenderOutcome `json:"outcome"`
 
 	// ProviderNo The provider's number of the message
@@ -6525,19 +6525,19 @@ type SenderView struct {
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
-	// Until The end of the sender's interval. Only for callers that see every company.
+	// Until The end of the sender's interval. Only for callers who see every company.
 	Until *time.Time `json:"until,omitempty"`
 
-	// Weight The weight of the sender's route. Only for callers that see every company.
+	// Weight The weight of the sender's route. Only for callers who see every company.
 	Weight *int64 `json:"weight,omitempty"`
 
 	// Why The reason why the sender cannot take the task.
 	//
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 	// - `outranked`: a sender with a greater `sort` is available.
-	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-	// - `failed_before`: the sender failed with this task, and another sender is available.
-	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
+	// - `ahead`: the sender has used its share, and another sender of the same pool comes first.
+	// - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.
+	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview show.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
@@ -6545,9 +6545,9 @@ type SenderView struct {
 //
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 // - `outranked`: a sender with a greater `sort` is available.
-// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-// - `failed_before`: the sender failed with this task, and another sender is available.
-// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
+// - `ahead`: the sender has used its share, and another sender of the same pool comes first.
+// - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.
+// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview show.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -6574,16 +6574,16 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the message, or else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -6602,9 +6602,7 @@ type ServerListResponse struct {
 	} `json:"data"`
 }
 
-// ServerRole A part of the work. `api`: answers submitters and administrators. `claim`: answers sender apps. `callback`: takes callbacks of providers.
-// `push`: sends through the providers of driven senders. `sweep`: does what comes due. `watch`: counts what happened, and raises alerts.
-// `webhook`: puts events in order, and posts them to webhooks. `console`: serves the pages for people, and all that they call.
+// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls.
 type ServerRole string
 
 // ServerRoles defines model for ServerRoles.
@@ -6614,16 +6612,16 @@ type ServerRoles = []ServerRole
 type Session struct {
 	Username string `json:"username"`
 
-	// AppID The only app that the caller acts as; null if it acts as any or none
+	// AppID The only app as which the caller can act; null if the caller can act as any app or as no app
 	AppID *string `json:"app_id"`
 
-	// CompanyNo The only company for which the caller acts; null if it acts for all
+	// CompanyNo The only company for which the caller can act; null if the caller acts for all
 	CompanyNo *string `json:"company_no"`
 
-	// ExpiresAt When the session ends at the latest; null for a caller without a session
+	// ExpiresAt The latest time at which the session ends; null for a caller without a session
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// Operations The `operationId` of each operation that the caller may call
+	// Operations The `operationId` of each operation that the caller is allowed to call
 	Operations []string `json:"operations"`
 	Role       Role     `json:"role"`
 }
@@ -6672,45 +6670,46 @@ type SettingsResponse struct {
 	Data    Settings `json:"data"`
 }
 
-// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 //
 //   - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-//   - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-//   - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-//     the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+//   - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+//     signature counts in segments.
+//   - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+//     Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 type SignMode string
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// MaxContentMarketing The same of a marketing message
+	// MaxContentMarketing The maximum number of characters in the final text of a marketing message
 	MaxContentMarketing *int64 `json:"max_content_marketing,omitempty"`
 
-	// MaxContentNotification The same of a notification
+	// MaxContentNotification The maximum number of characters in the final text of a notification
 	MaxContentNotification *int64 `json:"max_content_notification,omitempty"`
 
-	// MaxContentVerification The most characters of the final text of a verification code
+	// MaxContentVerification The maximum number of characters in the final text of a verification code
 	MaxContentVerification *int64 `json:"max_content_verification,omitempty"`
 
-	// MaxSegmentsMarketing The same of a marketing message
+	// MaxSegmentsMarketing The maximum number of segments of the final text of a marketing message, signature included
 	MaxSegmentsMarketing *int64 `json:"max_segments_marketing,omitempty"`
 
-	// MaxSegmentsNotification The same of a notification
+	// MaxSegmentsNotification The maximum number of segments of the final text of a notification, signature included
 	MaxSegmentsNotification *int64 `json:"max_segments_notification,omitempty"`
 
-	// MaxSegmentsVerification The most segments that the final text of a verification code takes with its signature
+	// MaxSegmentsVerification The maximum number of segments of the final text of a verification code, signature included
 	MaxSegmentsVerification *int64 `json:"max_segments_verification,omitempty"`
 	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
 	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
 	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
-	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
+	// ScheduledEverySeconds Messages of a `scheduled` template are sent at multiples of this number of seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
 
-	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it. Those that wait when it is turned off are still sent; none is requeued
+	// SendTests Whether test messages are sent. If not, each test message is SUCCESS at once, and no sender gets it. Test messages that wait when the setting is turned off are still sent, but test messages cannot be requeued
 	SendTests *bool `json:"send_tests,omitempty"`
 }
 
-// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 type Sort = float64
 
 // Source Example: system_a
@@ -6740,10 +6739,10 @@ type StartedBatch struct {
 	// Items The outcomes, in the order of the leases
 	Items []StartedItem `json:"items"`
 
-	// Refused The number of messages that it must not send
+	// Refused The number of messages that the sender must not send
 	Refused int `json:"refused"`
 
-	// Started The number of messages that the sender may send, those it had started before included
+	// Started The number of messages that the sender is allowed to send, including messages that it started earlier
 	Started int `json:"started"`
 }
 
@@ -6759,14 +6758,14 @@ type StartedItem struct {
 	Error   *ErrorDetail `json:"error,omitempty"`
 	LeaseID int64        `json:"lease_id"`
 
-	// LeaseUntil When the lease runs out; left out if the sender must not send the message
+	// LeaseUntil The time at which the lease expires; missing if the sender must not send the message
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
 
-	// Message Why the message must not be sent, for people
+	// Message The reason why the message must not be sent, for people
 	Message *string `json:"message,omitempty"`
 }
 
-// StatementUnit What a total counts; messages by default, and of a file always
+// StatementUnit The unit of a total; the default is messages. A file always counts messages
 type StatementUnit string
 
 // Statistics defines model for Statistics.
@@ -6787,13 +6786,13 @@ type StatisticsFigures struct {
 	// Cancelled Tasks that became CANCELLED
 	Cancelled int64 `json:"cancelled"`
 
-	// Claimed Leases that senders took; a retried task has several
+	// Claimed Leases that senders claimed; a retried task has several
 	Claimed int64 `json:"claimed"`
 
-	// Delivered Receipts of providers that said so
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered int64 `json:"delivered"`
 
-	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	// DurationP50 The median time in seconds from the due time of a task to SUCCESS or FAILED
 	DurationP50 *float64 `json:"duration_p50"`
 	DurationP95 *float64 `json:"duration_p95"`
 	DurationP99 *float64 `json:"duration_p99"`
@@ -6801,25 +6800,25 @@ type StatisticsFigures struct {
 	// Failed Tasks that became FAILED
 	Failed int64 `json:"failed"`
 
-	// ReportedFailed Leases that senders ended by reporting FAILED, also those of tasks that are retried
+	// ReportedFailed Leases that senders ended by reporting FAILED, even if the task was retried
 	ReportedFailed int64 `json:"reported_failed"`
 
-	// Requeued Ended tasks that were put into the queue again
+	// Requeued Ended tasks that were requeued
 	Requeued int64 `json:"requeued"`
 
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
+	// Submitted Submitted tasks. A series of a sender counts the tasks that this sender was the first to claim, at the time of the claim. The series without a sender counts the tasks that no sender has claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
 	Succeeded int64 `json:"succeeded"`
 
-	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
 
-	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
 	WaitP95 *float64 `json:"wait_p95"`
 	WaitP99 *float64 `json:"wait_p99"`
@@ -6833,13 +6832,13 @@ type StatisticsPoint struct {
 	// Cancelled Tasks that became CANCELLED
 	Cancelled int64 `json:"cancelled"`
 
-	// Claimed Leases that senders took; a retried task has several
+	// Claimed Leases that senders claimed; a retried task has several
 	Claimed int64 `json:"claimed"`
 
-	// Delivered Receipts of providers that said so
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered int64 `json:"delivered"`
 
-	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	// DurationP50 The median time in seconds from the due time of a task to SUCCESS or FAILED
 	DurationP50 *float64 `json:"duration_p50"`
 	DurationP95 *float64 `json:"duration_p95"`
 	DurationP99 *float64 `json:"duration_p99"`
@@ -6847,25 +6846,25 @@ type StatisticsPoint struct {
 	// Failed Tasks that became FAILED
 	Failed int64 `json:"failed"`
 
-	// ReportedFailed Leases that senders ended by reporting FAILED, also those of tasks that are retried
+	// ReportedFailed Leases that senders ended by reporting FAILED, even if the task was retried
 	ReportedFailed int64 `json:"reported_failed"`
 
-	// Requeued Ended tasks that were put into the queue again
+	// Requeued Ended tasks that were requeued
 	Requeued int64 `json:"requeued"`
 
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
+	// Submitted Submitted tasks. A series of a sender counts the tasks that this sender was the first to claim, at the time of the claim. The series without a sender counts the tasks that no sender has claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
 	Succeeded int64 `json:"succeeded"`
 
-	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
 
-	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
 	WaitP95 *float64 `json:"wait_p95"`
 	WaitP99 *float64 `json:"wait_p99"`
@@ -6900,10 +6899,10 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. A task for a recipient without an address is submitted and FAILED in one event, and counts in the series FAILED. A deleted company is `#` and a number. Test messages count only in the series `test` of `message_type`, whatever their type
 	Key *string `json:"key"`
 
-	// Points Ascending; steps in which nothing happened are left out
+	// Points The points in ascending order; steps without events are left out
 	Points []StatisticsPoint `json:"points"`
 	Totals StatisticsFigures `json:"totals"`
 }
@@ -6940,7 +6939,7 @@ type Submitted struct {
 	// TaskID The id of the task; empty in a dry run
 	TaskID string `json:"task_id"`
 
-	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`. Only for callers that see every company.
+	// Cost Dry run: the segments that each attempt would take from the balance of the first of `senders`. Only for callers who see every company.
 	Cost *int `json:"cost,omitempty"`
 
 	// CountryNo Dry run: the country of the phone number, if known
@@ -6949,7 +6948,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without signature. The event `claimed` of the timeline has the text that the sender got.
+	// FinalContent The text that will be sent, with the `sign` of the request, or else of the template. If both are missing, a sender with its own signature adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without a signature. The event `claimed` of the timeline contains the text that the sender got.
 	FinalContent string `json:"final_content"`
 
 	// HeldBy Dry run: the switches that would hold the message
@@ -6958,62 +6957,62 @@ type Submitted struct {
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
-	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
+	// Routed Dry run: whether routes decide which sender sends the message; otherwise any shared sender can send it
 	Routed *bool `json:"routed,omitempty"`
 
 	// Segments Dry run: the number of segments (short messages) that the text takes
 	Segments *int `json:"segments,omitempty"`
 
-	// Senders Dry run: the senders that the routes of the company name, or the shared senders; at most 100. Those that can send the message come first.
+	// Senders Dry run: the senders of the company's routes, or the shared senders; at most 100. Those that can send the message come first.
 	Senders *[]SenderView `json:"senders,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 type SubmittedVerdict string
 
 // SubmitterFilter defines model for SubmitterFilter.
 type SubmitterFilter = string
 
-// Switch What holds a message
+// Switch A switch that holds a message
 type Switch struct {
-	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	// Name The company, user, channel, country or batch. For a phone number of an unknown country, the name of the country is empty
 	Name string `json:"name"`
 
-	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
-	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
-	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// Switch - `company`, `user`, `channel`, `country`: the record is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not in its `countries`.
+	// - `shared_senders`: no active route of the company serves the message, and `uses_shared_senders` of the company is false.
 	// - `batch`: the batch is paused, or is being cancelled.
 	Switch SwitchSwitch `json:"switch"`
 }
 
-// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
-// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
-// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// SwitchSwitch - `company`, `user`, `channel`, `country`: the record is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not in its `countries`.
+// - `shared_senders`: no active route of the company serves the message, and `uses_shared_senders` of the company is false.
 // - `batch`: the batch is paused, or is being cancelled.
 type SwitchSwitch string
 
-// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+// SwitchStatus Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
-	// Contacts How many contacts the tag holds
+	// Contacts The number of contacts in the tag
 	Contacts  int64     `json:"contacts"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag TagName `json:"tag"`
@@ -7024,7 +7023,7 @@ type TagChange struct {
 	Added   int64 `json:"added"`
 	Removed int64 `json:"removed"`
 
-	// Unknown Those of `add` that no contact has
+	// Unknown User ids in `add` that no contact has
 	Unknown []string `json:"unknown"`
 }
 
@@ -7057,7 +7056,7 @@ type TagListResponse struct {
 	Data    TagPage `json:"data"`
 }
 
-// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+// TagName The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 //
 // Example: VIP客户
 type TagName = string
@@ -7087,10 +7086,10 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	// Channel Null if the channel has been deleted, or if the last route for such tasks was deleted more than 30 days ago
 	Channel *string `json:"channel"`
 
 	// CompanyNo Null if the company has been deleted
@@ -7108,7 +7107,7 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
+	// DueAt The task is not sent before this time. Null while the task is held, because its batch is paused or a switch holds it, and for a task that ended while it was held.
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
@@ -7128,10 +7127,10 @@ type Task struct {
 	// Priority From 0, the most urgent, to 9
 	Priority int16 `json:"priority"`
 
-	// ProcessingAppID The sender that holds the task, or that settled it
+	// ProcessingAppID The sender that holds or settled the task
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	// ProviderNo The number that the provider gave to the message, from the last attempt that has one
 	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// ReportedAt The time at which the task was settled
@@ -7149,14 +7148,14 @@ type Task struct {
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	// Sign The signature of the message; null means the signature of the sender. The event `claimed` of the timeline shows what the sender got (`sign_mode`).
 	Sign   *string `json:"sign"`
 	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who submitted the task; `system:alerts` if LKSMS submitted it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
@@ -7177,10 +7176,10 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	// Channel Null if the channel has been deleted, or if the last route for such tasks was deleted more than 30 days ago
 	Channel *string `json:"channel"`
 
 	// CompanyNo Null if the company has been deleted
@@ -7198,12 +7197,12 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
+	// DueAt The task is not sent before this time. Null while the task is held, because its batch is paused or a switch holds it, and for a task that ended while it was held.
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
-	// FirstClaimedAt The time of the first claim since `queued_at`; null if there was none
+	// FirstClaimedAt The time of the first claim since `queued_at`; null if no sender has claimed the task
 	FirstClaimedAt *time.Time `json:"first_claimed_at"`
 
 	// LeaseUntil The time at which the sender's lease runs out
@@ -7221,13 +7220,13 @@ type TaskDetail struct {
 	// Priority From 0, the most urgent, to 9
 	Priority int16 `json:"priority"`
 
-	// ProcessingAppID The sender that holds the task, or that settled it
+	// ProcessingAppID The sender that holds or settled the task
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	// ProviderNo The number that the provider gave to the message, from the last attempt that has one
 	ProviderNo *string `json:"provider_no,omitempty"`
 
-	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	// QueuedAt The time at which the task could first be claimed. A requeue sets it again. If a batch is resumed before the first attempt of the task, the time of the resumption counts. Null before the task is due, for a recipient without an address, and for tasks from before this time was recorded.
 	QueuedAt *time.Time `json:"queued_at"`
 
 	// ReportedAt The time at which the task was settled
@@ -7245,14 +7244,14 @@ type TaskDetail struct {
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	// Sign The signature of the message; null means the signature of the sender. The event `claimed` of the timeline shows what the sender got (`sign_mode`).
 	Sign   *string `json:"sign"`
 	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who submitted the task; `system:alerts` if LKSMS submitted it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
@@ -7265,7 +7264,7 @@ type TaskDetail struct {
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
 
-	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that nobody claimed
+	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that was never claimed
 	WaitSeconds *float64 `json:"wait_seconds"`
 }
 
@@ -7291,7 +7290,7 @@ type TaskJob struct {
 	// Failed The number of tasks that could not be changed because of an error
 	Failed int32 `json:"failed"`
 
-	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	// Filter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 	Filter TaskJobFilter `json:"filter"`
 
 	// FinishedAt When the job finished or was stopped
@@ -7299,7 +7298,7 @@ type TaskJob struct {
 	JobID      int64      `json:"job_id"`
 	Remark     *string    `json:"remark"`
 
-	// Skipped The number of tasks whose state did not allow it any more
+	// Skipped The number of tasks whose state no longer allowed the action
 	Skipped   int32         `json:"skipped"`
 	Status    TaskJobStatus `json:"status"`
 	StoppedBy *string       `json:"stopped_by"`
@@ -7314,9 +7313,9 @@ type TaskJobStatus string
 // TaskJobAction defines model for TaskJobAction.
 type TaskJobAction string
 
-// TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+// TaskJobFilter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 type TaskJobFilter struct {
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
@@ -7331,7 +7330,7 @@ type TaskJobFilter struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
@@ -7400,13 +7399,13 @@ type TaskJobPlanResponse struct {
 type TaskJobRequest struct {
 	Action TaskJobAction `json:"action"`
 
-	// Count The number of tasks that the caller expects, as an answer without it said
+	// Count The number of tasks that the caller expects: the `count` of the answer to the first request
 	Count *int64 `json:"count,omitempty"`
 
-	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	// Filter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 	Filter TaskJobFilter `json:"filter"`
 
-	// Remark Why; the timeline of the task shows it
+	// Remark The reason for the requeue; the timeline of the task shows it
 	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
@@ -7437,7 +7436,7 @@ type TaskPage struct {
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 
-	// Places Where the items come from, in their order
+	// Places The storage of the items, in the order of the items
 	//
 	// Example: [{"items":12,"place":"recent"},{"items":8,"place":"history"}]
 	Places []PlaceOfItems `json:"places"`
@@ -7458,7 +7457,7 @@ type TaskStatus int16
 
 // Template defines model for Template.
 type Template struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
@@ -7474,7 +7473,7 @@ type Template struct {
 	Purpose      string   `json:"purpose"`
 	Scene        string   `json:"scene"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType        SendType          `json:"send_type"`
 	Sign            *string           `json:"sign"`
 	Status          TemplateStatus    `json:"status"`
@@ -7488,7 +7487,7 @@ type Template struct {
 	Version int64 `json:"version"`
 }
 
-// TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+// TemplateCompanies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 type TemplateCompanies = []No
 
 // TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
@@ -7509,7 +7508,7 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
-// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. The default is `template-` and the `id`; other numbers must not have this form.
 //
 // Example: login-code
 type TemplateNo = string
@@ -7525,37 +7524,37 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+// TemplateParams The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 //
-//   - An object has them by name. A number is sent as it is written: use a text for `007`.
-//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-//     contains one needs an object.
+//   - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+//   - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+//     contains a `;` requires an object.
 //
-// A value may be blank. Placeholders in a value are not expanded.
+// A value can be blank. Placeholders in a value are not expanded.
 //
 // Example: {"code":"123456","name":"张三"}
 type TemplateParams = json.RawMessage
 
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
 	// IsActive Not together with `status`
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Language Null means that the language is not known
+	// Language Null means that the language is unknown
 	Language nullable.Nullable[string] `json:"language,omitempty"`
 
 	// Purpose An explanation for administrators
 	Purpose *TemplatePurpose `json:"purpose,omitempty"`
 
-	// Scene What the messages are about, for lists; several templates may have the same scene
+	// Scene The subject of the messages, for lists; several templates can have the same scene
 	//
 	// Example: login
 	Scene *TemplateScene `json:"scene,omitempty"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType *SendType `json:"send_type,omitempty"`
 
 	// Sign Null means the signature of the sender
@@ -7570,7 +7569,7 @@ type TemplatePatch struct {
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
 
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 	//
 	// Example: {"en":"Hello {name}, your code is {code}"}
 	Translations *Translations `json:"translations,omitempty"`
@@ -7600,7 +7599,7 @@ type TemplatePreview struct {
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
 type TemplatePreviewRequest struct {
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -7608,19 +7607,19 @@ type TemplatePreviewRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// Sign The signature; without it, that of the template
+	// Sign The signature; the default is the signature of the template
 	Sign *string `json:"sign,omitempty"`
 }
 
@@ -7639,13 +7638,13 @@ type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
+	// IsActive True is the same as the `status` `active`, false as `disabled`; true by default. Not together with `status`
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Language A language, with a script and a region if these matter
+	// Language A language; add a script and a region only if they matter
 	//
 	// Example: zh-TW
 	Language *Language `json:"language,omitempty"`
@@ -7653,15 +7652,15 @@ type TemplateRequest struct {
 	// Purpose An explanation for administrators
 	Purpose *TemplatePurpose `json:"purpose,omitempty"`
 
-	// Scene What the messages are about, for lists; several templates may have the same scene
+	// Scene The subject of the messages, for lists; several templates can have the same scene
 	//
 	// Example: login
 	Scene *TemplateScene `json:"scene,omitempty"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// Sign The signature of messages that have none of their own; null means that of the sender
+	// Sign The signature of messages without their own signature; null means the signature of the sender
 	//
 	// Example: 示例公司
 	Sign *TemplateSign `json:"sign,omitempty"`
@@ -7677,12 +7676,12 @@ type TemplateRequest struct {
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
 
-	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. The default is `template-` and the `id`; other numbers must not have this form.
 	//
 	// Example: login-code
 	TemplateNo *TemplateNo `json:"template_no,omitempty"`
 
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 	//
 	// Example: {"en":"Hello {name}, your code is {code}"}
 	Translations *Translations `json:"translations,omitempty"`
@@ -7701,12 +7700,12 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TemplateScene What the messages are about, for lists; several templates may have the same scene
+// TemplateScene The subject of the messages, for lists; several templates can have the same scene
 //
 // Example: login
 type TemplateScene = string
 
-// TemplateSign The signature of messages that have none of their own; null means that of the sender
+// TemplateSign The signature of messages without their own signature; null means the signature of the sender
 //
 // Example: 示例公司
 type TemplateSign = string
@@ -7719,7 +7718,7 @@ type TemplateTestRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -7727,19 +7726,19 @@ type TemplateTestRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -7749,7 +7748,7 @@ type TemplateTestRequest struct {
 	// Example: sms_app_001
 	SenderNo *AppID `json:"sender_no,omitempty"`
 
-	// Sign The signature; without it, that of the template
+	// Sign The signature; the default is the signature of the template
 	Sign *string `json:"sign,omitempty"`
 }
 
@@ -7757,7 +7756,7 @@ type TemplateTestRequest struct {
 type TemplateVersion struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// CreatedBy The user who set these texts; null if that is not known
+	// CreatedBy The user who set these texts; null if the user is unknown
 	CreatedBy       *string           `json:"created_by"`
 	Language        *string           `json:"language"`
 	Sign            *string           `json:"sign"`
@@ -7796,7 +7795,7 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
-	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	// Answer The unchanged answer of the provider to the attempt of a driven sender, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
 	//
 	// Example: 200 {"code":"ERR"}
 	Answer *ProviderAnswer `json:"answer,omitempty"`
@@ -7805,13 +7804,13 @@ type TimelineEvent struct {
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
 
-	// Attempt The number of the attempt that the claim began, from 1
+	// Attempt The number of the attempt that the claim started, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
 	// By The user who cancelled or requeued the task
 	By *string `json:"by,omitempty"`
 
-	// Content Of `claimed`: the text that the sender got; for a notification, the beginning of the text
+	// Content For `claimed`: the text that the sender got; for a notification, the beginning of the text
 	Content *string `json:"content,omitempty"`
 
 	// Effect The effect of the event on the task.
@@ -7824,32 +7823,29 @@ type TimelineEvent struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-	//   does not count for the task any more.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+	//   count for the task.
 	// - `requeued`: a user requeued the task, which is PENDING again.
-	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-	//   the attempt does not count.
+	// - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+	//   (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+	//   count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
-	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
-	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again like a new task; its attempts count from 1 again. `unclear`: it is unknown whether the provider accepted the message, and `message` gives the reason; the task waits until its lease expires, unless `on_unclear` is `fail`. `simulated`: the task is a test message that was SUCCESS at once; no sender got it.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
+	// Message The text of the sender's report. For other events, the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
-	// ProviderNo Of `reported`: the number that the provider gave to the message
+	// ProviderNo For `reported`: the number that the provider gave to the message
 	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
 
-	// Sign Of `claimed`: the signature that the provider adds to `content`, if it does (`sign_mode` of the sender)
+	// Sign For `claimed`: the signature that the provider adds to `content`, if the provider adds one (`sign_mode` of the sender)
 	Sign *string `json:"sign,omitempty"`
 
 	// SourceIP The IP address that submitted the task
@@ -7858,14 +7854,11 @@ type TimelineEvent struct {
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
 
-	// Template The text from which a received message was rendered; left out if it did not come from a template
+	// Template The template with which a received message was rendered; missing if no template was used
 	Template *MessageTemplate `json:"template,omitempty"`
 }
 
-// TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
-// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again like a new task; its attempts count from 1 again. `unclear`: it is unknown whether the provider accepted the message, and `message` gives the reason; the task waits until its lease expires, unless `on_unclear` is `fail`. `simulated`: the task is a test message that was SUCCESS at once; no sender got it.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7878,10 +7871,10 @@ type TimelineResponse struct {
 	Data    []TimelineEvent `json:"data"`
 }
 
-// TopPriority The most urgent priority that submissions of this user may ask for
+// TopPriority The most urgent priority that submissions of this user can request
 type TopPriority = int16
 
-// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 //
 // Example: {"en":"Hello {name}, your code is {code}"}
 type Translations map[string]TemplateContent
@@ -7909,7 +7902,7 @@ type User struct {
 	IsDisabled bool      `json:"is_disabled"`
 	Role       Role      `json:"role"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority TopPriority `json:"top_priority"`
 	UpdatedAt   time.Time   `json:"updated_at"`
 
@@ -7945,7 +7938,7 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Null removes the user from its company; this is required when the role changes to send or admin
+	// CompanyNo Null removes the user from its company, which is required when the role changes to send or admin
 	CompanyNo  nullable.Nullable[string] `json:"company_no,omitempty"`
 	IsDisabled *bool                     `json:"is_disabled,omitempty"`
 
@@ -7953,7 +7946,7 @@ type UserPatch struct {
 	Password *Password `json:"password,omitempty"`
 	Role     *Role     `json:"role,omitempty"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -7965,17 +7958,17 @@ type UserRequest struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
 
-	// AppID The app that a send user is bound to. Without it, the user may claim and report as any polling app.
+	// AppID The app that a send user is bound to. Without it, the user can claim and report as any polling app.
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo The company that a submit or read user belongs to. Without it, a submit user belongs to the default company, and a read user sees every company. It is rejected for other roles, which cannot have a company.
+	// CompanyNo The company of a submit or read user. Without it, a submit user belongs to the default company, and a read user sees every company. The field is rejected for other roles, which cannot have a company.
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 	Password *Password `json:"password,omitempty"`
 	Role     Role      `json:"role"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 }
 
@@ -7989,7 +7982,7 @@ type UserResponse struct {
 	Data    User    `json:"data"`
 }
 
-// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
@@ -7997,44 +7990,44 @@ type Wait = int
 
 // Webhook defines model for Webhook.
 type Webhook struct {
-	// CompanyNo Null with the scope `all`
+	// CompanyNo Null if the scope is `all`
 	CompanyNo   *string     `json:"company_no"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CreatedBy   string      `json:"created_by"`
 	Description string      `json:"description"`
 	Events      []EventType `json:"events"`
 
-	// FailingSince The first post that failed since the last one that was taken
+	// FailingSince The time of the first failed post since the last accepted post
 	FailingSince *time.Time `json:"failing_since"`
 
-	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 	Form FormOfWebhook `json:"form"`
 
-	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	// OffReason The reason why the server switched the webhook off: `gone` (the receiver answered 410), `failing` (the receiver accepted nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
 
-	// Scope Whose events: those of a user, of a company, or of every company
+	// Scope The events that the webhook gets: those of a user, of a company, or of every company
 	Scope     ScopeOfWebhook `json:"scope"`
 	Status    WebhookStatus  `json:"status"`
 	UpdatedAt time.Time      `json:"updated_at"`
 	URL       string         `json:"url"`
 
-	// Username With the scope `user`
+	// Username Only if the scope is `user`
 	Username *string `json:"username"`
 	Version  int64   `json:"version"`
 
-	// Waiting Events that wait to be posted again
+	// Waiting The number of events that wait to be posted again
 	Waiting   int64 `json:"waiting"`
 	WebhookID int64 `json:"webhook_id"`
 }
 
-// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (seconds since 1970 of the attempt), and `webhook-signature`: for each valid secret `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`.
+// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (the time of the attempt, in seconds since 1970), and `webhook-signature`. The signature consists of `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`, once for each valid secret.
 type WebhookBody struct {
 	// Data `EventData` by the type, or `TestEventData`
 	Data json.RawMessage `json:"data"`
 
-	// Timestamp When it happened
+	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
 	// Type An `EventType`, or `webhook.test`
@@ -8045,24 +8038,24 @@ type WebhookBody struct {
 type WebhookDelivery struct {
 	At time.Time `json:"at"`
 
-	// Attempt From 1
+	// Attempt The number of the attempt, from 1
 	Attempt    int   `json:"attempt"`
 	DurationMs int64 `json:"duration_ms"`
 
-	// Error Why it was not taken, else null. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot open the secret
+	// Error The reason why the post was not accepted; null if it was accepted. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot decrypt the secret
 	Error   *string `json:"error"`
 	EventID string  `json:"event_id"`
 
-	// NextAt When the event is posted again; null if it is not, or waits for another
+	// NextAt The time at which the event is posted again; null if it is not posted again, or waits for another event
 	NextAt *time.Time `json:"next_at"`
 
-	// Request The `WebhookBody` that was posted, as it is made now; null if the event is not kept any more
+	// Request The `WebhookBody` that was posted, with the current data; null if the event is no longer stored
 	Request *json.RawMessage `json:"request"`
 
 	// Response The first KB of the answer
 	Response *string `json:"response"`
 
-	// StatusCode Null if no answer came
+	// StatusCode Null if no answer arrived
 	StatusCode *int   `json:"status_code"`
 	Taken      bool   `json:"taken"`
 	Type       string `json:"type"`
@@ -8116,7 +8109,7 @@ type WebhookPatch struct {
 	Events      *WebhookEvents      `json:"events,omitempty"`
 	Status      *WebhookStatus      `json:"status,omitempty"`
 
-	// URL Without user name and password
+	// URL The address, without user name and password
 	URL *WebhookURL `json:"url,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -8128,17 +8121,17 @@ type WebhookReplay struct {
 	EventIds *[]string  `json:"event_ids,omitempty"`
 	From     *time.Time `json:"from,omitempty"`
 
-	// To Only with `from`; now if it is left out
+	// To Only together with `from`; the default is now
 	To *time.Time `json:"to,omitempty"`
 }
 
 // WebhookReplayed defines model for WebhookReplayed.
 type WebhookReplayed struct {
-	// Complete Whether no further event was asked for
+	// Complete Whether all matching events will be posted again
 	Complete bool  `json:"complete"`
 	Events   int64 `json:"events"`
 
-	// KeptSince The time of the oldest event that is kept, if `from` is before it and earlier events were deleted
+	// KeptSince The time of the oldest stored event, if `from` is before it and earlier events were deleted
 	KeptSince   *time.Time `json:"kept_since"`
 	LastEventID *string    `json:"last_event_id"`
 }
@@ -8160,7 +8153,7 @@ type WebhookRequest struct {
 	Description *WebhookDescription `json:"description,omitempty"`
 	Events      WebhookEvents       `json:"events"`
 
-	// URL Without user name and password
+	// URL The address, without user name and password
 	URL WebhookURL `json:"url"`
 }
 
@@ -8186,13 +8179,13 @@ type WebhookStatus string
 type WebhookTest struct {
 	DurationMs int64 `json:"duration_ms"`
 
-	// Error Why it was not taken, else null. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot open the secret
+	// Error The reason why the post was not accepted; null if it was accepted. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot decrypt the secret
 	Error *string `json:"error"`
 
 	// Response The first KB of the answer
 	Response *string `json:"response"`
 
-	// StatusCode Null if no answer came
+	// StatusCode Null if no answer arrived
 	StatusCode *int `json:"status_code"`
 	Taken      bool `json:"taken"`
 }
@@ -8207,7 +8200,7 @@ type WebhookTestResponse struct {
 	Data    WebhookTest `json:"data"`
 }
 
-// WebhookURL Without user name and password
+// WebhookURL The address, without user name and password
 type WebhookURL = string
 
 // Word50 defines model for Word50.
@@ -8261,10 +8254,10 @@ type ListLimit = int
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
 
-// OfBatch The batch that the task is from
+// OfBatch The batch of the task
 type OfBatch = BatchID
 
-// PhoneFilter A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneFilter A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
@@ -8347,7 +8340,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8362,7 +8355,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8386,7 +8379,7 @@ type ListAlertsParams struct {
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Actor Only changes by this user. `cli:` and a name is a user of the command line.
+	// Actor Only changes by this user. `cli:` followed by a name is a user of the command line.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
 	// Entity Only changes of this kind of entity
@@ -8413,19 +8406,19 @@ type ListAuditParams struct {
 
 // ListCallbacksParams defines parameters for ListCallbacks.
 type ListCallbacksParams struct {
-	// SenderNo Only those of this sender
+	// SenderNo Only entries of this sender
 	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	// ProviderNo Only callbacks that were the first to bring a receipt with this number of the provider
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	// Unreadable With `true`, only callbacks that were rejected or contain unreadable items; with `false`, only all others
 	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
 
-	// From Only those that came at this time or later
+	// From Only entries that arrived at this time or later
 	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only those that came before this time
+	// To Only entries that arrived before this time
 	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
@@ -8446,7 +8439,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8461,7 +8454,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8469,7 +8462,7 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character is a wildcard. A phone number can be written with or without `+86`, and with spaces and dashes.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -8500,28 +8493,28 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListDailyTotalsParams defines parameters for ListDailyTotals.
 type ListDailyTotalsParams struct {
-	// DayFrom The first day; all days if it is left out
+	// DayFrom The first day; by default there is no first day
 	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
 
-	// DayTo The last day, which is included; all days if it is left out
+	// DayTo The last day, included; by default there is no last day
 	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
 
-	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	// CompanyNo Only totals of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// SenderNo Only of this sender
+	// SenderNo Only totals of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// MessageType Only of this type
+	// MessageType Only totals of this message type
 	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
-	// CountryNo Only to this country
+	// CountryNo Only totals of this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -8533,22 +8526,22 @@ type ListDailyTotalsParams struct {
 
 // ExportDailyTotalsParams defines parameters for ExportDailyTotals.
 type ExportDailyTotalsParams struct {
-	// DayFrom The first day; all days if it is left out
+	// DayFrom The first day; by default there is no first day
 	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
 
-	// DayTo The last day, which is included; all days if it is left out
+	// DayTo The last day, included; by default there is no last day
 	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
 
-	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	// CompanyNo Only totals of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// SenderNo Only of this sender
+	// SenderNo Only totals of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// MessageType Only of this type
+	// MessageType Only totals of this message type
 	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
-	// CountryNo Only to this country
+	// CountryNo Only totals of this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 }
 
@@ -8557,7 +8550,7 @@ type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// PhoneNumber Only this phone number, however it is written
+	// PhoneNumber Only this phone number, in any notation
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Limit The maximum number of items
@@ -8569,7 +8562,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8608,43 +8601,43 @@ type ListInboundsParams struct {
 
 // CreateInboundParams defines parameters for CreateInbound.
 type CreateInboundParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListNotificationTemplatesParams defines parameters for ListNotificationTemplates.
 type ListNotificationTemplatesParams struct {
-	// CompanyNo The company whose templates are meant
+	// CompanyNo The company whose templates are listed
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationTemplateParams defines parameters for DeleteNotificationTemplate.
 type DeleteNotificationTemplateParams struct {
-	// CompanyNo The company whose template is meant
+	// CompanyNo The company whose template is deleted
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // PutNotificationTemplateParams defines parameters for PutNotificationTemplate.
 type PutNotificationTemplateParams struct {
-	// CompanyNo The company whose template is meant
+	// CompanyNo The company whose template is set
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListReceiptsParams defines parameters for ListReceipts.
 type ListReceiptsParams struct {
-	// SenderNo Only those of this sender
+	// SenderNo Only entries of this sender
 	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
 	// ProviderNo Only receipts with this number of the provider
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// Matched Only receipts whose message is known, or with `false` only the others
+	// Matched With `true`, only receipts whose message was found; with `false`, only receipts whose message was not found
 	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
 
-	// From Only those that came at this time or later
+	// From Only entries that arrived at this time or later
 	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only those that came before this time
+	// To Only entries that arrived before this time
 	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
@@ -8656,10 +8649,10 @@ type ListReceiptsParams struct {
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
 type ListReconciliationsParams struct {
-	// SenderNo Only of this sender
+	// SenderNo Only reconciliations of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// Day Only of this day
+	// Day Only reconciliations of this day
 	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
 
 	// Limit The maximum number of items
@@ -8671,13 +8664,13 @@ type ListReconciliationsParams struct {
 
 // CreateReconciliationParams defines parameters for CreateReconciliation.
 type CreateReconciliationParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListReconciliationDifferencesParams defines parameters for ListReconciliationDifferences.
 type ListReconciliationDifferencesParams struct {
-	// Kind Only of this kind
+	// Kind Only differences of this kind
 	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// Limit The maximum number of items
@@ -8689,7 +8682,7 @@ type ListReconciliationDifferencesParams struct {
 
 // ExportReconciliationDifferencesParams defines parameters for ExportReconciliationDifferences.
 type ExportReconciliationDifferencesParams struct {
-	// Kind Only of this kind
+	// Kind Only differences of this kind
 	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
@@ -8710,7 +8703,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8719,7 +8712,7 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character is a wildcard.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -8731,13 +8724,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8758,22 +8751,22 @@ type ReadStatisticsParams struct {
 	// From The beginning of the range
 	From time.Time `form:"from" json:"from"`
 
-	// To The end of the range; now if it is left out
+	// To The end of the range; the default is now
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Step The length of a point
+	// Step The length of one step of the series
 	Step *ReadStatisticsParamsStep `form:"step,omitempty" json:"step,omitempty"`
 
-	// By A series for each of these; one series of everything if it is left out
+	// By What each series is about; by default one series contains everything
 	By *ReadStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
 
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It requires `by`. If `by` is the company, `company_no` must be the same company.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Limit The most series to return, those with the most events first
+	// Limit The maximum number of series, those with the most events first
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -8800,7 +8793,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8810,7 +8803,7 @@ type ListTemplatesParams struct {
 	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
 	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only templates that this company may use, those for all companies included
+	// CompanyNo Only templates that this company is allowed to use, including the templates for all companies
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -8822,13 +8815,13 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TestTemplateParams defines parameters for TestTemplate.
 type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8864,7 +8857,7 @@ type ListBatchesParams struct {
 
 // CreateBatchParams defines parameters for CreateBatch.
 type CreateBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8876,7 +8869,7 @@ type PreviewBatchParams struct {
 
 // ListBatchRowsParams defines parameters for ListBatchRows.
 type ListBatchRowsParams struct {
-	// Status Only rows with this status. `success` includes those that were delivered.
+	// Status Only rows with this status. `success` includes delivered rows.
 	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit The maximum number of items
@@ -8888,10 +8881,10 @@ type ListBatchRowsParams struct {
 
 // SelectContactsParams defines parameters for SelectContacts.
 type SelectContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 
@@ -8904,10 +8897,10 @@ type SelectContactsParams struct {
 
 // CountContactsParams defines parameters for CountContacts.
 type CountContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
@@ -8925,7 +8918,7 @@ type ListErasuresParams struct {
 
 // EraseContactsParams defines parameters for EraseContacts.
 type EraseContactsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8936,17 +8929,17 @@ type GetErasureParams struct {
 
 // ExportContactsParams defines parameters for ExportContacts.
 type ExportContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ImportContactsParams defines parameters for ImportContacts.
 type ImportContactsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8973,28 +8966,28 @@ type ExportContactImportErrorsParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After A `next_cursor`. Empty, the events begin with the oldest that is kept; left out, they begin now
+	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Wait Seconds to wait if there is no event
+	// Wait Seconds to wait if no event exists
 	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// Type Only events of these types
 	Type *[]EventType `form:"type,omitempty" json:"type,omitempty"`
 
-	// CompanyNo Only events of this company. The caller's company, or for callers who see all companies, any one.
+	// CompanyNo Only events of this company: the caller's company, or for callers who see all companies, any company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // PostInboundParams defines parameters for PostInbound.
 type PostInboundParams struct {
-	// DryRun Create nothing, and answer what would be sent
+	// DryRun Create nothing, and return what would be sent
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9004,7 +8997,7 @@ type DeleteNotificationsParams struct {
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
 
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	// CompanyNo The company of the notifications; the default is the company of the caller. Only admins can name another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
@@ -9021,7 +9014,7 @@ type ListNotificationsParams struct {
 	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	// CompanyNo Only notifications of this company. Callers who belong to a company see only its notifications, and get 403 for another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -9033,13 +9026,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9051,16 +9044,16 @@ type DeleteSessionParams struct {
 
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
-	// DryRun Create nothing, and answer what would happen to the message
+	// DryRun Create nothing, and return what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9069,7 +9062,7 @@ type ListTasksParams struct {
 	// Status Only tasks in this state
 	Status *TaskStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// PhoneNumber Only this phone number, however it is written
+	// PhoneNumber Only this phone number, in any notation
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Source Only tasks submitted with this source
@@ -9084,31 +9077,31 @@ type ListTasksParams struct {
 	// Delivery Only tasks with this delivery state
 	Delivery *ListTasksParamsDelivery `form:"delivery,omitempty" json:"delivery,omitempty"`
 
-	// CompanyNo Only tasks of this company. Callers of a company see its tasks only, and get 403 for another one.
+	// CompanyNo Only tasks of this company. Callers who belong to a company see only its tasks, and get 403 for another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
+	// Result Only tasks whose `result` begins with this text, such as an error code of a provider. Add `status` 3 to read only failed tasks.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
 
 	// BatchID Only tasks of this batch
 	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
 
-	// Test Only test messages, or with `false` none of them
+	// Test With `true`, only test messages; with `false`, no test messages
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
-	// CountryNo Only tasks whose number is of this country
+	// CountryNo Only tasks whose phone number belongs to this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 
-	// TemplateNo Only tasks whose text was made of this template
+	// TemplateNo Only tasks that were rendered with this template
 	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
 
 	// SubmittedBy Only what this user submitted
 	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
-	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	// ProviderNo Only tasks with a message that has this number at its provider, as in `provider_no`. Add `sender_no` if several providers use the same numbers.
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
+	// CreatedFrom Only tasks created at this time or later. A list finds tasks by the time in the `task_id`, which comes from the clock of the server. If that clock differs from the clock of the database by more than a minute, tasks at the edges of the range can be missing. Tasks whose id LKSMS did not create can be missing, too, because their ids are not in the order of time.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
 	// CreatedTo Only tasks created before this time; see `created_from`
@@ -9155,13 +9148,13 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTagsParams defines parameters for ListTags.
 type ListTagsParams struct {
-	// UserID Only tags that hold this contact
+	// UserID Only tags that contain this contact
 	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
 	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
 
@@ -9444,7 +9437,7 @@ type ServerInterface interface {
 	// ListAlerts List alerts, newest first
 	// (GET /api/v1/admin/alerts)
 	ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams)
-	// AcknowledgeAlert Acknowledge an alert that fires
+	// AcknowledgeAlert Acknowledge a firing alert
 	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
 	AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID)
 	// ListAudit List administrative changes, newest first
@@ -9453,7 +9446,7 @@ type ServerInterface interface {
 	// ListCallbacks List callbacks of providers, newest first
 	// (GET /api/v1/admin/callbacks)
 	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
-	// GetCallback Show a callback, and what is read from it
+	// GetCallback Get a callback, and the receipts that are read from it
 	// (GET /api/v1/admin/callbacks/{callback_id})
 	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
@@ -9513,10 +9506,10 @@ type ServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
-	// ListDailyTotals List what senders did on each day, newest first
+	// ListDailyTotals List daily totals of senders, newest first
 	// (GET /api/v1/admin/daily-totals)
 	ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams)
-	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// ExportDailyTotals Get daily totals of senders as CSV, newest first
 	// (GET /api/v1/admin/daily-totals.csv)
 	ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams)
 	// ListDefaultContents List default contents, newest first
@@ -9534,13 +9527,13 @@ type ServerInterface interface {
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
-	// ResetDefaultContent Allow a default content to be sent once more
+	// ResetDefaultContent Allow a default content to be sent again
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
-	// ListPartitions List the days of tasks, newest first, and where they are
+	// ListPartitions List the days of tasks and their storage, newest first
 	// (GET /api/v1/admin/history)
 	ListPartitions(w http.ResponseWriter, r *http.Request, params ListPartitionsParams)
 	// ListInbounds List inbounds, newest first
@@ -9567,7 +9560,7 @@ type ServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName, params PutNotificationTemplateParams)
-	// GetOverview Get the figures of this moment
+	// GetOverview Get the current figures
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
 	// ListReceipts List receipts of providers, newest first
@@ -9576,19 +9569,19 @@ type ServerInterface interface {
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
-	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// CreateReconciliation Compare the statement of a provider for one day with what was sent
 	// (POST /api/v1/admin/reconciliations)
 	CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams)
-	// GetReconciliation Get a reconciliation, and how far it is
+	// GetReconciliation Get a reconciliation and its progress
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
 	GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID)
-	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// ListReconciliationDifferences List the messages for which a provider's file and LKSMS differ
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
 	ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams)
-	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// ExportReconciliationDifferences Get the messages for which a provider's file and LKSMS differ, as CSV
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
 	ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams)
-	// RecoverTasks Recover all tasks whose lease ran out
+	// RecoverTasks Recover all tasks whose lease expired
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
 	// ListRoutes List routes, newest first
@@ -9630,31 +9623,31 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
-	// PairPhone Let a phone with the SMSGate app become this sender
+	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// TestSender Send one real message through exactly this sender
+	// TestSender Send one real message through this sender
 	// (POST /api/v1/admin/senders/{sender_no}/test)
 	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
-	// GetSettings Get all settings that are in force
+	// GetSettings Get all current settings
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(w http.ResponseWriter, r *http.Request)
-	// GetSettingsCategory Get the settings of one category that are in force
+	// GetSettingsCategory Get the current settings of one category
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
-	// ReadStatistics Read what happened in each minute, hour or day
+	// ReadStatistics Get what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
-	// StreamOverview Get the figures again and again, as server-sent events
+	// StreamOverview Get the current figures as a stream of server-sent events
 	// (GET /api/v1/admin/stream)
 	StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams)
 	// ListTaskJobs List jobs, newest first
@@ -9663,7 +9656,7 @@ type ServerInterface interface {
 	// CreateTaskJob Cancel or requeue all tasks of a filter
 	// (POST /api/v1/admin/task-jobs)
 	CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams)
-	// GetTaskJob Get a job and how far it is
+	// GetTaskJob Get a job and its progress
 	// (GET /api/v1/admin/task-jobs/{job_id})
 	GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
 	// StopTaskJob Stop a job
@@ -9711,7 +9704,7 @@ type ServerInterface interface {
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(w http.ResponseWriter, r *http.Request, username Username)
-	// ListKeys List the API keys of a user, newest first, without the secret keys
+	// ListKeys List the API keys of a user, newest first, without their secrets
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(w http.ResponseWriter, r *http.Request, username Username)
 	// CreateKey Create an API key
@@ -9726,13 +9719,13 @@ type ServerInterface interface {
 	// CreateBatch Upload a list of messages
 	// (POST /api/v1/batches)
 	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
-	// GetBatch Get a batch, its figures, and when it will end
+	// GetBatch Get a batch, its figures, and its expected end
 	// (GET /api/v1/batches/{batch_id})
 	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// CancelBatch End a batch before all of it was sent
+	// CancelBatch Cancel a batch
 	// (POST /api/v1/batches/{batch_id}/cancel)
 	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ConfirmBatch Send a batch that was checked
+	// ConfirmBatch Start a checked batch
 	// (POST /api/v1/batches/{batch_id}/confirm)
 	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
 	// ExportBatchErrors Download the rows that are not sent
@@ -9741,13 +9734,13 @@ type ServerInterface interface {
 	// PauseBatch Pause a batch
 	// (POST /api/v1/batches/{batch_id}/pause)
 	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PreviewBatch Show the message of a row, and who would send it
+	// PreviewBatch Show the message of a row, and the senders that can send it
 	// (GET /api/v1/batches/{batch_id}/preview)
 	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
 	// RequeueBatch Send the failed messages of a batch again
 	// (POST /api/v1/batches/{batch_id}/requeue)
 	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ResumeBatch Let a paused batch go on
+	// ResumeBatch Resume a paused batch
 	// (POST /api/v1/batches/{batch_id}/resume)
 	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
 	// ListBatchRows List rows of a batch, in the order of the list
@@ -9756,10 +9749,10 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// SelectContacts List the contacts that have some tags and do not have others, by user id
 	// (GET /api/v1/contacts)
 	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
-	// CountContacts Count the contacts that some tags hold and others do not
+	// CountContacts Count the contacts that have some tags and do not have others
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// ListErasures List erasures, newest first
@@ -9768,10 +9761,10 @@ type ServerInterface interface {
 	// EraseContacts Erase a person
 	// (POST /api/v1/contacts/erasures)
 	EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams)
-	// GetErasure Get an erasure, and what it has erased
+	// GetErasure Get an erasure and its counts
 	// (GET /api/v1/contacts/erasures/{erasure_id})
 	GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// ExportContacts Export the contacts that have some tags and do not have others, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
 	// ImportContacts Import a list of contacts
@@ -9780,19 +9773,19 @@ type ServerInterface interface {
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
-	// GetContactImport Get an import of contacts, and how far it is
+	// GetContactImport Get an import of contacts and its progress
 	// (GET /api/v1/contacts/imports/{import_id})
 	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams)
-	// PostInbound Submit what another program posts in its own form
+	// PostInbound Submit messages in the format of another program
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams)
-	// PreviewList Show how a list is read
+	// PreviewList Preview a list
 	// (POST /api/v1/lists/preview)
 	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
@@ -9816,7 +9809,7 @@ type ServerInterface interface {
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
-	// GetSession Say who the caller is
+	// GetSession Get the identity of the caller
 	// (GET /api/v1/session)
 	GetSession(w http.ResponseWriter, r *http.Request)
 	// CreateSession Sign in
@@ -9834,10 +9827,10 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// StartTasks Start to send up to 1000 claimed tasks
+	// StartTasks Start up to 1000 claimed tasks
 	// (POST /api/v1/sms/start)
 	StartTasks(w http.ResponseWriter, r *http.Request)
-	// GetTask Get a task, with how long it waited
+	// GetTask Get a task and its waiting time
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
@@ -9846,7 +9839,7 @@ type ServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
-	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// RequeueTask Send a FAILED or CANCELLED task again
 	// (POST /api/v1/sms/task/{task_id}/requeue)
 	RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline List everything that happened to a task, oldest first
@@ -9861,7 +9854,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
+	// ListOnce List subscribe messages, newest first; failed messages by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -9876,13 +9869,13 @@ type ServerInterface interface {
 	// DeleteTag Delete a tag
 	// (DELETE /api/v1/tags/{tag})
 	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
-	// PutTag Add a tag, unless it exists
+	// PutTag Add a tag if it does not exist
 	// (PUT /api/v1/tags/{tag})
 	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
-	// ListTagContacts List the contacts that a tag holds, by user id
+	// ListTagContacts List the contacts of a tag, by user id
 	// (GET /api/v1/tags/{tag}/contacts)
 	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// ListWebhooks List webhooks, newest first
@@ -9891,7 +9884,7 @@ type ServerInterface interface {
 	// CreateWebhook Add a webhook
 	// (POST /api/v1/webhooks)
 	CreateWebhook(w http.ResponseWriter, r *http.Request)
-	// DeleteWebhook Delete a webhook, with what it still has to post
+	// DeleteWebhook Delete a webhook and its pending posts
 	// (DELETE /api/v1/webhooks/{webhook_id})
 	DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
 	// GetWebhook Get a webhook
@@ -9921,7 +9914,7 @@ type ServerInterface interface {
 	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(w http.ResponseWriter, r *http.Request, params AppClaimTasksParams)
-	// Health Check that the process answers, and see from what it was built
+	// Health Check that the process answers, and get its build information
 	// (GET /health)
 	Health(w http.ResponseWriter, r *http.Request)
 	// Ready Check that the database answers and is migrated
@@ -40487,7 +40480,7 @@ type StrictServerInterface interface {
 	// ListAlerts List alerts, newest first
 	// (GET /api/v1/admin/alerts)
 	ListAlerts(ctx context.Context, request ListAlertsRequestObject) (ListAlertsResponseObject, error)
-	// AcknowledgeAlert Acknowledge an alert that fires
+	// AcknowledgeAlert Acknowledge a firing alert
 	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
 	AcknowledgeAlert(ctx context.Context, request AcknowledgeAlertRequestObject) (AcknowledgeAlertResponseObject, error)
 	// ListAudit List administrative changes, newest first
@@ -40496,7 +40489,7 @@ type StrictServerInterface interface {
 	// ListCallbacks List callbacks of providers, newest first
 	// (GET /api/v1/admin/callbacks)
 	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
-	// GetCallback Show a callback, and what is read from it
+	// GetCallback Get a callback, and the receipts that are read from it
 	// (GET /api/v1/admin/callbacks/{callback_id})
 	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
@@ -40556,10 +40549,10 @@ type StrictServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
-	// ListDailyTotals List what senders did on each day, newest first
+	// ListDailyTotals List daily totals of senders, newest first
 	// (GET /api/v1/admin/daily-totals)
 	ListDailyTotals(ctx context.Context, request ListDailyTotalsRequestObject) (ListDailyTotalsResponseObject, error)
-	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// ExportDailyTotals Get daily totals of senders as CSV, newest first
 	// (GET /api/v1/admin/daily-totals.csv)
 	ExportDailyTotals(ctx context.Context, request ExportDailyTotalsRequestObject) (ExportDailyTotalsResponseObject, error)
 	// ListDefaultContents List default contents, newest first
@@ -40577,13 +40570,13 @@ type StrictServerInterface interface {
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(ctx context.Context, request UpdateDefaultContentRequestObject) (UpdateDefaultContentResponseObject, error)
-	// ResetDefaultContent Allow a default content to be sent once more
+	// ResetDefaultContent Allow a default content to be sent again
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(ctx context.Context, request ResetDefaultContentRequestObject) (ResetDefaultContentResponseObject, error)
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
-	// ListPartitions List the days of tasks, newest first, and where they are
+	// ListPartitions List the days of tasks and their storage, newest first
 	// (GET /api/v1/admin/history)
 	ListPartitions(ctx context.Context, request ListPartitionsRequestObject) (ListPartitionsResponseObject, error)
 	// ListInbounds List inbounds, newest first
@@ -40610,7 +40603,7 @@ type StrictServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
-	// GetOverview Get the figures of this moment
+	// GetOverview Get the current figures
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
 	// ListReceipts List receipts of providers, newest first
@@ -40619,19 +40612,19 @@ type StrictServerInterface interface {
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
-	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// CreateReconciliation Compare the statement of a provider for one day with what was sent
 	// (POST /api/v1/admin/reconciliations)
 	CreateReconciliation(ctx context.Context, request CreateReconciliationRequestObject) (CreateReconciliationResponseObject, error)
-	// GetReconciliation Get a reconciliation, and how far it is
+	// GetReconciliation Get a reconciliation and its progress
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
 	GetReconciliation(ctx context.Context, request GetReconciliationRequestObject) (GetReconciliationResponseObject, error)
-	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// ListReconciliationDifferences List the messages for which a provider's file and LKSMS differ
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
 	ListReconciliationDifferences(ctx context.Context, request ListReconciliationDifferencesRequestObject) (ListReconciliationDifferencesResponseObject, error)
-	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// ExportReconciliationDifferences Get the messages for which a provider's file and LKSMS differ, as CSV
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
 	ExportReconciliationDifferences(ctx context.Context, request ExportReconciliationDifferencesRequestObject) (ExportReconciliationDifferencesResponseObject, error)
-	// RecoverTasks Recover all tasks whose lease ran out
+	// RecoverTasks Recover all tasks whose lease expired
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
 	// ListRoutes List routes, newest first
@@ -40673,31 +40666,31 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
-	// PairPhone Let a phone with the SMSGate app become this sender
+	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
-	// TestSender Send one real message through exactly this sender
+	// TestSender Send one real message through this sender
 	// (POST /api/v1/admin/senders/{sender_no}/test)
 	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
-	// GetSettings Get all settings that are in force
+	// GetSettings Get all current settings
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(ctx context.Context, request PutSettingsRequestObject) (PutSettingsResponseObject, error)
-	// GetSettingsCategory Get the settings of one category that are in force
+	// GetSettingsCategory Get the current settings of one category
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(ctx context.Context, request GetSettingsCategoryRequestObject) (GetSettingsCategoryResponseObject, error)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
-	// ReadStatistics Read what happened in each minute, hour or day
+	// ReadStatistics Get what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
-	// StreamOverview Get the figures again and again, as server-sent events
+	// StreamOverview Get the current figures as a stream of server-sent events
 	// (GET /api/v1/admin/stream)
 	StreamOverview(ctx context.Context, request StreamOverviewRequestObject) (StreamOverviewResponseObject, error)
 	// ListTaskJobs List jobs, newest first
@@ -40706,7 +40699,7 @@ type StrictServerInterface interface {
 	// CreateTaskJob Cancel or requeue all tasks of a filter
 	// (POST /api/v1/admin/task-jobs)
 	CreateTaskJob(ctx context.Context, request CreateTaskJobRequestObject) (CreateTaskJobResponseObject, error)
-	// GetTaskJob Get a job and how far it is
+	// GetTaskJob Get a job and its progress
 	// (GET /api/v1/admin/task-jobs/{job_id})
 	GetTaskJob(ctx context.Context, request GetTaskJobRequestObject) (GetTaskJobResponseObject, error)
 	// StopTaskJob Stop a job
@@ -40754,7 +40747,7 @@ type StrictServerInterface interface {
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
-	// ListKeys List the API keys of a user, newest first, without the secret keys
+	// ListKeys List the API keys of a user, newest first, without their secrets
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
 	// CreateKey Create an API key
@@ -40769,13 +40762,13 @@ type StrictServerInterface interface {
 	// CreateBatch Upload a list of messages
 	// (POST /api/v1/batches)
 	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
-	// GetBatch Get a batch, its figures, and when it will end
+	// GetBatch Get a batch, its figures, and its expected end
 	// (GET /api/v1/batches/{batch_id})
 	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
-	// CancelBatch End a batch before all of it was sent
+	// CancelBatch Cancel a batch
 	// (POST /api/v1/batches/{batch_id}/cancel)
 	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
-	// ConfirmBatch Send a batch that was checked
+	// ConfirmBatch Start a checked batch
 	// (POST /api/v1/batches/{batch_id}/confirm)
 	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
 	// ExportBatchErrors Download the rows that are not sent
@@ -40784,13 +40777,13 @@ type StrictServerInterface interface {
 	// PauseBatch Pause a batch
 	// (POST /api/v1/batches/{batch_id}/pause)
 	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
-	// PreviewBatch Show the message of a row, and who would send it
+	// PreviewBatch Show the message of a row, and the senders that can send it
 	// (GET /api/v1/batches/{batch_id}/preview)
 	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
 	// RequeueBatch Send the failed messages of a batch again
 	// (POST /api/v1/batches/{batch_id}/requeue)
 	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
-	// ResumeBatch Let a paused batch go on
+	// ResumeBatch Resume a paused batch
 	// (POST /api/v1/batches/{batch_id}/resume)
 	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
 	// ListBatchRows List rows of a batch, in the order of the list
@@ -40799,10 +40792,10 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// SelectContacts List the contacts that have some tags and do not have others, by user id
 	// (GET /api/v1/contacts)
 	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
-	// CountContacts Count the contacts that some tags hold and others do not
+	// CountContacts Count the contacts that have some tags and do not have others
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// ListErasures List erasures, newest first
@@ -40811,10 +40804,10 @@ type StrictServerInterface interface {
 	// EraseContacts Erase a person
 	// (POST /api/v1/contacts/erasures)
 	EraseContacts(ctx context.Context, request EraseContactsRequestObject) (EraseContactsResponseObject, error)
-	// GetErasure Get an erasure, and what it has erased
+	// GetErasure Get an erasure and its counts
 	// (GET /api/v1/contacts/erasures/{erasure_id})
 	GetErasure(ctx context.Context, request GetErasureRequestObject) (GetErasureResponseObject, error)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// ExportContacts Export the contacts that have some tags and do not have others, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
 	// ImportContacts Import a list of contacts
@@ -40823,19 +40816,19 @@ type StrictServerInterface interface {
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
-	// GetContactImport Get an import of contacts, and how far it is
+	// GetContactImport Get an import of contacts and its progress
 	// (GET /api/v1/contacts/imports/{import_id})
 	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(ctx context.Context, request PullEventsRequestObject) (PullEventsResponseObject, error)
-	// PostInbound Submit what another program posts in its own form
+	// PostInbound Submit messages in the format of another program
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(ctx context.Context, request PostInboundRequestObject) (PostInboundResponseObject, error)
-	// PreviewList Show how a list is read
+	// PreviewList Preview a list
 	// (POST /api/v1/lists/preview)
 	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
@@ -40859,7 +40852,7 @@ type StrictServerInterface interface {
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
-	// GetSession Say who the caller is
+	// GetSession Get the identity of the caller
 	// (GET /api/v1/session)
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
 	// CreateSession Sign in
@@ -40877,10 +40870,10 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// StartTasks Start to send up to 1000 claimed tasks
+	// StartTasks Start up to 1000 claimed tasks
 	// (POST /api/v1/sms/start)
 	StartTasks(ctx context.Context, request StartTasksRequestObject) (StartTasksResponseObject, error)
-	// GetTask Get a task, with how long it waited
+	// GetTask Get a task and its waiting time
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
@@ -40889,7 +40882,7 @@ type StrictServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
-	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// RequeueTask Send a FAILED or CANCELLED task again
 	// (POST /api/v1/sms/task/{task_id}/requeue)
 	RequeueTask(ctx context.Context, request RequeueTaskRequestObject) (RequeueTaskResponseObject, error)
 	// GetTaskTimeline List everything that happened to a task, oldest first
@@ -40904,7 +40897,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
+	// ListOnce List subscribe messages, newest first; failed messages by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -40919,13 +40912,13 @@ type StrictServerInterface interface {
 	// DeleteTag Delete a tag
 	// (DELETE /api/v1/tags/{tag})
 	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
-	// PutTag Add a tag, unless it exists
+	// PutTag Add a tag if it does not exist
 	// (PUT /api/v1/tags/{tag})
 	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
-	// ListTagContacts List the contacts that a tag holds, by user id
+	// ListTagContacts List the contacts of a tag, by user id
 	// (GET /api/v1/tags/{tag}/contacts)
 	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// ListWebhooks List webhooks, newest first
@@ -40934,7 +40927,7 @@ type StrictServerInterface interface {
 	// CreateWebhook Add a webhook
 	// (POST /api/v1/webhooks)
 	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
-	// DeleteWebhook Delete a webhook, with what it still has to post
+	// DeleteWebhook Delete a webhook and its pending posts
 	// (DELETE /api/v1/webhooks/{webhook_id})
 	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
 	// GetWebhook Get a webhook
@@ -40964,7 +40957,7 @@ type StrictServerInterface interface {
 	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(ctx context.Context, request AppClaimTasksRequestObject) (AppClaimTasksResponseObject, error)
-	// Health Check that the process answers, and see from what it was built
+	// Health Check that the process answers, and get its build information
 	// (GET /health)
 	Health(ctx context.Context, request HealthRequestObject) (HealthResponseObject, error)
 	// Ready Check that the database answers and is migrated
@@ -45901,1556 +45894,1576 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bkyRJdh72V1yFNdvu3ajsqurLzlQZbVXTl53e7dt21cwsMNPM8MzwzPStSPfccI/Kzhk0bUWRZiBB",
-	"CIBJZpJREC8ySuIDQJOeCAMh4L8IO7vSk/4Czc9x9/C4ZURm1WT1gjMv0xUZ4dfjx8/1O1/tjeV8IQUT",
-	"Wu0df7W3oBmdM80y+Os0ZZl+mph/crF3vLegerYX7Qk6Z3vHe9T8OuTJXrSXsV/kPGPJ3rHOchbtqfGM",
-	"zan5biKzOdV7x3tc6Af39qK9ORd8ns/3jg+jPb1aMPyJTVm29+5dtHe6WGCHCVPjjC80l6bn8xkjIp+P",
-	"WEbkhOgZI4qJhGUR/pvOGeGC0DQlXCsyTimfK0JFQjK2kJlWe9Eee0vni9T0p+ZqSBeL4cHB4V6EM/tF",
-	"zrJVMLXFomti38nYZO9473fuFAt4B39Vd3ASZjoP6Zw9yeS8PqOXIl0RPZOKET2jmozNHKgmesYV0XzO",
-	"iMxISjXLWsY4Mc02LnVCNds3Tez5JVY642Lqh3Quew5oxCYyY8WgWsai5XYj0Wwqs9ULaKSRxsb2la23",
-	"wvWBHc6oECxd1x++sXV3LyR2ZAjwGZ9z3UzKc/rWHIKQpKm6KFHp4UHzUqfQajiehE1onmr8xLZs/jjo",
-	"PGwP5XxBxeqFbFsN/H0o5JUXROZCZ+t6gt+vo6c8UzJrXvZYsLd6OIY3YsdIFhm75DJXZEGnbfSNn5RW",
-	"fU7fPmNiqmd7x4f37Vr7B03U3spHr5mDPk3YfCE1E+PVT9iqvhCnZCmzhIzNSRdktIJFGNM0ZRmZyAzP",
-	"uhSMmCExpQfk1HBRRjVL3DOiZcF4zWyA18KikSXXs+LHkUxWETzjghzdIzOZZyoiiWSKCGmeTslcZmxA",
-	"nmqSMZ1nQsHXE54pTahQS8PlfaMzRhOWkTiY5f5rtkjpiiXxgJy7fi+YHQk1vbAMBkKmTCty7+hoQJ7I",
-	"zNwQwNvcBQL0wDMy4SxN8PowPwrgzCIhYyk0E9oSDryYMtMG9mu6xA4OPiTLmfmtmIhbOK7MRbXI5DRj",
-	"Sg3IS+FHCOsoM7uM5lPYKK78GxdsNSCPs0xmdmFwkO7fckKSbEWyXODMhNTkgi30wFE1Ll5BeeEiGlpp",
-	"oe+jOnkvqNYsM23+w8//q/1/9OZ732nk8E/n5vZtp3z4eWMRoonoxUjmImnlLxx/vwb+8mM5ap3Pz+Xo",
-	"uuWhZ1zpjS4Srtlc7W18dxxtene8kPqcTp/w1EgozcKEOS90rBXKE8LwFDw6RsSgU0VmMk3axiqkHmo6",
-	"LY0W59axT+d0Chf8O5jQU/zkECfk/vIzollGUTZ4OfmI6vGsZWdH5reriITQuBUKX82kYGtXDnjwwrxm",
-	"dzYiM7lklywjHHjIMuNaM9GydvDlEL/c6ztCGNUL/MaM8jUbM37JstYzldkXug7VpiT/mo2lGPOUU7Mk",
-	"rYctK712HUzktcw1a5+u+fXa55qna3rM02vv8AzUpg7iMzoAnFSurJ7VQmj4I45xU9UIR9I6+bDpq2ph",
-	"Z/lobs5L8tGqZc7LmVO9csUyotwHJb2RjudsqGZy0bYa7qvhqPUuPVx/l/7DL77IDw4ODvbh/4dP2i7W",
-	"zVgvo+NZE+s9IbGm039wavo6emD++VHcpuHtkBW7z5oJA0eyHUn4AUEv6qKVuRh17Crs3jZu+vlEsUy0",
-	"Tyd3P2/blW/fdPYZbZIUzgyrTJSR2pfUXCATIiSonCBdXlKe0lHKQmK/26J+mu97H3YYDQyLjWZSti/3",
-	"En+/XuHpnWlKLaRQDCj1oRSTlI9hfawob/5JF4uUj+ESufNzZdbrq2IZzJsJ2zu+d/BhtMeM5G2eZYzC",
-	"i0AmAyOpzFiaAJkzpYwaaaQzs7SLBRFwbZsXQKY3n0RESXORj6kwMjraqAgHQd0qCmYpjvcODj/+0Y+P",
-	"Pr332cHvfvDTB7/3k7vP77/4wasPXx+em876bQLoC7gcdflxnGeZUWmUppp5rYzQNJVLGK4djunukRRs",
-	"m7VD9cEvjMrHY6ZU/wmYfl/bjWybh1OvllSRMc0yzhIicxj2E5mNeJIwsd2+323ad5rr2WDiG65svGGy",
-	"44wlTGhO00IXg1VliTmGiYTbZucb3n9kBJfVTJjEzhQwzqRSQ8U1i8mcUWHvF0qWbAT2E3PLOG3VvGbE",
-	"Bx0SEtGzTObTGaFklMmlYtmAnOXjmfsdx5Sxn7OxZonVyVdkTldkPKNiypBUI2fjHa3Ijx6fEy7GaZ6w",
-	"ZEDihy9fnw1fvn76o6cvzmKScqXRoODmaIalBnugNJp7l6bbEAaYfOqEwV2TJZJwHRHFMsMM4Ltj8otc",
-	"ahYuzpAnZDljgqxkflNc4VQQ3jTcExhoXAwkJhzoaMIZLjATOjP/5sIa6M3H31UklVNc7Uua8mSrU3h0",
-	"FCw2mmf2jj+3/6wrPMXKc8vPSsqUs28LMmIk4TRNWbL37k1UbKOjd27HXNrNUzQQEds2vLF7zg32LK7M",
-	"EU3M5R2RUa696SpjZJlJMT0hMazbAH+IwZilQCA043hOU3Onsu12pfkIuLWb+7ar7NHzApiDvQRHwG2S",
-	"Y3MvznMFD2BpyY/PXr6IiMwIJWaRUqYZMS3f3Jr7bS/GhlRWGt8eWkmeyFxsub731socE2i4urgZwxES",
-	"ZbgqvLzzdbK9gb14LLOkECzYW47CxLmUz2g23UqguHd4dx3haSmHKbS9nvC4EYglgVePiVqkvHxTgS2c",
-	"gZEXtljNZKaZAA+jZm+1ujkChDEDHxPkkDznH8EAPzD/Ahs+JWCwisI5wNUMhFlr4eDAfGm35TkVq+2Y",
-	"9IetopLZkjkVq+GE8jTPmKpsjZTE/EzMzywhRiGeL7Qik0zOUS2nSZIxpY6JzlaETikX6Bzd8R64gQJz",
-	"LYlS4C6tjdfsQOC9qMpTsC75eBZHhfzjDC/W+UZyxb4Q2nWcMSXzbMzUgMSvmc5W+6cTzbKYTPmlvYdV",
-	"WdsbfCG+EE9kVh9zZA0CWZ4y0FXS1bF5eZ98Cszt9NVTcsFWyqowU2ZNJOhvGJAXjIOgl8jSSsDtujSM",
-	"KFcsqa+J8waZsabUCO2MXZzAK18IQpgZO7puzGw1zXTh8wd5BK8ClAadE48qtZRZMjCjP0UjDoxjkclL",
-	"I0dq5d/pMaK5FLhjgsyoKugR7OuKyKUwqwttE64jQrUZecrMt0bOoGTORa7ZgHwGi+4bgHmZJkQjuYBQ",
-	"koMH3mxMvojAwaMk/FBuZW6JIzNd47WOwngGsRC2lYzBkhjmgdsGZFGjXs+gE7ZgIiFSGEEUdtcsCqwn",
-	"8G41+AL0nU+EOdgy419uKzwctnILbwAoMYmHFb1lzpXiYkocZR+DqZJQHKx32rldRwlCOKK+AVW7Y/x2",
-	"Vb0xZiulpPFizINWa1eiOVN8DEKDoS6Z0YynKxJ8E/JcuAPTG1i97mFGcPPZNSEjNqbmCIRWFjpGLpxQ",
-	"TUdUsZPC9+vufKNnLmV2YSNvYEtUvjCaGEues4TT7QSW++sElrzoYjg3fQzBllXbqofY7f75asG8jFwd",
-	"AND5PE81X9BM3zH3/b6ZsJULjCSw+92Lw6HHToSOq2OPvSgdN8wgNizJOuzlgmXwHdH0wlxeMDGwNdoB",
-	"QfwaWJrOmNZcTOEJTRJuPqPpq8y0oTlTe8cTmioW7S2CR1/tKaYUOpZSNkR2ruqm1ef4A7BkmWu4s5CU",
-	"qLmXyXLGx+Yms63B7bYXNVgyne/1/tH9ByX36/26aTPyg5vTt0MIqaiP7GPzeM0oIGBOGP1LsbUj+uAH",
-	"D7rdwfaRHP2cjUHAh9hBCCksrSodXwi5TFkyZcmQ6tZoMZGnlg2iEbjiAonKDY1AYu3+xkUs9nEIRj4Y",
-	"rE/TQahUn9cTlvJLltlF6eVMgQV9hN+t9t5V/SbRHhOJX4oqKSwNI4QXjklsxEM4BTG5he5kecmy2xGJ",
-	"weOIklUSu78TrsxcktgcTvuIGS03iU+ImakNduGaTLiR7Xvsnnlx7f7XvrjgqEV3LtFPOGrFKbvEvev8",
-	"4hm8+S7akyJdDeVSDIOdL6/kZ1YoWjBpbhlrQxISzGBGbAL/KVo4Ia4KG0LJDK2QLIMlpyOZa+B3oJfF",
-	"v8hZbhZ2oWe40FZVGmZUMwhWo2nq2jN6RdiVFMGajaRMGQUpLWNzml30okijWKSXVzyUzmPd73wVLt4+",
-	"AwRNwI+vti0ovXvSJiM2pSClz2SahPxtLZUpTXXe7yie4avmoxy5XsOw7K4Xw3I7f2xVGMHSiFCykBL+",
-	"773t9ZHl8znNGuP5FDOX65gRr8KIaU4L5cj5cBpa1bOMKVih0p7LHN2BLZtiDa3vor1LmuasZeJLqsic",
-	"UZVnzJq1y0thfgdtCw1ZUUP/lf7ehc7Bz0sB6D5UAviEO/3F3kTlYNYizrcUwmDX2M0rXB9PGyVKDDhZ",
-	"+QgF7DiqXXr128sf1QYmVLot3rRdtadFi3Mnm/YXdgpGEcQq3O8Xq9AWo9AyTqs2UiSVpqA2WHxHvC7g",
-	"s/RdDOGiXBGlpaEuJsbZaqFZAiofmivUTC7FAAWZIJJx7ZTI/j968/3vNB0UGLuNH+9/Z7+QG8U+2G78",
-	"JV+TniwhdHFBF5lVHDF/Q1UuIriwB+SluYLwHRTHj4sDi/Gr1vJhFRIFLRu+08ZZO9m5V4eqc1gVZhij",
-	"d6JJEC9KDCCEDA+3E316UmNq1Lk1i2aEI/dW5HVHId18O6e7ptNJY/rHOTrTfASdUW6kYsTu8KoYD8Za",
-	"g6cH346sOA87naeB297GkfS4ekHaaF6QNloobX8TGaHNDzYOm++9WGEkYT/RAVhtDoF/25yJtuMAq4xM",
-	"PCJUkThsPN6S1iu3VjlssjT69nm589LK/h9bcrGhPg1iAiiCM7lEw6EzElNhp+7ozdlvcZWs/16WlvDY",
-	"PUA/vzuL+CGaWcDeCjIyWjC5Cz5LpGs2gVMHFuSo2oNta0YvMT5hxJjwmwa8vxgu1UQa4QeINDiyXJGU",
-	"TTS2NKcrojRPUyOumzkNSHwQH+NVMSB3Dw6sfcSTCXzmT5aiYPNaoyQ/uFfS2g+aqBZ36pIJ/Yhq2swU",
-	"wFYjJySGbRl8Lw7cB6GV1+3bjKoBeYJu38IIgVcoNefRrIHMIYqgoopvrQ13aL91Ztiqmb70E3XnLr5W",
-	"BXU9ax4H93nbuITUQ0Mw8XGo0CmvegW82JEODxiMkMu9qBAW6gJ4VYn3g/Nnoefo4NyVrxSglDWj6bHr",
-	"1fG9n4p75QLpuZfFWZd2G3mZ8fW7SyuacyeB978Wt9emb0h73oUi3KGy/jarqE7rbFYwW+/+n9gTxoS5",
-	"eT6HGN2h3aPArGTaCmxK5j6QMh3mAtyqSaELK54i8du/zVdm8aO9EU2pGLNhCnxkkclLbl7QmVsNOFIL",
-	"rYbWuxU+ysWc6vEMekq4unCt0EzDagffzLhR7FZDw/YTWBIXIVyMBeIAjao7TPhkYvjkmyq1RHtv982i",
-	"7F9SCJFWZnVgyT6jXJ/jCsHfPzXL9MiuEjx5gkv1GlcKHr2SMv2kWC20AsESnbkVC5498SOFhx/h0j2D",
-	"OWNzdvnO/erB49d2vZ771Sg9/iRYRdQWuboIW3XLWfn+Y1zSl35FcR1wWStjPXNL+8itrCO1Z9a0VMod",
-	"2/tyBvYOpD77xya78VQ8nHHBlB/WU/FYTFOuZkHP7lYoqDwT2Ow445qPqTlLbM6yKRPj1WbE4FpCLb9o",
-	"DgW2ok0/GK60D0muaeno9OvISzfvvIsMP6W97rpXtBLQtP6b5/a1KkOCsRWt2AG0spZXtqvyBL0A0d9x",
-	"0SRLBNnYnYYU9lbbzO7qjFzCY9ha63xcUlvDpjXZdmqXT4uq56e0oRtonLHAMNHTstDDcDKmaWotJ5tY",
-	"SIaq0B47d7Sqcb7D64WL6VBxMWbNlgVhxaE5FXTKsviYwMt4+YKHg6apgrFvbVqaUTWk682Mzo+DvY1p",
-	"lq0IbbE1NnpWeku1juK8dBtw0G4B1738zqXKfHUd1pN8kWxMdnnWzxGaK5YNeXLFc2T0HrtxfTI32+0r",
-	"1iTmRC63ns3uAMNG/Phxyk3UVCV0dyaLYZdOdmm9OzlTVZgLLXF71oVtD88md9xHqxflhuzT01J71cHc",
-	"wD3nur6Z+67U+3Xce/7Ceb/uv1cu132tj2jORfj0sGZBqjLZDldL9dT3cL0Yip7Kfa9lYQODF/Yfn+Nr",
-	"b8L39hFWAuGsTM97U65n+WgwlvM7ki74viGKKRN3/HjehZ+rC77Ylwtclf2FhHQYHPK7qCQndO6+dxjV",
-	"RINur9F1XcpXvnDW5uZxtUjpymX52kuis5tPXj+r3hXd3yijiZTvhnUfnTEmPrWvtrsj3YF4bX3km7lN",
-	"awegcxZl9+dvIz3dnOTzfhFihQ2Hgsabbmq7kTv15u5T1ezsqPh7bDoq2KptaBlmmdI0XWu3XhecWPa/",
-	"93LA73h7bmBb8pS1qsDfRLzjVoquAK9OoD8E+tdEZiEjK5PWE4mezlSKacWiC2HTM5kmBbRhyYndz+S/",
-	"C5+G43rlqT2dIJDSkipI+RGIgGkG5AHLoLMtgsFKHqdNnERd2hzCx7XvV+Gb9jtWcAbIKLdbBFwC/bgY",
-	"chByDExROCEHlmmAb3cjF872FCVkG1UFIQU9x/JNxlDylIkxS4a50DzdPs6z5IOpECiEiVDBxdQmEyki",
-	"hSfSRh9KZ5jhNgaLQEysjFAYbqRYQkYrwiDYBj3KA3JmwxKoIrH9Pna5aDbhTEuSMM3G2pCAg8/A39Sg",
-	"3w4vuUjkMiS22kctK9Jq8/C+pYq9w7qYwjDGSu9lVlo/CrXTW6OiXqGVBW8pGPvV7CV5ym7CPJGn7IZM",
-	"E67nazFL5Kj1vg8mCZjXdZgjAvmlFMW6gRni1g+Pb/3w+POD/Q9P93+P7n853H/z+198Mag9KD0bDPff",
-	"3C7/+b3bP/xtsGWUhLhv16zPmm0ilXbnEARmmu0lxPXwcuuMbutCuN+7lc/ed11yrRjctZyfv4EB7HQ9",
-	"q1L5JvTaIDJv8nlJbt2W8/x20e+1CN9dszKNDM75nO1wYmu0geDcwal0QA4zvliwBMPX7bNW7SCEJS7+",
-	"K8fartcguhZtkkq627O3jQ27l+LgF+tuOYv4wcEGabtGJNvOIB6IYN0W6Y0t2MXV62OPStt9PTfxjRp3",
-	"XLh2VKR3cIXw/KCvcq0KYw90HLVbeiza++bws40pXZUbuLfVWe29V5dND8jg3rx6vWGkc4jn/u3Gw92A",
-	"6ysnsPseIAc/WpuZ0I8RhOpbyXjwZj2T2LnyvXvF+6wPuz26/+HRQc8MkDOfZOyCPCY8c8Gy1lS4QWjH",
-	"E/ex813YFlx35+sDpvtcrzWDnHee1SOrbA5KCWcKS1oYlhXfoQt+5/LoDlhHVVxmT9WM0w9K7Gmm9UL9",
-	"8PjOnQpM9tHBf/3D31mXt4keu74GEvP200cbO47Eyha5aY82o4Kw+UKvAJWUxFj0hjMVIzipctZIbGdA",
-	"IDDfWsYiYq46kouUKVX6FrOClJyzATkt/YI5TBjD68CmmMuZhTEophXhkOGF97nrIATCww5ic1XbocVE",
-	"Szkg52ZEWk5xdpYlQbtB5omdMreFV2zcvbnHJhbTEZosfeKwWqlYQXUY83zGUoDZrN/1p4sFFFzaITda",
-	"LM6puti9IbBPdTSXPDEgp2IFSIWEvR2zhSbxIMZDOBjEkQeF+eT1M6w9Y4GSADueQ+p0W820tQpb3TTk",
-	"jusADUPlP8Mnb24HIkiTOQjX4DVA4wYS6py+DUVTYCOVSA2s6Nb3/oeAvmGwr032BsDys8KWzaw4CVKm",
-	"7x8ckPGMZnSsoVJPxqAaT00gA267rZYL4idVzE6uPkz41eW5gjMKYIWZSFRU8ASLDWcnA9jKjUJFYBvp",
-	"clEYGtfZaggIRO1ijcOmB0HLsh2drYxUqzSjSYH9ByhOFihlgG0nLKUr13Yc2TRTS//kQhieWrjtEA+x",
-	"Mq+7Rx1pnN3zVDOZp8kQhtTO/LXEmRFKnpw+ffb4EYCzniDfNaK902lauwxYXj+cEjwnBVCJq2rQv3hB",
-	"yKaKmgi+PKIdRgurMu008WIPnlZ3+b9d8Iypxiy182JjvcsV0ojNjrukX4S78uUKB8RmwRjK4NoiQ9he",
-	"eqe1ldClG5M4r2ldKzDWbqXWLG+zQ6hgdo1D3cBXZDexwVOkpaYpygOd5TpNn6ilevTQ7jjusIOA5HAC",
-	"jUuSJ1yfjl0onpOtrfxkPZNTTD/D9OC+UrZp+KFvBv/0bcGfj1yDbhyPnSRYhT/rFSkYzASgznRbRUPA",
-	"ulzOJJnThPkE5Sk7IfE45cd43VOLNgriFnzh+Lycz8GOwAUbkBd5mmJpEIAZpuqCJfARL1D7n/3k7PnZ",
-	"MQRkLBYWYVWCbWLioYbN3QcFTDM25UqzDPFXWTohVHnpBCGV5ZwhCDguZwme0fDEGRUg9PWAg9MyG2Yy",
-	"bbutZWFphCWgVkjtjTc3sdV2mq1h+FVDiqkPHFAM4b5omqKUJtiSGA1Jr6x/AjfI0iaRZk9CaX5GlUP9",
-	"8kVaAXKDJlD54JTMoByFhadHkHu7rgWobkxu2Ye3Y8sVUykvlNkbDF5Zs97FYdskEgObvcraZWyR0rGF",
-	"gfEL6FaqYRHN2vZfwIzN5aVZwnMgYA+hj2ckzedCOdpxxDkgZ2ycGe0JThjC9zJ4zWLDmQbi733vezEi",
-	"YExknpGETznCCFcqEpiXcfd6rX7ZctqANWuxo31iu63PwPWKjJiRhvoh58AXLZAO5qfhBWv+uTeqRIhD",
-	"2oiR87N9K+fvP03iehBbd8gTwGUP+aK5fQe8DJJwiOWAqu+YboHwgjISwnxpyAsKuFM4otL0I3c5+HUv",
-	"rXIlysaeKceXWu/DHYfImC53rxX7Xq8aGlPc3DceG2PzxVHO2MIL06a2Wo7KBVFsOjejPgFR+mCtEbnN",
-	"Nrhf+UFIHcheB2/eNZ/5NrC5TeDlSrSCE25eRxtaVBPEWuIIIIH28OCAQP08OQFxAWIYuY7MxWL4Akg5",
-	"AwI2eet+KeDVDV+H+gsDEoc1AWOSL1JJE5CHBmEQQmfl0NNxYwa1L0vag9ka0VZmiRFiDs2n/EuEmW4W",
-	"3oNkQQDcTqlmFqIMLEockIcqNHP4oBU5aNoCAFQSYsdSTHg2N/f8gubK/D9jKp8baSgjY3MeQNY0Mgvt",
-	"x/5bkVzPCzCfvcbv2Pjiimioro1MLlWnjuQoL5NL/7e3pEJZM2ytX4hpByCTX+irzc+30n9nCdcnVhCl",
-	"uZZD+0NcCOYW4c/ejBGCe/HqGvQZnDMz1McFJOxrMYBsOZNpguGpDU3lQvc7pw/x1S0zHhKW5IvGDbO2",
-	"oaFRqdpgM/E3s35IViEemDOym0v1BC3yiIFUFGV2QmNzKsZYJubfjR27X40KUYhQQL22QNUxiT85f7L/",
-	"QRzhPw4fmH/96KPDDw7uHiBs12fgyVT7h0f3j+IT7wdHWXkps4uRlBdWncUSoK2jHDpokFaQBD9irkgi",
-	"85Ge5OkJUheKf3LptCGoxWapdECeuWGh5mTdFa6J5kElVzxmTGk+pxqFgDR9OYHSZ52k+Nh99u5N1ORK",
-	"br+2HPiedd+YCVjjHBsDgFaC6ELbz6hk5tsS5IGlrZBy62aCZK+WXI9nDkwPMjesWgnVnai6UBEUBWaI",
-	"Bch4RrwmeYJllXyVZFb8BCZoQGJzJ86xMzBFgwLK+t78ZzDIpnvfCsX+Au8hX5/bkhKtMBJofER1t02r",
-	"NL8VcIShBmsWRfjSjwXsOXIY/4lXlBvtrBmXmVU4a2JFH3eDEytbkFEMQxrLPE1IUHCulw5pJeU2ozT+",
-	"6ogBK8PBpR99Ayk88LZaZx/36JmJNb0CDW4kbyKEVRPpKT4VPXONpmIjcjIfUJ1nzK+kWUNr1uGIfw+I",
-	"oGEkIRzzXntYAsDbjuf087rgAnajw4MgwnXKmiWRyN4xBdNowtsrCo43W/tbrmxNp1aa95XCncGrvOjK",
-	"MECaYtFwxVI2BiC/ea8sMTpVQ5qmLRjDyKFluQ+LY2mkYK5AcIHh2ZhuZNGIJGuWKdoIWxPHIxrujMFg",
-	"gKKFDop4uZ626ETYUsnNvYiw9c0at5pYX2ahrX+87kCECIzhBE0ZG0gVWNL7TdTAYynJcgF5f7izHjx3",
-	"amQLIuTS1iMEyy6+Y2E3UUpcAa2jcJAUJGjuFNMqlKw3JyJfdNtIKwYCryj7DDmP5m+l+4DLVzS3iuWt",
-	"UuW/dBUHd1h5swp9xHLQcnYcCrQVIb9yJZc5qlMW7B43SGclMSuoL1DsfHGZVPLvAuW3oitWlL4KVKWX",
-	"dUs6f6tV5nTcWCBIl7x3rjtAiswVwwrxYBQw3TibgLOl5v29emP9MGj8dKxfufZPx/q178K8F/QCv7mO",
-	"NnSE+Fr/9bNexQ0FPFD/PnTTuo4PpWpYyFBouSJ8bGVwpZIZrpc1o8sbRafYHC6oBQaXfz4H1GsQnoxy",
-	"aEsvm38mOZYJYzZ6aZRKQ57xiXvdSwSxIW4upuarRSbHDJz/5i9bdd78E3HxbFuegOIB+QzKGIW664gZ",
-	"xmOPQ4SlyIFfgG4QmiTq8Np2lOsdNHO6CgIZZEnTWPU09XjirPcE0p9Ph3p4+uLh42fPHj9CjxSoJPAj",
-	"hkWM2FjOmRUZXQ0EL2NZPbDXkDx0fX1IDsYUHGUWALWnnOzJoCdFW/zDfi/zojp5j7cL2urr5rImwD4H",
-	"ESm1L5Sf+GYWe5PVsIeu3v8LKIptCIqsnPcb/3TBnq8ev3j09MWP+oypmvKOVzOOs9i/kEwifwaLMZb2",
-	"rlhsTy3lK6VY2/JKtzM7GyVS48ZXsNRvoXW0Sz9rIrbCCezOZVhatl16DctGsoZ5qk6FH6gY9BUbmLYE",
-	"64KmFyDfLy2Rp2yiIzJCK8SS8elMBypurpk68abaQAnGSAbXstOSY5AC5zJhMYmNJhEPyGOIsLbh1DRN",
-	"0YputAx7z2zmbAJ5oqk2Ac1SzpQeMpG0WYKTcgymwpvNifAMQsxxJXhGICfuEjIEUj7nNpjCgowHSije",
-	"u1QUV6U31kUuXGlMsfQpWmVRVDR/z1iakFuxNRfGtwfklIxkLhLzpeGKc67YsTfmLlHjcMtuFBIcGoKD",
-	"lNKLESfdCgQQWGKtFDQzsyyQYKwQa6vpwGzMxT8yV+v4wq6HGGwNeJvyC5au1m+LBeBf0DGzkLuYC0Az",
-	"XYR+aSnJhC2dtfKS4a0PkglLU3Lr8ODAsXEm9Cw01Nz21eab1L/jwFze4Oar7hJURYYkgVuxV1ji24Pr",
-	"KcGDZ7tC0KVlbGcYPau3oP93wgVXM6z50H4fdB5IjEnv9Ok1y9mnwGviKdPQVrxOUN1U3NxUFvztkvJ2",
-	"JbRdqzh2NTHpGuWh7SDfkg2/aHVnqIYkOzyMpTn1sxXg0TeDe1I0Ujws7ANvAqNbcxpAqYwa2Fyh7rh9",
-	"0pDf1C7LlcxSVbOWNQuV7DqhfQa5RSufeyKz+aZgqOjb2cjmHwRONnmPqCCxmiujm1v5yNz4tNQMJbnK",
-	"aYoxzrdiNqc8jSPy//3j//Cb//B/RWQwGNx2FxPc0fZbrkBOa6gQ2RT8G4QqlNLP7ULUJ4p3IMeqga6A",
-	"XmgwiLzIF9uGPXuuW2u3CdaBq5krMsoVF5DSt1owB8XmK+5wgU4HuCOsqyKOYEzmhrdWkpmepzHGicF7",
-	"sCVPKw4LEn/nK7MJ72IEX4GsQTlxEbQn5ndrzh/Y9xwyBFbhHzSFExV5zEc/ePCgK7+2FO7jypMoCLhr",
-	"Df8xaxJEfnrRx9PmMc44Ip64jARkiRVdM0WiHLzSlSLXAafZbi9Cn40lLiNQRSD2Y4jacmbkVoZlFOAD",
-	"HqoWHEEFeEbkUmwxwo54GlunrrrthsJGGQV53tGOEUbnUmlyGB0c3QuS5Eor+dXX/8d///Wf/NG7//+v",
-	"/8Wv//G//82//Ce/+uv/6df/7b/5+g/+8lf/6Z//+n/8377+g//z13/2r+sFXq+CcOAjcArqASP8Xt3h",
-	"wdFNhUzc36Yqsi4erCB2TGL4HmNcLEXFkY0eqLJBDHbJ5NIqDyckzuSy/DpoSfh6BH94jRELLRq1FHaD",
-	"KtQ0QFOBoVCMewL9ZcSmXKiiSbkUQUu8OJQE3Y/leognVvUEHSqTS6ggy/YN6RfHJiL5YgFZzwlJ5RKq",
-	"bSjm/YzuxBeFDmCZ3XLbZvZADKtf05vFRN16evaS3D188GD/8LbTWUrRC62hUpXD0xwvVdDs00d75QTY",
-	"z0/3f+/NV0fvWpJZw8CqdWrAM670Y/duSyxOzfY2sxFOcAV5ddSmxvWvZLsmJ6/aSSX9rncfE96WtwOW",
-	"eKrIw7NPzRH62bOzn4WtjrjAgt31+CA9b4v6RE5mWv34/PkzW0rfsFHL30+C68+eBDg4I6Z4wgjXA/Ip",
-	"TXMrvzE1pgt0ABR0YJjM3fEC/sf6MTL85I79pjlLeGu+lpbqdtVDnsvIMU6GKA/i7v2Ghq8hEqkh8cem",
-	"0EAZozDKo1jgr//4X3z9R//Nr/7yl1//8Z9//T//q06Um+sOd9pAIg2zOo0QMZcjnhre+et/9oe//rO/",
-	"+vqP/+M1Salh/FTNBsCNKM1EcjZX8Vo568MuGas9nNkdVkp+fPbyBQHDIVgiQaxUFWnTHPq432EuOSfr",
-	"/cKKWYtdUe4XsXyhWjAkDEPhvpBzDzYWglzwU4NN2N+dgUmsVMXYXxwogEW4EiXEaIysF+Tvfvknf/fL",
-	"Px2Q09YL25nSTLcsIXrJx6xGI334BSKoHD7BLlu4x/ahXGbKLqDnxMo2eEYcFApWKp5RhZbtNlUPJCOg",
-	"r6YjBl9GIFwO7b9/8xd/8/Wf/FFEfvOv/+JXf/tv8a/b/jyVcE5gkc0IuKXeQKvpdfC6Q7x6CMdl5eox",
-	"ClOCMcDPZgPy2CwjxotxFMlSLlgQpUqLtRz0FKQbJtefZFqIpTHm7BQizmDiGG7WxAsw/9ItjZMTXT4m",
-	"2LB1xke5LiIEXXMD8tlMmnXhwp6OjNEiKRl0bpTMIZ0AMGV8vVdUp8AUrgab3yTtYW7ndKq6Jh0RmgJv",
-	"yDySznHBQIosVBulV7icSoFwakBiTacxSq/KCe34zry3++ecTl0FlRD76NpC6b6ZcWwQbWdTtsqYRbBy",
-	"EfwPNhKVNTfF+BtYvXIYX+2oBCYcNZNZYR6sEJCTUje+xwoT5To71tMmU2UPEyUIdq2WxTYAoyBgH5gy",
-	"VRfmHE8y2QlFU5dRoKfd5r5ClzvPfS16vWLuK+ZJvgdpr2Y+GbvkbNm+Z1tkB4xlk1UeBWNKkmxFslzg",
-	"BVxIyQ3uJi4AlaR3cpkXhUrubBfgbC5955HZJOVl3S58zNLko9WGOjAPwumtLNQHCqeaV7TGhh8auprB",
-	"RV36RudCZHK5TRxNEBDZFv/Y/7xgNMCnhkybsiR6SIQBJbTG+Ne9eXWYoDJJluOYkY/42F83ya6Tt2uu",
-	"ac/7zhnnllX/vnV0fevo+tbR9a2j61tH17eOrm8dXf0cXX+/HFbfepe+9S59613avXcJoCdRiIcz5XwL",
-	"kRUY8FKuYPcNyCkgALPMJ3Ype0SpaaVsH12HUVjBmQ4XqtAsCtvf/YNO2PhvPVvfera+9Wx969n61rP1",
-	"rWfrW8/Wb7dny+MCNFhNG2HSP5ZLMgecXsi5dgosFjLvl6f7czlqxM4twDPQkzamgoy6mu9R6uACCve1",
-	"gcqU0s2xykHky9IXcoOF+AgEhBUknLvsc1ebxBYkKY0b0gex9sZmiEZ25DVjfc2CjIDzbqZ+iTu3fcdG",
-	"c09tN2A13+lEb2CCco3vsRlcLPDnoQ3qsDBeHTmjQETu+uThiNwrhMmI3C8saxF5QGxGVkR+QDI2gVzW",
-	"0LSupUNrwHz6iHwQIjWUjxfX7nDhy036WR//aadZ1Eiy7e4/qPgExQGOSoVxTlyBKEC7KuGzzWnSgpMJ",
-	"iWerPgU3Hrl3w9zCoZw0TwQHaDbTByKYP7B6odqOZ673mT4V5PHg8MG9aL1jKLSenuBKE5vMByNEGZ8r",
-	"XwySK93sZe0DIFo1SJTsilFpqyyMHnD5NVBlbeB8RSWlNXUse4O9Z0zBpd/ci/nNG6HwIPR1NXdB98Lx",
-	"L1Y+spUuFmZp1IwxTRaZnGZ0bsSepfWuX8F/3QN1eTONvohOsJBz24Ls2aTLJgsR6jypZllERrkmsU8g",
-	"jS3luieruBwt4YKBhHSGHFtJqwcGnS/Ns1mOeKOrvQHEy/vaA0CxstO9qO9jybPCiNZdQzcQwvRaLm8m",
-	"isl1fB2BTOYGfz9imV7LZb3e5zeNVtMvq/m1XD71A3ktl4+CsbyWy4/8cF7L5Wd+RGabwkGZCfpxvZbL",
-	"J25or+UyBE4zHRQDdMtjgUZre75pgvxGMAAbwze1A8CeVcBfvVaJCEcoDW6BA9tgieuPMNAHr62RmkrU",
-	"1gPu6KxQB1sU3h7z7lFlsYds0CALgI645i4qih7GFjvQCIxxycJomPfACtTd4VlOLXVKpJta+wK2XJgx",
-	"2PW4mMYVkxki0nmJy6HPmRnQZBUfo4YAznGjIxRYK+YVhOeEl5TDOC8w3wYkRjgW+0JhlIDSq1+I2MOZ",
-	"HNfQsgO0GLCG43qS1NaXzXKB6vsghNw79qFC7pGF8FEtYM0gV8V4s8ZE0ZUafCEC17pbNbhrabIy/8dJ",
-	"h/CRVwWCeFj0YvVh7Ar/8P3Z0FzbKaIqVNAjysARBcBq7Tzt+IwUrQ6+EF+IfRKbazHJU08ccdWhH3uY",
-	"dUNRA/wIGc9UChYfF97HFn9WgRjE3kIimS3+CzThf6v5uvx74A+bSgyxQ8HxC0Fcb/CdKn9oCPKEgMq1",
-	"5IpZMiRc4/CFHOLHlt5L6NrhwCmI0pPIIkIVsEYyczUMfpFLTc3fFt0Ke7CMBQ9CXW2Ho1GAJcGBpwIX",
-	"ccSKU1M+BH6rCpDZKWplfkIeHLYv3RuqVE9kdo7xEO7PM9eae3AKYSLw11PxKeUCCLvDyRnSAw+KQ/eR",
-	"7319/hraChhLLDmEYMKAFgalYa8HTMoz/fCaxWF1XAD8y/PGUMcDa7J1hb8PiZAJI4kULCJHjj4MIWQj",
-	"DkYleN+xtYjcwweI3UVHwkwyTVcRuY8taXphjoJEbWpAHgJmnAKazhXDE+EjhqyrCZ27EFypugMYf9Dl",
-	"5/8o52nyVExkk/Awn3PdGh8457pars0p1+bAjHKe6pI6a+1yZs9F5/YGSvcRxitatGeqW8gMCy3iuMwA",
-	"rNVqOyi3S5apRgPNy0k404iofDwzt+Hl4eBgcHBiVOdLlrqSjn4hfFxXk12mZGCokLUbiFuCvcpaNFK0",
-	"29MdqqyejHapr5oDM6LjhurGhru05DdhUVWwnNE5K8KigxrhQEqvpNLTjJ399JlzgEDF/hPMVMEIFm9L",
-	"PTwoGVMby2/KZDVMrc9svSkrGIoz/chk1VQxuwkYDtdk2BtfrYwQ1szAwW4NU+0dm5eyiR7KvLMsMajx",
-	"7vRWBE1C51JMkRGG7/TT5KzJvk/deCg0XxibHUovmUpdNoG55YWjTcdjttD9CmE523Wj91FOtA0VgBBY",
-	"i6Q5Z5u4IDv01rD+ZgcsY0BB5eu0hGIW1s+05BmSeLH8ASkUy7DuOD9imqI00a8igmcD76IqH8gs9HJv",
-	"s5VRIixec5PlKhdQrKbR/yQksd05Ny/W3NIlaqMCiQ2kUiuaD4QculWPK9XzDZ3ZCruYBwA0BzZY9wkA",
-	"pgbooTNPQX4Ugy3kKbtyftL1LXsTbNpuTaSu152bSEsdX9FEGtDtDZtI3Uh2v4H2rO92CzWbSnRbOmUN",
-	"zCSGqcFyzaXgWlrZbMbNvb+CwsBgqGvKDXBtXu8CrouBrce77mz9bM39+hSLHzpMoe7NNc3vkBTtYHa9",
-	"hjZvrJLUKFZDV3eiq0yyWD20b5Yz0dYyC+lBijPb5fp1dC+GXw3lZNL7y5eTybY4tK2oshnT2Wo45yLX",
-	"FcbbQ1BquQdLpdXALzss9rapdlO/ggBYPbCoQ5Yvko3XoVUbfSrMsiqWkNGKsEuWrWxhaYRJt/HGsf0+",
-	"dqHNtvi0liRhmo0BCnycZxnAqMNvNdNCHwdHUcfXoeDWV7Ja8Qloq0paUekYVLc7CpXiUCINlnbNmTOC",
-	"Su8rGo9LOdiyPZHAiEr8FzmzPxvyKve7W6YmWLp7+Sjo96rikSWnm5eO3JxsCfO1OepzLsKnh9G1Mfjd",
-	"82zHf9d984irRUpXLi65xpnXK1s6Wz33x/rt/lTu29V3THrwwv7j88/fABt6E764z+cLmaGjhurZ3vHe",
-	"lOtZPhqM5fyOpAu+byh3ysQdz/TfhZ+rC77YlwvczP2FhEoY/uB+sxdBwNTXA1ww8al99d27durcEkPh",
-	"76u4sVPS/YZpZf01+2YdTez4utnxVSMVE882THr1wAFxkCRh3aI6o0KliGsBeT4RlMop1U/GxDHlojSp",
-	"SAh2Sm7FCYsxxThh+6fn8W37edFTkE8RIDiIegpuVUYN06To/pdvvjqK7r67tQ/Z3vjg7rvbP7y17/O/",
-	"f//zg/0P4WlLJvjDlPL5lkxjsehRMuV0scCCKVC4p3l7rK8qjOKk6kKdkMMDI9G67JHAqXXocjnXoI5B",
-	"otVQsbEUSYPB9Uf80uazu2JBgblN0ZUi8auXZ+fkDl3wO5eHd9Rc3YEm48AnbF5XhLpAI8htNZI4lBCy",
-	"ToGUKq2IkphcYseDRjwFLj+LmWD7/q7CJhR8iONylasUZM+WarahRwLKfrrSRehn1dIHMGPDRe6HoaL5",
-	"InDxA48dkKcTX+k/coMQjCVQgglqEzU5H/ymfPDgXnVXuuOxlzbCYh0NYZnbalFOJL9GloBEfZ1cr5+o",
-	"avplyTlVF2vqxO+AJQbjqJsWcPPrB+LQpzEi3doXI3JU+QFuSKQmJYkUTe7nLVIWDMUaSo2a8nuDNNqg",
-	"GJgj8KAM26YYFEHIA2RvF/U/i/jBKjDFgDznEJdn/btYsdP2soFnjCrWmC52hv1zZTNtwdNk44kyBqJu",
-	"L18Q9tASlFGdODZcA/qAOB7LZ3AZ4mI5496TraZdbJXyXnfM0SRRNi/bVeEbrYbu5/h2CO/huR0Ex3E9",
-	"IC99rBH3pQEJOqiKe/k3/+6vfvU3f/j1P/3zr//4L/fWx7R3Zb/gRagzOmYLmrUehhmjZm5x8GLsJBeo",
-	"d62MGlAlwhnFHNTS4A8O9u+NJh8eTe7e/8EPRnfvJfQBvTtmHx59mBywA3bvB3cf7B8cTA4e/IDSgxH9",
-	"8OBo9IP9g8PO2Moiir41Jt+Td+RZTpkiGzlXY1qXWZSPz89fkaKe0trcjIcWIucazaoloKy/N5bVOpbR",
-	"WkUJ336NL/cr9/VN20RzxdRQzWjGkmEAGrmu208UU2fwha0h+T7bVqM9LFHaTQ1AoJ/hy3XRoV6bzLbb",
-	"UOh+C9Ns0zZsbaDFwe7YUIqd7t5QGvR7VUOp5Xo3byh1c/ovzVB6Tex0A2PVloz2+plmb9vl9gytjc52",
-	"bfJ8/0WB/9Lo8Ju5It+sI7kd30s3cSd95le1FRj2u4rA9nnthGWXfMwikrGUajCwSTSbYiJ9gQ57WDbs",
-	"FcKezEcpW2PqOxgcFNY+q3bAmAG4aFMm4IGe2j/8qox5c9AoRpfWh73VykxPQGDxRGYlvOJjEo+5XkGS",
-	"dQBNbJ69iwfkFLHGZlSRQ7N698OA4iJMGdG8MAlFCp3JNHhtQE49Ll/GoHOFpdD9fE8KZDREg4NQQv97",
-	"RJQk8VfvYpKxubzEz0toX1/tjQF+cO/X/8tffP0f/xXodpcs3Tve+/TpK+stD5fx/kGrNbCgvISLqabp",
-	"xdCxoCpE1jqDeE/cMERKLrd9dP9ej9jdNSCWPtHUw1guWKZsfflw++to1GWoy7/+N7/6y3/WgA12DRNH",
-	"iNsGHKgStgQXkMIlpAYHyEkLRK21mAS4tHH51onreLUV7KjubCLFsh6WlU8Uy54+wntgPKN6KBdM4Geb",
-	"rOLB/oen+79H978c7jcuYIWdusE1M1DYYIwouxJLWn81QC93iu/vBB93+dHndPE5Tu2N/d/uPOq1Y77h",
-	"NMvfd81059PzHGbDaTkM9/dsOltu0vu5N54Jbjgbhw/+nk3n6ixyw3Uof/+erccWLNohI2wPmMDe0iZI",
-	"1ieGuft0IdMeUVouFiyxbhTE+T7wkJsn5s2MQdrnCKFDuyEQHbQBDqJrortUW4Ll3a3uAh0/LYisWiym",
-	"KRPsYQn2NOFJkfjez0gbxLyvaxlaZAgWAfUb+GTCwCYsAOBo4zS9fkZy9w1Wq6rXe6Y8zbM20ZYrssyk",
-	"mBZeWcTUasA3iE8hK2nfBePEfTLiJjxlw1ZPgkujXjffzi6Q5fRPhXSAQLUFeS2XkIuJuc7Cli9YUoVJ",
-	"oX0TEhtB1V97QM6lYQNLmV2whOQLo4lNaFaofqi1ScFUz4zANlQTBJpxmCZMeYSxZrgPIjM7TQT+sGSD",
-	"yB8nBTBKER0DEKpuYVyOTQEBEiB/WMybfvAHeLgLaA/8O0DzsA9sm21Y0QiSOsU1nzKtSgjIG2fKFUQW",
-	"eFAK4sZB2M2PLCMqGEcUoFC581g6uBUfSnguOvngrl0pQdc34FCp9n5lt0p4o7wHzpVgONuZvje1YF+h",
-	"4k2/ajeFKbAEdFhYDjYpbSPGMrFYYuumZs7EY/euvYbWVbp4ePZpRH727Oxnhg3++Ozli5610meMtUUd",
-	"ARIlFBwwzH4k5cVJEGUVBvjNeJIwUYuF3BA9vjeueIU0YWl60OKNMJibYC43wk9vipNeIw99b7jnzjfv",
-	"JjZO7eZ28ALThsRgraOVvLrOEj2/RZdRbQPtQjXvWeAlrqqQ9icztNgOdigk1jFZEbpYQKmJ8vwiK9WP",
-	"+YKHkJgOzNrWfzl1XiCQ+WmaGgnehjnZZeETEgfecqyTZgRiW/YifBG9AkBXvctZVJMr7x40lLIoubjX",
-	"LJGvd6DA18wSIicTMmMZi+rL99zDg4KXcg4fOjQXxNBmaTIgp8UUBRlJPYPVcnUT8ZSZed87Ojopqhb6",
-	"IDCsxgPGHazBkjJ6yZQbDGcq/iYWa9Vi18o2ONvbxBRymg4XGZvwt91BBIYfwZvr07z7hDEU8QvfZm5v",
-	"m7ldkIcPEwy3029FV073toF/0P2upSvo9Aakq6LfK0tXPjjppqUrO6frCPy7Mh/ZKOdzAw7z3jmBfksS",
-	"lJE4thVKN7u4viWe94F4Nrxe3qyjmh3fBzu9Cx5Rnq7OpaZNSEAOXLAFg1QxXyE6dB9gNhdLyNknDx8+",
-	"Pjs7ruRNOSE3yHLr502wuTxNAzrFn5TP0+Iu9dQPp6ePa01Z+lMHg+eBo7ki8e/E6FMjPhGpoZK80u2L",
-	"GFSC4oIc3gHvrNeZQLQar/qOPuRVlYrXATif180sVrdTMsC7InMNBajlhJw9P+vj5EroqiaQrinX1E5R",
-	"laoJQE6eXqTA1MCErkr14akHPYSPIH9ayX4LVq0r3VjPOCgoHW+PJ7xR9Qg/abcgV0fgrLCIBNCCSqHH",
-	"IdBmaWGiMv8szmG0FwCQFrtbqi4BxL+e9exW7C763bnkXem6PlV32ltSZrXmYkriAh1w4L5oTD7eTJYP",
-	"roJvXJwP2FqXZG9zBB4WOdxXNxrahlqjFTZRsPu79tVQlTsOZJzOJOUtMxSHvsh+Q7fVzUmqHKE1w7bU",
-	"cjG1zZTu8s7umAmU+t49I6h3f0VNvHJMblwhr87wOvTy4Oj2X4pz9lb3PAwdk9idU2PrSVbZyLoWXpl3",
-	"X/g0lur61GDYEe7CYxpATW6yoBmdMx2Uh/C1nU/QGF92HXewoBaG86bH3twM57hBrgF73gppcmIxpsJt",
-	"jVFfC/bMg1LhC1ieHrJyAONEk7lUYAcGAKGgKoDFDUppNg2it6yEosDFM5jTtw5vavj//PJ/jyMo+FqQ",
-	"w4mN+JpzXamaBsVFLIW5crdcQQm1ct3/X//5//r//u1/96v/+29/8z/8+1//wZ/+6j/9+W/+5T/59Z/9",
-	"0df//N9W4xSO7vWp/N+SwFJOVLxuzx9matlZkfjpo3hAHs8XenWM1T3c1xS06wmWFCpgaVbww1yOeFr0",
-	"JCdkTrlIjW76cMYFHZDPnLZkBhpZm7/NvWlLtQnybLiDHCtvwdNHm0XJBEavxnVMOE0JmmX8qCDJ5/vl",
-	"fKUPHpT7/fxw/8M3iDl2ED1419I3Br2OWbu1Y10VCuXxq5ZUNVoWNgoOveAi6bb4uSH/xLwN6MHNBYTP",
-	"AyvLd1WlLq09WOVSEplcWgOAcxwGgP19JiDzTLXH7oJeDM5HNAEpTTUjt2K30nEUVn6NSJyL8E+ZERcn",
-	"6gbctPq2vPxtKDsdO8VziPHNsWVLzsCCJf4WIKPib8UyBar29tWAM6il4Srcsh71f8tbYj7ye7JdmekA",
-	"Fai5NH+FJiLbd+aO+4C8nJB4jhA/Q/NDfOzYgIO9QvNBd9XdGeNNJHLuCo0U1YAtkcDlYwsKouGXjGWa",
-	"z0VU3cqssn+ZXCocOpaLMAOLj8lytrquiPHKxQ3H15/HyFYKLvCJQo5iz4pfkcbrvXzUg+IA4V6Ye83+",
-	"qe3fuE6W5FVgfrGPfNUT4FXF6oAYT7PhnCcCEq7frOWZO9bQfL+7187KXV9VMysunZvXygL/UUOS6vby",
-	"kRTsekjjeje5aQ0eZ1TZnJMGT1/ndtrPH+LL30xaDMM++qeNsLfmMmxgtE8w898wPPuO+aetKIJ3PhZs",
-	"zSAUBMBPgbcuMSEsYWQ5M3cS1qiCYZGMCtAUeAaMGwVTAPPElIJSSFH9TqicADuuoZB6qBjNxrMmB0HD",
-	"RJbgAwiqzo4YEyTJINXNRqjN6Qp/KxLjASmVo9JiZ6RcXBSEYslcbzaDa8kUmrG06c6G2aFjw1YdNWoR",
-	"BsBhKJiPOytKAqNCUZRFdBsHFTU3Td1Zkz3TL2nGnpgia8Y+8Gkzb6qnOKD/ILQHVihyx7Qg+hYSukoO",
-	"S/mQN1ZMA40Yso7gqNgD5DKmEA+XZ8QKCVUEILVkTXLRKf4QuL8wiQn2kwoSP03YfCE1E+PV/k/YKt7I",
-	"c9oU4UnTFA6V0xxs36lUuuwq7NlTnjRBLWPEbVFw27xV7ohniDjakzxHVI9nwzXpbHJC4B2mav1YkdFC",
-	"EvMMZM6eDlZX8Kze60cy4Qz6LaqicREcQpokmdHYjfKCWRV9nbpFlPO6DE8gF+uh7tdywpJ8Mbxgq4a2",
-	"H5nfiPmtYDCTjG1UENAFTFsjUGMvGO7s3th2JkJqPuFjwA1p6OZF+DP2YbhTEtwKfQs6FtX8KkRnf2k4",
-	"S5tPB3Xbxl78HW6vA7wJ3LiCDudA/UlUI39D7Rv4k4fSmkvKI3le8tRD2DMTmpiXI3szw6AusYYloWSh",
-	"WJ5IsZr37NvDzTb5y4sfS5EnE19u2yk8BUJ6dJ2MQNNpk1pLp0UIiioyOgHet2/D6mL4czlqaP3HclTl",
-	"ziX8HFTrUSjToPX17E+tlTuCBSviRrZbM3WhhkWl/XWdGknFlTqHvS0+69cXEHm9BwDIkhMi6hwBunFO",
-	"DGQKgM+/VTSzz+QFQqnP3S18cdaDWzoKa18WV46bVZXdhee0dDM2cODyuSpdAZEXS0IqdFf6Gilpt3YB",
-	"2+nOjQJhv1e0CDgN9MbNAU4y7+nYrMbcQaEG7UyDsQU9iSMSA1/CwLgYsIUgdUcwlqB2eDUXaSuOWmC/",
-	"uHtdMGR19LCOdNcNgXHerduXHR+qHR+oDIl8+6kx18T6uWUy277KK06PKQfi0ZVpV5k+DrHUSOtiFGWn",
-	"WzCBKn4WcPD+XI4G8MLQWl8sqkalok1RwQClA6JYysZQxrkn/MuEszTpz+SemNdxjxv4XEtJHpwS/DjI",
-	"GDUCrJ1OvVBPxsYyS3pKsjJNmGrtkF2aoQ+QUw6nhndhr/gZwR/IJJNzq9DhF85ftsjdpV5PIKOqyWN8",
-	"SpSmoxTAVlC7t34hyAgcZVSMZ0SKCB3AVJHY7OJASD2cyFwk8V53+WzouZHYLpsj6baC8feV0jcpFcwu",
-	"20Lweps8VY6tdR5JMCJhh8VXfuQlw1DrYj1y9ZDFqkc5eMs7ii/fRes/+MjIbP1fD9XZ/l8hanH/909T",
-	"lung9TdVASCuztPc/OWpmCeNozU/VAYUg8e33GvsLGnEBiKHKSw/V1IMXtNlwKrhwyesqTb0hiKaaejl",
-	"BJrqFtPK6/KKQlyGr6FjTi8Ar8XmbE9t3aIOou0rwbkJ71BW8Gu8U2nhcucxotDl7vWMgPJqU+w9bHvC",
-	"99riAMD5bi5YqLSETgLznRHTFxKQ4sydBPead5+76kBLNppJebHPE0PRsrE0EZ8zpel80RpLQ2Z0sWCi",
-	"PXymxe3SY/Ln5sXGa8BykWJ0XRtxLere5XsRkQvD2DKGFZEb+hZMhgLXW9Qr8FKBczmBGcLez2D2SNgw",
-	"wcAYmY24Hi5SKpy5IsB0g7/pSBiySt2HtlSh+7PdiVX36DXE0ZhTQ3Vg3sfIGhuUIhNGzO2WnBj5Ooh5",
-	"xAhLJpKiJhidTNhYE4pfoek0toMdUg2ac7UKXO8zwwXXnOpuAitwWuf07TDJM1R+63ZfrDhbqBMw6jld",
-	"EU0vyhgm8YKuUkmTwZy+fWQbbHRYecD9+0f3H5Qh95uN/QkbcqE2gFU0xNxnFV66995ZCmuwIb6E50YD",
-	"kcJxzTm9YD5c9vDg4KBiYLw14eCfBnhCYLvQekSkwD/tCbsNJpP7kAHoc+FumX4WLCu1CS+ilfL2gLwU",
-	"DFsEYkmXdKUQUaXijF87d/N9GeLjqAniw+5qZ3i5fS0osNdXpj0z77syqhsdQiBG+1n16PW/Z4oAuj6W",
-	"Zj5nMtfDjM1t1FbzgRkxvWRMEHyPZeokqOYbAS25n1ys82ZnpbESrTVG9b+sSnzAksH9gzodVD32Vr8q",
-	"ot/8ndF6F503Jl3GrqDt94yOANbsgWPH1qIYnoPwt4w5vRzgcez1MyAx+soG37PfU6NjwF+lL4IyIsdY",
-	"mRezTKdMY2DIcibdH8FnDrLIdgaVHSE4hZgbwToU5vDhvaOjQYBH6mZq99r9aRFJiwdY9TJ8EjoS3LMw",
-	"/9I9CyJqnWtgENyTjQvpM0EHiqdWa8a/MzaWRYYnPErlcjiiKUXfAy7shNtYEPwzY0qml5gtCg8wSkPo",
-	"vuEjZqWtXH2G4wkfPXGrFT587FcsfPowWLXw+aNgjcLnn5RWD34B9TbAe4WHIe+q/oZK7plbyeDZ62A1",
-	"g8fP5PIjv6DwHFTiJ25Ri0evi4UtHr6QGhbpjTllbxcp5WKHGpPpUKDksFOdKei3Hthv1JbmC6TRRjqV",
-	"5Uq0VF1EmBWBoMhaIoB6UCxY55nwLMSwXCyP4wJQbDhzgePWJ5DGjHrI1RDQ2BtzRpOcXSnirFybePuo",
-	"NRvFuG6LP2Zp8tHKZsEmecuEpBjmYpwy2i2niU/si0YgybjMoCLQV32qQbeZZGMzl/iYKMZIbOcVD2zN",
-	"YS6mrkS/4ep26QLAaa5I4oDpXG10PPKO25uxJzlyH6hjPUwpuultYJvraC/a+0XOcsuhbXkydJqNGUR+",
-	"A//Vuj9u9UdsTHPFzoIh2EevzUie2YHYZx/jeOxfj4th2Sc/daOzf7+QZ26M9smrcKiuczdi51LJ1yXb",
-	"+KXGXA98HerSn/hiyaUa2Evav/61737UkmpvzjBc4b5nPx4zhMY2Zd4ITeIyJ+F3RRI25hhUO575Ith0",
-	"VRT+Np2cYNUyqA8Nlfuh7Fztdd6UUemuZrWu7nagv9lxlbEmbQExq86WulcnoaJj9FmIwnXZQ0YLLBZr",
-	"LOcWVLi3GoKk9ClnyyaTCcj2bXXFXxqp79Xrlw8fn509ffEjHAKCGWsVFm8fY5V6myKJbSo2liJRsYWW",
-	"1E6NOMYMxNKUFNRF701u/QCMzqm6KLCvVD6f06yFPFlx30GMofWDXbVAeGulbR+Ca3lnMTx/C3nOXrpX",
-	"AubsT0hxaRSk2nSpBw7E2p0OvsiWO53OWZGCxdLkhFCSADte0Iyi7YIRKBmHioIrWNe0goEI05htN0qN",
-	"XuDkANufz2NCzgTRQFxgv+AS6DT/4/zW5zE8kdn85eQztMU2XGdKU5HQzFxpC6k0RunH9v2PZAKXm5qr",
-	"KdXMv+Nj5dWMLpgL8woK4SMq0I+o9mF+p6+eQmKo0kaYhdetgfgEzp31rsaGPdiaDkGegL8d7WgNUeCY",
-	"el5tdkJnxffuiWvmXbRn5Y9mjohwrZYlzmSalDMmEaSWTzBNMpEQotyPlUHLTWzMjOcZo2rTEm2+sn09",
-	"PyKTcwwzhiAuz88Np2u0I6w1G1wX4/DjbSLgjzEL5cwmjW9arW6iWTZMaFPw8ilZ0ExDS6UsEQDZTVNi",
-	"hScyYsjNXT4McHolMbZ/kqcpMe2TW5+cP7yNR2NBFYT5czFmQN1GHLDZkO22mrsP7nebajBwr2VCYP91",
-	"I4NB4RAwBpMJGyqpzH1rNAabtSPRGOGMG4Y1gtEM5gKFhkTCkshrKrSIVPZcjWc2tfKAzBkVCrnaYKMJ",
-	"H6wLP2eLXrOu7oet/GjjF2O0+TgAgWLX4cKHaQI+tA9hjyxsGwYKg92UCLZ0LVz/dDFJZT2xGi0C85fQ",
-	"AIV2f44Zz9gAbNeKUDBVoZSqGGHikmdSzB2mW/zx07Pzl69/d/jo6eu4UUqcMJb0pzZr7oK0ImSvqOIu",
-	"8jQtkY2D5h7JZAUStCs9Zt7kYkoARmAsswSzWgbk1LUIgu2E8hS6AYu56RsKwnKIQ0aPyYyL6fr9+DDc",
-	"jAdNm7GG6ixbCvdiQ76AqcbIF5zy7/cYpOqCfyDC5vVTW8qSaTt/rG0wbhtaNyjRM274rJ5ZzjEHnhIB",
-	"AEiQxoN94MGz0jVw2CRBS8lohWB9SMVQ0xkXjtrQ0W9g2nLan6htvoDNoLD5AkF8NPxgKT8g8esftSeO",
-	"4ZInerYm4QzG7e1VWAGbFsQFgPGI0E0Xi5QjwLz/2VWZk0WRObJioZECb7IlY0a7mUuhZ43+UYhdUws6",
-	"Zm0wA+53M9hXUulpxs5++szKWPaEYXlnLQfkqSbzXNkhoY9ULkUhxmB7EECsLJwov+QpmzLy8PXj0/PH",
-	"xDBPbWFT7O6U+lLarNwSYQ4Mux+UA3sf3N0g4bkpZvdjmSZcTK3M1xTwB79EXqYuY11yFD1VLTi627gW",
-	"iJktyRyNOBe1fjfNcgANDrtsEu+eipHMRdKF2HctIHyl+a5fLTusR8EX5nIGJzy/ZMNKUzRNe0T8NTVa",
-	"i5cDdJviiaPtRcYU04USOWcewScOXo/RnQ/9tC1dFc60h9UdY2XKyGGqDeEorOiBbi+jNUJ80OPB4YN7",
-	"iGWCdlIQALD+RLkciMc28tek0atAwIEcWjwhhcqaMUNRWKiuNSW7xVBdOK1hkXvSxit8ucu03A3FgpeK",
-	"My01OpS7G3He82542V5mppfi5WSCKVII+mWJqRvLxcYN1UXJK9al2JTvBIegileJG1c+eG2Hu0rzNdDb",
-	"wHQVrpXdkdru2hW6ci0KS4QfyWTVFVddP6Nw6iw4GyL1OLyhOb0wkput3xa2dT/w7teG8ajCDvvnBxmZ",
-	"heKAQOanUM4GuZsvMVeY8lWp5hHupMVGsuAMgE+WpoOGU1OJkjRKYVNcrp55XRiTzY2IiqZ4WkiAhvV4",
-	"/CozZniAepb9jIJ30DxAAyKjWcrN9SpY6P1BTfMEXUplcolNw7A4mGQJ+eJFCb4F1bMglgeQ7xo+cHBM",
-	"7nWE3LIh03as/pqnymHAlSovQfyRm3MNYu/zPaOqZQMw5+A/AcfLkG4vI5jjqVTPqsFFjVggNqa/mdCC",
-	"IJYw98sQ8AZoNeUxdNT8qp6wcFX9PQfCq1EEA+QHsyfqxG9RcRD8deYX+auCHX6+dw8slpUzeth0RKGc",
-	"AroBaNrueaqCD8bfj8mITbkITTxlPEI8E6CPyzSVSxIfHMQ2tgW8Uh52MMAbtAaZsEhaXPErFTFPUrAI",
-	"bRxdwIWl0liDRlvGWkg86tXYQAg5NlouQI259Yn8kwlRRrihKa7PWM7ntIjfMuow6PDUo8hAsnfFLear",
-	"m0H/AEpfJhkUjYQUrIynGAhK3xtQrTM+UgPMXIyuQvSA+qnWHa0NTnFDEhUlcXBLeqhRy3KtCcThjvpD",
-	"gmb80lHAoBQXZjgYO2Co6qXVcCB0MyQqJH3DXuJ4uCDxd756h1XsLMNF9r5I6ZjNLNQQxasnQZsI5nI4",
-	"FmkaoOT3yegdFqXz7TiFdSkdupJyH0f40ffhI7DH5nMs6S0L+h+QM0t8ltGAdSX+Xox2pgZirLDrz7/z",
-	"FQog796Q73xl3pfiGR2xVA0g/Mqs+LsS994GJvX7HYz1sClgsE3GMN9cMTjJ3PgpH9NGF/x5ZnaudFHD",
-	"fQfwVs6x28hYtkkwnXBB02EA49wM0GtBB3iakhGCZwQBRbERMT3ztAJvRFiqWBWzd2OvJczJQ7p6cAzI",
-	"QWRykTa22IlPX+AENXPhMMOaKmfSRrCqQn304qCtb1izyTVHc3Si8jqpMhxFiNQb2VASc1qlYFsOpL2+",
-	"x6NsRbJcVDNz3QfklprJTHvTzO3irkBSMbJ7B0xX/9CCDZ17oMckfKw7prXImHmLJWbdxnKO4KeGrOJX",
-	"L8/OyR264HcuD++oubqjGKawOrPjUuZpApFOe5H9Y0lBV8E/Rmxog6T832E4FT7EXSq9w+d5CjyhZ3l/",
-	"PGifme/PcDDho89wSOGjj1ywVPlhGGgV/vLaDbHyejHOliDI0vlbozXuNkPOSwU7zpEL+71icpazUt54",
-	"elYhYV1HBcMr2UO7KsXVP9lh1bibsXH2smz2jQupVF4oFaGu6KNr7Zpd+/T5m53X9LsGO2t5U9yy08Ya",
-	"ARWvBZhlCy9w2e3WYWntWkxofocrWbcdNy0MeCDXOyAP7999cFDyQT64ltV4cG/HtSL7EIeTin3oqgtM",
-	"LmnOVRWnZk5sUHn24f+HT/7ul3/yd7/80yYl+/0rsHklh0DzUpddWDNrarYgcGuBkvos8m/FsrY7Qq6r",
-	"YG1obWmMFwI1MZP5FNXFH5+9fHFsryRIQBAJe8tU5GNeocg3zEORW5j/pgYHg7RiF4hvD8DUAMGYKLuD",
-	"ddjcaqgJpVzpiMSfI2n9A0z1ehMjPm1gEJOKwVcqSGjWuQJjSYxfxejogwKaNqdOJC5fzqMzthrHDjqN",
-	"Y1ubMdzym3Y3lhOCmiXzaOfyQlWGdVORN6EWAI7EjSgG2PMGFW3XhUiA4Y3axAwuCCUJ6r2WztGQYzQ5",
-	"fBWpsaEAoNvretdWY1YeagM8LXWz9d5mThcwrDVoNjbwKWBibb7WoL6n+8gNYd36eymwMWge/JGwauDl",
-	"PyHxOFdazhHqQKys5xLX0ZkIgEnNqaAonkwzOqGC7kV7hunMpbjYi/boYpFxxcDHqvmc7V/kc3hFTjVU",
-	"fpaXOVSfNL01Bjb5CbTJozgF/LUikaqILGdUQ8y/SwQMpgnuFAsDd9Iq0bYkrHcJt3VqszOxFoeWcLiZ",
-	"XJJUiimhaBEtKuj6eGFaZLmpwKlZIJPRIm8dsYAFgb0iSvM0JROeMXC3pFzrlBFbtYoKVxYaqAGQ6YN0",
-	"OmxSDcgzb4jLSCDyDraRedcs0i4q+105SKkc/dPd4XWqyn34Pd6X16MF9vrQvt6oLfVowJ6NnggV9qMA",
-	"nOLahOvzkuZSZSpFLYcYnXjeMdAkihdetjLAxFVE9w3cjLoZZtG6oktxjxBEwVRh9t6mYmQpGMjS3Zqb",
-	"aedC0E2IP2eNyvJ5NY8r3IyTHlp0eV8Kofw3/+6vfvU3f/j1P/3zr//4L7s07e00a5iaZtklTZ+3SFDc",
-	"/o4gnVIEt6pErwt7i5GKc56mvAjaar9FPnhw7+DgoDt6+ydsdT1gmr0xZ4St39QD+BJe7QS5/AlbXb/n",
-	"oJekahavQULd2ZH5CVttd/u7PWgQD/NsIQtH7QVbVWuRbs9gK/OEQTRNy1W1azIfuCp41t9MCf7s86HA",
-	"Y8ptWAuZw9BKB/7L2f75Z+U53b1fngTd//LNV0fR3Xe39qEeKD64++72D2/t+wqhv4/lOu++u91SKxRS",
-	"JM/aLKD2h0qtI5fmDcVjqYXv4EJpRpNKnVoSQ3L/oABWGDo0Jxel180gyml93eG8zyBp5rHQTcndp2EB",
-	"SZteE9ZgZYpB5JJc7OcLw53HMsvYGC70W5jNPlrFtyMQwm2xzFuCTanml4zEmBoS475Dbq5L0IRvICFG",
-	"JOTWQire8AVEJvgvbOijr8kJurBjuha82SaCnUBdEMAwg89vQwCVzQImepYxhft1y3d4cHtATm1BBJug",
-	"Y8YW1BuBKB3UJGKb5TEIsp7iUi4SFrA0i4uWKshLKoreFrPCmCAbmUPTtFgCG49jo30s6FEdzN6hITWy",
-	"Bvujx/NzqdA9ix6tQ6uAdfERLb7ZzrBu+2ZjwzaViAsfqdCzZNE3efm150CfByViMYBCyot62VCkVB97",
-	"4UvHiKS5ukj3mU7lcqhaEn+eNFM6MFtB5IIJw4ksYdgAEbb0OAFbjmZJMyi29h4MJ2Nzml30SDFoEl88",
-	"HRcgY+H0SksfkIbvNdqrFn9rvC0Lnrw7BSG8CHYp8WC/1xE7UZnBzcZP4GB2vX07D3155gontIslgE7m",
-	"/tvIB+7aVxumepw5Xmpu+DkAXkZkJvMsghRow1wgl9RZt1FG+y6C2ZIvIeIOMj1sWq0kWB+iercu8G7v",
-	"3Br4+F0E75thbPQBjn+zTyBRtt8X79o2VfUL/bnCirxvTv3Ntud9HP0mtPJejr8/4b5fw28+RUo/FmOZ",
-	"NAo+iLuNvxZ2rrc6Mn88PPsUuNSPz16+wCQpZza1SSFckU/On+x/YPRiSPKAnAbCLXACBGb/6KPDDw7u",
-	"HpyQeJGxS86WZkCxLfRfZAhAzVg0vq5sgiumxo1W2jn+jOyCfpg5AlGCu4QrRJgKcZNgVHvRnu18L9r7",
-	"jItELtX+4dH9o55xr2agT8Un509MS/hH0R7+bVvFRu1iv8JpNt21aT4XZUGiuw50v62jymfswc64MPJj",
-	"EsNaxBH+4/CB+ZedBtYWCVcmtjcOqoNLmV2MpLzoBZtpR9IuY382W9l4Bjtmrkgi85Ge5Kn38DorDOR5",
-	"n4Kbdd9ZbeJjCylJyTRnShWgATDlOV2REXNWgWdUc0FSpiGzhovKPAMXGrc0C/mJbkDNWIbLDaRArvRr",
-	"2YDWV4WIdvsbefqwPb1pOcyWvrazz4Xk1DV8zzUgfSNt0YZTrvSxYRUR+dmzs58ZkjL8ItSKRlwgKl49",
-	"N2DG2jzi8BOG1zg6PAn4hUuVNZuGdYPLhvj1lsUunLmUdS//zkTqgKfsVqZGCq5PkKVpUwUAwYrYKKTl",
-	"DSve64w2VCn28SdhjumIgYNeSyMW+86atH6lVk01ouGoldOXub1NMrn0tfstWzIU4W8nMI2YrhK0Nc4X",
-	"eRcQQy3UBNd1LfbyDC1zwQi2QCPJoI4d7phbDbfUbZvOkjMA0arv/EyqhtJi5vKEC3rv+AixjGnKLxvY",
-	"xVNNFOVQDn7J9YwLcnRAAqCAWuRgJlPWAxrVDPY1vArpRkysB9C1EGEAsgHjcbngWS76o+ViK40Wt+c0",
-	"YYQKtiTUJpIDampjDKdduMNaYYeNASPKY3js8BnDeBJfXeVCGMrSnZ6UYpIRbr7bkxDGIRh3sfwBHTTR",
-	"2fO2XLxY5eMxUyq22cRwtRdZeISObBghZuyB4PBwxgVT4Jd9LKYpVzNzF9TEh3Xrf1SMqVTargGrhmoK",
-	"0klYkcE7AlxAI9XWy4IAA4DaqgLTuq2BljGfUzcgANSL6M7AlhK6AjnO4a0BPFqENQ/B1eCQImhq86Ur",
-	"cX1o9O3DaOyrEfqJD0+ASMJJesh/WyyioZRCvNeO39idVwclBDCxbiMkpOYqWmbZICtR6w1KaXnYxMZ+",
-	"7URXfTIEH7l3g++GTjCowTNvtMourRCL6X9XEXujN0jkSS8ocV+Raasd77eyV4i5Cqtx9K8/U83MrTgU",
-	"VY1IAkTboNJ5gb/UmP5beEjpYtHqfLG+V4witBir9fzqMHNXGRm2Ee7umnZtbZJuj2oBSubZmDUek53k",
-	"3q6Pp3JaYhhG1R0z5Qax5ro6d9nl7fnrQTVcSqBg/SVLCgBWUMsNOZjNqyD2Jxwh1hEe3rRDw3z2ik+i",
-	"t2OwNebhvKJvF7YfPkHMnOZQtlLI3rVCWCU1UCnX2rpNaS6YFPKNuBKkZa1Elyzzr1Tq/oAGmV0wbWbV",
-	"FBL9XAqupflrS6TmcZ5lTIxbnNfu1wL5iY8R9sKVKjDH28PIKMy4SChPV0RLTVMVgF6OpbhkmfYwsaWw",
-	"lYcvfrcStFKtGB9GsECMyt1332mrbjn8srGYvK9L9mURtOFRO+MfPS7y4Gky5+KOYSJcaT62lQfa5xYA",
-	"ekJ7E4v4LYgUx6WP8KcimPqCsYUrZw3jKrCPx1KMecqxlECubIqKEeilU3IhtwVxQYu1PFWc3jkzA5tR",
-	"vkn46MH+h6f7v0f3vxze+f5+S/7NknI9HGdc8zFN2zMgfR1THy9zyVISuw/Xx+4c3f/wqEdsHwyFzVk2",
-	"NTS68Vj8l9c3GGt1XDcU69X3Ii9E42d5yhSJoQ1DoHFlqLbdOMh5EeCYK4Pdkqd45VisIxc1Crof2Kpz",
-	"M2GNrV590k12/hdsufuQSysr13f9gq0G5AzLsWA6xEeMZkYKkhcM0Z59ZLZSUO5dTshHVPExobk5v9pV",
-	"YGsa4Oahnhhv2BHxgGu4O9Oe3bNdWvVesGVQHKMfjqv74F1UXRDFxlmTAfdTuFkZVk1WxyRezhQbD2PL",
-	"YS/YyujtI6pYSFitRgjopD6bN6X57HTbiiXZ5db5cJBe1dUxLATLq9v6jMKIqAsA8n+RpymRosCbhcd9",
-	"XD0vQPArbj06nrMNLrtbPzy+9cPj4Mrbf/P7X3wxqD0oPRsM99/cLv/5vZbw2BdSv2Y0WdnqWzVqaOEd",
-	"a0qgLWiuUPPOZD5KGQSEsQTL1/FsnHNNRhmjFyw7IbGQw1/kEov5CzmE+ExwXSmM31CG+UFelwt7zCBY",
-	"MSH54oTEWF7Sqvl0sYCUFKMWLGSaYnUAV7pziO8OseiHC84FgKGYK/trXIT3ghqq6EoFMjDODWuqwbDx",
-	"nzBqAHVN+9ekdCv/yrXpHryQP7VNF0+e2B78dtmefKmuRgWjZDKt8Qn3mef6dksbT1Mg7T/eNtltxL+s",
-	"1ZHtcW2WcpW7kpVNH33sJh/xL53NZOMS4wAwypIhKu+VqDdLKgfRYXQU3Y3uRfffRJ1GguaipdDPZ5Rr",
-	"W7UT/j5Di6//u6hdCn+W6pPCk8c2JtV+Lueu3Omb0to+6FjYbcpfF9aNMo84gFxNLqYROSTWhB2RI4JV",
-	"ayNyl/jitBG5ZyuvuFrs6ao4kH6Vt13jMxYs8BkLVveMBUsrktK6iuS0GEwNbsuTYOQp3i9F59nqaU5v",
-	"Ll8MzMwyMIQeazqAPY/dNicJ6zU3G6I77NQyb0S9ewWODAeJi3evsw9ZncHVDwTvd6m+OWbV+9o9jGbp",
-	"CiIfaOIKlRSpxDH6TOK6a6ColNxv5Wzx5Z62V8RL7PeyPSvbmIs8LqPyJO6LRBcTbKLPbXSi7ezQ/ayh",
-	"pTLv1ipazWmqdF/BeHd0GtXPaoi9XkJctwTadYANz8izBrG6kJdqi2ULrHeraO7F3lf1bqH8wp53HtQc",
-	"dv6cJk3TLbhTn0T7PmiwoCWEHAeKz5jLKs2MmNZcNcuzhyZWBwWvijKHNgkKcTAp2AEQoH3F9AkY2Gyx",
-	"PovcU+BHF0isvUKwmoi4KSB/q4Nd5G80weBQcB7NVr7kF8rwRidOTmx0HSbnczH1SBGRxTWBr7mwlfTA",
-	"i5FB1nQP5SxjgNa80eK8xm+Sb5pheR5VIsVSIVWbnmIJqutUXEe6Rmkqtn7rjadtlHcnwBCuePiTJLOX",
-	"Z0POF/7odHy7+tXKna48QrM//BvxeJ/X/dcO4Iq4T4mnifqo1hd4byjoDvUA0uFcTdtctMFwyoERBZvu",
-	"PHlGkBt6aOy1XKHiYTaM0XLFfkdcw9rmQvd114KV4AoF7ftxBU+pjZ7dhlWHJfiuLReKSFJIndZLEwDI",
-	"C4Y3kWrzPKlmh7mcaBvsYBd8BtA9THh+3C95cwuJpij46s5pidUVmxiUi3Y7VSKnGg27GXezDsvYm4PH",
-	"Lep76bovUpqLIqKu8sWMJlahtbnHYTZzTce43nv1s9mKcE28gN+BAFC7fGy73Su2vRnoG9dCOw/gQ3zP",
-	"yMjbmIFK8U8NPmls7ruKGGkNKoo7tl0iISM0Qgwwjiao+oFx+i6b7YKtKuUGD48+WA+G0gKDEtRWr8cP",
-	"o8+7wOmySeYc8+wGJBBSIbI34MZWRxfo+EPaG/QOeoJLPssFOBbX+MQts8MzJsrDPSFCLoPohQF5IjMy",
-	"yhUXoOavFozcDyv2g3IXO2Aj+AbQJV3hkDl9+yjPbFQEJmopuyZhA/1nuY0VzQ6mE+HRvlYgWdkBN6Fe",
-	"iAQh2GwBBypWlenRNHVBpLCdcAnYjW5e1rY1tHAYr0Fsj9eDrt0/uv+gu8p1H6StkqBawG1lbbGQT0DL",
-	"EDKxWIxQLoFoKQHbDv0LQH9UB0Ah8L5tFlEfStVfYnlp2N6cufiykJywGmwGEU8QbMF1fzrSdNotZ05f",
-	"0DkLruNOjviJYtnTR3XtpMlK4rlsQaDd18VNWCI+3XUqSI301sNoRUgzSSjGYb6gIAhnhZQVnC3dBMPl",
-	"QsFsiZcQiwt9PYOtEbeuB9u6ujTfjHMgIvexhL0Xfq7PIxMOv3AblHViZ1yt2lOci88/DD0KFfda7VnF",
-	"a9OkhdfO1C7ErClLhmsRZYycgDskM5Ixlc/BEww6jANSIRnDovTot7g0cgfWmOZJX/SZ3na9TaW87SoJ",
-	"B5Jhdy5oSRzbTuPsKzz5y6sEoIiFo0JcVtgsnXFzslAcgOOUZ6zthuoe4lYKTigvdXZRuFLWZXAsCgk2",
-	"QGXup9e+x3bMisC3FchOyVLSFP6cTWFYDKs85gJTTsXKmgv2ol72lf7Qkh7qOED26FWqoY+Npit97Jrs",
-	"PE3W32jPp1J080/LggjXJyRWK6XZ/Bjh9+Nj8uwnZ8/PDKeMoMSgEDKHKBn4vTF3wdxQLOkGMK+ek1AD",
-	"6GkF2rim83W68QouHBiSyl5QllhU8tC6VOaltbNVyeALuHdQ1Nka5j33qux36fLcrLJzSE1hgkX97t/e",
-	"d9/nFvWVCa+l9j4T5qAlzRUxvDmv0aAY7c30PG2zwcAwCVXk4/PnzxqPQ9/K6JrrtDkS7spkHlBvQdLY",
-	"X7HU5XXwtOZW7upUdHO+YjcCdWNqmhvBtiDu/jSU64d0QilsRvkbeGKCTKhgSA/uRVc4PrbWMoRUsjnl",
-	"aXxCYvuOr2ALmuuIKZ4wwvWAfFoUO2dqTBdgJ4FiunJC2L5pBiJy4IrRNQPKd74yHdCxHkDNWWtHKZ4a",
-	"nfPuGKu45JrBn+Y1l07gy14MaigXfXanp6gS3lOqkvxgd4RnBP2Gu1G0PbdaX9BmPV+qsqD+p+gmuciN",
-	"MxF1nU72cFZroXHaC6rUjGG9Uxmavf1f1QpF2lzZnhKllkaonNfj+SB93zUW+ZQXy+NcLHYPwXPG0na5",
-	"GpE+fWEemSZg7LYFxstle5aU63JFFl/mnjNVjQ5IJOtdXecM8UYbYicCc3/zHYSsoT4xC8zivEwlRlqz",
-	"EWofMimIzEZck8IAzsU4zZPQcVgQU1BHqCk53yjT0yhwRR9GBwcHxLJr1aB1b3wiigiPhsWzdvEG8wed",
-	"WqAIP5YpQ3g2LnCtILDWmcrjPgpgkCd+HbQPkFrr6R9wLyANU8/MvgYOMBeY0t89vxG4WjWc1FJp0FhL",
-	"ylF4NzYH5oGBsGsBG+5YcECidXHExjQHqzdbwR9zhrXqUrTGrqmktTEBwiSa6g3IjA3bgvtcxCDkN1pi",
-	"qEX52UBkbCPGkL6TcsZvaRnufMWTd7EL/UMmpmds3qPkiQ2twqXvujVg327mVldutXd2pWO5nSKTYw/s",
-	"WnIy6ZnXgzael+Yj+0/zKTT8iRinjLZEPFGE4F9aUBauSC4w1HNpkRpoiVsoJvQxEdIGgAJef44d+EdY",
-	"UZFR5w/KDLfP9YDEYPOweVOu1VJxLjcQZb+fUQX16vBzQ6L2awDY4Io8OX367PEjTAs3nyEwh6sEZssz",
-	"2iJ1ODsYa825ZYdm7aU2DwvEfujUPc9HZgFHfvTYDubzQSaAr90CntxFxsYsYcKweVdczb9shmt9ZBB+",
-	"8XaRUoHhGSmjlwwAUGQOxvMU0uETtmAi8eGCIWjJkqcpdOpXJ8TahMnZmM2eBOXp5rX91j94Ao0AaY2b",
-	"rEDWQ7+BG8h94YxH12LdWR9L/RSX0IYxa4mbO+dKcSmOiQ5Crd2W9omyhmAwH1PZ7YWB1wMms6Hfpn6e",
-	"g1NluHxTOE0N1MSicuK7GizrdlH7rTTeHFcyarfKzi9Lh8pJxwqZQINQDYBpV5SFHRJSf3+RGOYFk11f",
-	"Vc1xY5RqmRG7hu2Bi5hoOexn8z9jIgls/awRZKEIuDQvGCkO2Dpal/sJclcPVe3vhqDqwibUco3CfXNg",
-	"ysbgRBbBpmXV/e+tLAnIcGglwN5060XGQPnzaDFGRoO03GNQ/qpyOE+K0pX+aoN84ACtBe44TFRuAyhR",
-	"w1xonq7BHLPxvK6QkhsgqJ94T/fkDRVxKDhYVa4fle6N6gY0nJXyHoaRvOGJcceg5goJjmyJa1d5chju",
-	"W/C5TpQKczU+dD7N8v24UZ7eJql3/u1h1op/tWDZmAnt0JsdkCOALwMET2zxBQ/MnXh4cFDaaMisL3oW",
-	"vrBz93GBxrfJIKwSAjbUmFBYmv7aXbmysazY3+0tZMVodqfkBCuwW+1mvGNPj+lx59mAvtNroK6bT3Ay",
-	"o9gy1v7qKsBarBuZJfcPtoqet5SzmYkT8t+5IJ+xhzOqvwvGzjnVA3Lq8h4f3P3gHlRBAJvnj89evojI",
-	"nFGVZyzxiLLLGdeMqAUdM9AsISLcFiomy8xcThCKM8nT1DqOwtHdPzho2KRr0AdQeZ5Bqie3wJfCQt1m",
-	"bME0LJWRvzAbGR1yFeWopMUPto7X2lKSXthDV/K1Hd3bKlHBSxpQUqzFQoi/mTvSCHOlIo1FnJC1+W5U",
-	"QzNE2Pn++vEFWkN3eLUPtWqJyw/3Ei0xqBtWk3kCXbciQ1/nHGvyRB92UI1vuF75ci3T3+29tts7LYiF",
-	"bEsPJGBBlIqREZvR1FI/TVOWETqGiLBKPECHB/xlNuKbXjq8iEPtmRVjOrFXx6ZSqf828v02Lt4ly5oL",
-	"zbTxawiYtfxjwqd5xnrC3VeA6ss3Y2uimN0225PV92jGwhozaWrf5jCWTh4+4RnALWMwYB3YGZ4X1VDx",
-	"9VJRGzu47ao2/mf2/v3HjSTbD8T/lfjyO8BIfbOoqtKju6tgzK2W1NM1o5Y0qtL0vTMSmFHMIBlTyQhO",
-	"RrIoTrcW48Ua8MIGbAP7w2KBBbwLY2EsjPWPNgzD+7/sfe3+tP/CIs458chkJplkVZe627q40yqS+Yjn",
-	"ifP4nM/ZNgwbytVjdNJnV8LR7iOzYBOHyqtoqDOgThdAdlox9o24EgXPw/vgVXR+ugocPqy2Gv718VSg",
-	"5iQDPGEH+xDYtMMGz8JUt0465Vc6z6QaB69XIGE63G8gXsozYcoBkG62EnZ+pRcMa3w4jzyhUCh9N5tj",
-	"+qG9Rhj8wT5RZMRtBzFs78vP5qSLVFaBD3STu8ReDcVs+dS9+hBGxaedFFfOKw5BX3yja0S/0aJtWVbB",
-	"wi14Y07bOTRmJgqqkRHc/BBnPfC1M2h9g+clbqYdEuio1RTLhWZT7crVtrkNakUkMBPFRUJ2651swBud",
-	"OYdJwnhuNO2OEAL1+TBY9GC3F+t5uaZLZ68fP356drbLo+s2D0TT5uV63graZ+so4uMyzk5JpoWaxEME",
-	"sSgNqY2KTxsqPyhdDjCO0DXpuuu19fIyFKwIL1zT9UGlWauDgJ5BKAmzMhqwdSm6jJEouzm2AFvElJAb",
-	"BRQ+fFPdDJQVyld4KQUJXT9REItO6Mqwul1BD3cayIJRqW5mSglH4hzxfdfw7s3QAz9QoqHU0Munz5+c",
-	"Pv9lskq04IqGJNu8o0X5r7+FK41R363e4Yss3AajWBizeu8qLWlwEa4u/NrDiXMrQvu7Ndx0HrpToa7y",
-	"BEHStK/W6Ym3aEc4zfQ2bYmXHMZpS5Kck5en7PWrZ9bYFqoUhSu3xWezI1/Qh80hFu6SpKVxWTwRysUd",
-	"ulEtoBkvJ56/f6KVaMxeaefIsb8k7OCQZXIsS9NnT7GFZdTI/rZ0CK9BSQAkBMdWWbHKCjGWxj7dt55G",
-	"vpu588eiKeIDRZB+8woZfsxEz/MMdFXitiV+IlfEEbvLWS6V8CyItnVTUfDKOIbioVOIV4l3ZX9jfMhF",
-	"YOLslsDL8sdi3aLazVNp5LS1Ao3t2dnp106hV5mpFlgNfR1OtDbC9Jsy0TzLwP31BAPv13XttqSC26C3",
-	"KxQK9DA2QEmWzUo3IOH/BDpHJs0lbgipMvFOdMTq0vF+rSi2eIcJxIMutjyYA3b8clEKhrfu7CUFNcBV",
-	"z25T0jK+ZHdenz++6w0jj29ZcSn01kMy1i8Zmr6vAPQLd6KitH5cKowWM/cQh6KkR+w8QljAedPctLRh",
-	"wQ2b8swV+FE0XQBsg+/RQepM9Eh1tFq/XVpAwwQomwsxkSrbvR9mQOWo2sGdzoL28XoosoJwA11YS/lC",
-	"SDUG/3yjIxdorFpXE6xcrKKycc2gR7W7Zu5hDGHwo1HzqMSowl5SBd2Sba8L1NpDR+FgwirVIz1XYE6i",
-	"itt/0xGvDPDsjcsfLlqtTus2aDS67omVWU1IyFV2TVW2VFdzRXatlae0IVuLPMPEAriS5MNCiJm1a3Ks",
-	"cTV1aMIwOc4E0gUuc1n236g3ag9Z9OF9WAF6OjcAMXb9cO4zp0hE3g+lWfrV6dn5i1d/PXhy+irtw/NK",
-	"rQdTq4XbJZUeRdXEyQdW8QZhxgSvrADEobamSlUvxpfmengJRQQI5w4uPnzLRU5gZ0fJg3cQaBq1pVyP",
-	"a04ogKEuJktccw6N6ccK4AxRP6H8q21Ck8myDqz5lcizL5bP9ZfusfjFudZfc7V8ho/G757pIRg0+Mlx",
-	"rr6NF87tRur9a289XF998zVj9kGN+eCB+5dUrqclZEO/QkEk2KdQn9tlQqJgpBwda3pdiuURS/NLMzWD",
-	"lI10nusF0q49uO+Ktydk/yQs3aNsyUHar+cd1oKCh83h2Zaw7MtbSVBy+Lr0Z99ayfIc0j9/EIH+l9bS",
-	"eN5WLJMMETpfufE8CoVtiiyPiH/uL1IrFdP9/TSy6eYKmTWsbYf5WJWs3pRg8gNrgGqV1mgyiPnJx7zB",
-	"eRIsJc7wtiQ8142TbY07KDib6guZxyrClEuV21Y+nkjF2Z2DA7/KoDM6POmzR3ePALeMziuw/kdWevfZ",
-	"mZ0Gu0C5mcC/2j7gouDDS2H/kupKGnmRCzblxaVJYFb2FjIrJ/51sKD7+ylC/M2sEDzD2vcZFDef8GJ6",
-	"7F1nwwkv+LDEdlgRTSvAHiQzbWDp9tkJIM8N2MnoxfBzV697CrMiFXvaP3j0AOPyiEFxqI5ZTqCLQLR1",
-	"cP+z/X34z/6muj+rW80pPrUaO3T6RxkYjskHdJlwugeFQdrjz2pm7uY+HqV2UlLKLUtJoVl5LlTBFjNE",
-	"pFsF4Dgo45X07Wk112GIim6wIegFHQ9T6P4r9xT49JV/FHx84p7nBuvF6NSdES1nyDpdGC5CrQTFK7qr",
-	"yRGrsqjaqP1K3LS26tXSVqjiS0Ih46JtySTCVApfDJNwy6WOq1fjDsoKeUUAdL/irdkX5K9d4V+dn78k",
-	"jmkYhQudLY891/whZHi6rWb67AxKkJlaKSW7jtJPPvkkrW6Pw/199u0b0BXe9I7e9J6+evWm937lwNpv",
-	"2h3Us+d67byWKwjuMaxWXeOsXp8qv80BSe+JHGH1Q8K5RCHdxbUrjJzbvnRi6hGbCO4Lmc54waeihDPM",
-	"irNhITKhSslzE0YZZYDRjpgh9q+SJ281ZgLUxKvNbZ7oTnNE7W5XFtoTT8Oin4pyorM2WJ39zfbMrlIQ",
-	"0OnXJ6fPGgs3z4t8Myc1vQ2vDj1IcHSaNuVv5mIudqxsO+XvBmuZt14JRPtrX/AeUYNw9MRRKPQA41eY",
-	"2iaNHYu/Grx6ev7qrwePX7x+fp6G+kBXstBqCrS5nFmpas13JdhCKoPRc1n22UkNTgCWGCfOWErAAmya",
-	"CWcrFM5z3Nft4atQxnNj2dJZIXUhy+XADtd6KMQZ/kCj5IpLE6ckdmasHYwk5PaDTkBvSdjF3Ls+CsFz",
-	"8BJ5cMhRyJ6nasNwl/0cF0kmdUWP2D78cdCv1kG9iXKuUVF14tndPDAjHYaFZLPXAyHX0xfHg/iDoWXX",
-	"vLxevnrx+OnZ2enzXw7OT79++uL1+eDr0+evz5+eNa20PntmXxCHd0t+KZRfSK7MsCxWE98c3sCP0aP9",
-	"B59Vh6i/v3/QBBmheM2AMmoHrfACVxSdK6gmCM2c6TwPVgsOAKwHUG7xySI7Ri1hIQ0kiI6tGH+w/6DR",
-	"zYf7PRM5X26eLhcOJto9dJmEE5uSshI2V1DLClNvQTGz2xWzaWtFD5unEqXEk6fPTv56/Rw6iRQwUjc0",
-	"fY1TZ5u/edefxMOzAnsyGuUV3Y4CAGwiQ+haJDMXi5Vaxe0jZSXrNyenjSJ1fc/Xbe7Q9TVlK9tXy8Ib",
-	"e3bZ1oQgLZqxxJRma/JYfYE0IdRyQ8C8XTh99ujBJpbupmP8leCZ1eblrEUngp9IC4XNxTOvbIPSiYfg",
-	"kOf5BR9erhZq65rtOwWwYHNM4huX9x4n24PnmpBjuGDI4Fth3dgqqOA0v7aqeDQkjfxfEWwPdHU3fNLQ",
-	"YX7koO+AKeU+oELcgwgWSxx1prudSHhESw5qFxrRqAJPJw5N0aFUim3bGVy7YjNFYxi/3T07cX7IaDAr",
-	"K+Bty1IFjPqqIQmROzUeFDoXHRKBiytRvIJLbbu3vqcOIYNvk1oj1vbg9vzHYdBu03ccSZR62UYUE63s",
-	"ee4CPDQuCj0fT8o4u7lDaKpz0aZOTNY7kCvkWl92k2PSMHsxJXFbHb0i0LyYSyhWacVbdINz/ews7H6g",
-	"Qnf7+lb9KiWPmZp74Cr7RfTkf5SyXJrShNBYvzWFyAv4TuDTSLrWTtAaX9Si0OBxbhpBqwKoTgQB7dWl",
-	"b0R6V4RyvGOTSoXqzkK+woIarbiwUdbIkNsNt9FLbz3YFr/3mqE2J3s/eKCtssYq3E0DWZrBAoL+gayt",
-	"St3WzRlNr3ihTkvzDTyPvnkSPZa+eh0/HZtXqfV200UvwEwxgmVyNBJF0JnJZ2vXRuRA6t9gAW3fs1AP",
-	"I3TWo379V74Shv8mLoPhv8QaGDRyWg1lLnkzMG2XI9Pdg5CqVboivlx5ViOtEQy2UB3qh1Z78SS6kUh7",
-	"qGRwMzwEs1Kk0cqvB8K05lyN545C4mQ4FLNy7xl9l3bDr+ViAOX/uyjrrtD4tcB6JJSbDBqMy/qcu1xE",
-	"viqIt0CykWIceiqyuBI4sa5009qwDWv8P45XEee4mjOEp6gbi/YuRw4fJXgxmMpMyfGk4eT+upp1Zjvq",
-	"u2gNeqnYSF4JX6JLj5h7GHgWXYhOKj9yx9YuDCu0a3mLeJluoZToRcNYvtKL6mSG3oFlbzQb8SIk8iGZ",
-	"KiG/u5EfrVNN9LwYVs4Cx1di29KVyw8eck434qcv4fZK+YdadLYCRYKeByjXBXW+1KAZClK3fd5hxB9U",
-	"yX6ZCq6AfQ54QVOSGakjxfUh17lS2JtofW4FYKqKqlf+edXvvwxPr/0QqhTNFWYOr7V17YE9Fap8bS9u",
-	"UA5r67GqFeJ+p5mmF8YyLSr84HZ8VWwHaVTfo7Sog3SuHBs1PTOWiy3aSYv4X1k8XyyRcepClxNmpD23",
-	"scGE78e8VfDaeQZfWGNxhXCUUC6Z8TjgPabc1W2RymfGEmnoajTQORkg0r2ruFbaLW5Y6MBYQTmkDqbR",
-	"XWxTg8rmFq0To0TUaPdVi8TsKiJnopnH0I2HxzRKhVjJokEOKhoge53f+y6bZNpV/o0hQXWAC6S9RYjR",
-	"Ie/u2CW1dnkD7B56vtnwAjebYJC52l4m4A2sRe8rfWGKLCMMRYemeNaq7moWim0QRFbk4gndeEjBlFVk",
-	"tNs7R5FDHfcQQZ4oMu8nO9euoBmMRQV7sIKYpSExAJvp0v86ExcdSJUNWt8eK9O3umKi5VwZpc0y7Etd",
-	"TLcMdLfC2u2edFARdxw0QNwrrCbt9ddFNsC5WX3Zbz2aIqWhGep8PlUpTZPgisU2ojeB1xOqNGi469Jl",
-	"hRrqjHLv1i3mZ9KUT921pKqvZRYyDUiXqvzjkD5wxB6f/TZhf/Xs7K/sgv3V2Yvn8XBfSMWLZWOJXljT",
-	"NGhtWXj2tyirr8mVxjuDbhpKvGGW6XWmmPJDKs5EthTl9zbjftttM3LupsqAHWOuhTu9PF1BKHm8/ZBW",
-	"1Oh1C/JkNkPKTgBctiSDARYTmrzQxeWF1pfHcdgchh7HfSKzTKjWpncZ9soUdxzWEsrFVcYUvjM3Oao1",
-	"eb2qs9ZskDYxe+sOyejdH8IvWX/99d2TsfPoh+CljG2rnfJkv+9jdHtx4FWzhozmlQIWVvA2HUpr8QZY",
-	"rYn+bxMk6vpm5+p2xS52mdIPs1c/4D49d7Nf7a+eN8OrOBoCDXYZUbhYyXhUs4mq6jTZVs6cAq2b8uUv",
-	"uloTwrQUsEltw9OoPg4UYg3MVGjdZlzmSwarwmCJAKbn5THbJ8Kk7vYkgKVM191TGSNIcSVfQumyWnaw",
-	"JmCqfEvc4LTN/JUobneVozZ+2wvcF/WpuURCG5piuXhbQPJuJASq3hFa19ysMYVA6gDhMeRrL9np2Qt2",
-	"/+DRo72DPnuh8qVPdYJzgeCKkNqNXGE6TjuqFNkVV6JYxllCuEslz9msECP5rgrif/y8t7543cne795+",
-	"e/i+ES7/CpwCX/ByONntSESvwjZqgb3evauivh+4A8Z93sAp7V7dPF9Rv25vx6CHBV57y7vGvvnpaGQ/",
-	"N2ooAn7zaEko9E7yH8KSlMDsqNCTWlIvQLex8g1kObl1CYA3awhgInBc2cbx2RG3EnHiwmXi3YTPTVl9",
-	"elTGxiW3K02l0NFAyMWIUpSJHXfD7c2VfGKOV1fLB3PbAu0ulNTEmjf4QjlWuvDtJYwvedWwQrQuWKk1",
-	"VA8/9iEsgvu5wYFkPHoGn80Q5somIs98P1ru9RHo9AjQyJjBEsjnonmE8Z3JYuPo2jMsDSwzKUB3Z9wY",
-	"91Lvj7HLIQraQxv82ej9iiCl8JqlWxXshErYQ5PnovYgSrB1bkqInSPm+o1iUNOPrMK5KitMEx4R5YYW",
-	"no4tg6oZ7ht/h1MfmlckVhWEjpYFYIZ9OjtUYLJTDbgddsGHlxX6BXj6zw0r54VimcycHSvYHf/Yu9Ui",
-	"6ejvtF0kNuqM3QnvvdtnJw2Fo2BJuge6/Ed63gSjWlC/BLR8lbmmYOyicTNCjoRtRZyaVh30asp+Q7UB",
-	"RznmtzR4M11JCWquPXmod72kR3sJboYdAeijgESg1bsGNIJi0k5vx8AaSsaAicDPHhCBH12JJ/z0NOoQ",
-	"fvPad8t9dp3Dz+ehi/jFqe+oe4HrLn6O4Rfupa7r+DmGt7iXZivfvfKD4Y+C3Q5zPpt1oNL2xudK3abV",
-	"Y6cQHJiRKQKD8bzYK/WwktYGYv5SzMrmisFdSvS25AVick0bGjXabaSrgYAXKjNJQPRUczuHOZeN0aIY",
-	"mt8Fsr2SI9KeYRCIU+G2pMq5jjnI9uxIYUH0G3Jd0sRx1pPosIejYRPPYasBDVXr1/3DdSkI+136iVZi",
-	"GwGjw36UmnJJuAtT4aEIy7XqFNyM/OhWLwo3TKgYtWUVpXp4yBfgoc3km9Gut7UB0w4d9WvC7gdiWxLG",
-	"h8n93XFj8NYIIWY/R+iBqiK7ylNIDoRNGd3e0UCaehJpS0qYhlq3TTVCG8oOYCFD46FYwPgdCBnQLEi2",
-	"MUhEZo2OJi+lO6M2W5R+WOKDrT2bvPLia9kmwuv9mztKNoKT3ptuemoveiJKLvOaQdNgYthrI3MX2cKs",
-	"1oY0HDdQsqzJQGoeWxCAr8SUF5eN4L5jT2EELI6OAsWqScjZKMubTEv3DdrNxnbdWD+/cZ9bksDKYvk1",
-	"AtlWR+VL4LOKOAnMkUe90bHgEiKBmWE0L2KSXKfre1Itz8TmQ+6x6RUqrfTZqYPH+5KMugCPSBLRSEEu",
-	"R5xPxWezXCLfpPeG/P4guZ88TA72k/v7yaP95OCz/beRIFjr5v5so3u7GmpsOYC85Hil8woGDplMCEbV",
-	"Qy5roPacStUVIKZzceYeAx/wUfbPV/g4++cJPhLaMC8bPR/bVQwiNxVd/73k0riqeF1qnZDD5NxeChDI",
-	"eSm6lrDYKeiqi81hDXtNZ6UDCx2/T3rzWbb1UF2JwjR6I0+VHXmD4VN0I6IXoc+gvI2EBM+U7k+dgx+v",
-	"sXs8E6UYWtNPDecFuLbxtxVS15ahXQgHsl0rqex8fYOXribZ0VzWGKgry6OyIKuwRGoBzVkEQnSDVoMP",
-	"RuPfeJDY5txyJNi+8vYDwP6t1437gsT58OFe7A/pr2sP26lU8bcHK+zI39/uj3by+qxUoX5Ll+68y5qH",
-	"aDeN5Hrnx1oernU2vi+Z1W+tmXWNY+QHdS5cX5KuE5+hq2/bF8atCrzbF3bfiOaEEIRSEWVq5CiRmE+K",
-	"E8MyeSUzPGiRVXrqLscLTDBHebZ0CvUxO6g6MTbgLtbzPCS9s6GeiRejb8TFROtGQ0cbivbEzDnoI0+I",
-	"0cHVbUHjjdQGX3vKaa/2jnAoW70171pEn5r3YvQan+E/P/YP81+d5FhV/0zwYjg5F+/K7arqbbDDYkna",
-	"OPMkkQOckwq4QeKIr0EiHZPDJv9fw5QhtvBM/kls8p9EftFVdKnLRjCA6CfE4sYVta130qqN14gOO+xG",
-	"Z+3Bvu9GgsP+zU37P+rVbQm5M6HK248Lx8O57QmvysZMd4gmiXelJy+JGPF8ogUwow1LeRVYZSMrn5LN",
-	"Cm/uE7eoLzWpdMpKrRMKKYKwZNQiV2MV41rk8DYsNVPTn/J3A7ps8H/9+X9LWS6nkrZx2Eu+lYrn0BUr",
-	"kmP+AzuMCTvc349kNTXRvcXDiuE1GIkjzHCAu8qx4uW8EAk7eBQ9ql8Pbhw+uFZoIxPZfDa4FMt2pg3w",
-	"nuiFwiIxGEiVJnAqPOXDCcZNJ9x4ckkrWMAjNhMFS/1r0pA2CFRcOMhEgVWJQji2U3ermA0yvjSYOWcf",
-	"D4vCF/iDBqCXBB90KZYuUhnFX4hUkVDNENhE/gpns1IWDHL9wrtzObRWnm2545zDs9m7qZDiCHFe5xUy",
-	"5KY16Dgibf8j8PJEDC9FRnHlyB0WNTUi8cfAEo1RvYcP9j8PK4miaClE+B1PLK5Ihxao7go7mnbwokQv",
-	"PPGtKuD1GnuVP/0huxcvdcuiAjMCH/vewf6Dw70ZJxqfdYfytRZ0zLTcFlgENNWdALuCCh8pMEBTMRuM",
-	"dcnSEezHHM+IuMIQv1Z14uZKz0+frAdY3XEIq7u/+FlLkSMxLIH3ztdmbZCpFKH39aljZWOF0G3LCi1r",
-	"i2OvvLlWGXvnF7sM+Y3nqNVLlcudv6YVB8fRRj3jnLb3S7za3hctnI0EwhELeUSQ2WJLTK0ANg4lGhFg",
-	"4mZ1skUadgCiOY2JLNOEPcRv4+oNyFv+Gf4w5cWlsAI37bMTel0RoXZVRYRJKOAA5PWQD5rZY4HQiFZG",
-	"/Nyg8J8XY7sWXN/WV3X6fOtosByrtpJG/tQERuYsrvwHp7VU7G/+/C//5s//qlqIinuZTWddah8FSC7g",
-	"QK/s6X/4N//pb//LP/u7f/Lv/u5f/Md6nGcXSeaqqWPDWuRaSItv6PbSlGJKVbaiI7AxW+vh9bAQkZ61",
-	"sUBNdBRi45DA0E1Gnz3XJSv1GMP3eOTSKYkk+3MjBu4JNfrpXI+l2nPa7K5OoY2dbWKB/poXlyZCkwHR",
-	"aoQ277OzkpfSlHJoXNZ2yfiMF6QJYpFDRrQgUDYaWPBLfzVUlqBjmeXyUgRq/qRRW7K6JR4SwpTGQRBz",
-	"IxCJpipgPkIGWF1NA5UgKgOeZlIA/VW/E04inqJ2aEaYVmSmjfT+Kj9rTfHfCbxR5xmMhXO7oXNrxpyr",
-	"SXDrxlw7h5HB7EzgMIK6P47AqEY4tCtoJLz9DN/US6rflZUvIjSJ/fKcDvIaW0cheG61ibSiZkcpKFhY",
-	"weokuM77LLUDms0RoNl4HZSRABZsoF5TpSiuPNVCbbu5Zw3A7RWBpKINGkesuS9nB3XFFqpacwF700t6",
-	"/sGrLjIaEdQy6uXwIVA+IJzloGjckMCKa41Zici6wDoc5cR75BAYGfv2hD84whLWBKxyt6C8islqK4Bv",
-	"BGBnuxW2dpH/LeugOWZsD7pFuppjR8KOX5YLOfSsHPChW5CSX4nCKpcFyYtBG86ILsQph3EEzB+C1BDd",
-	"IhWbyjyXoRjuDqytFzznChWDHe4eTrhSIu8aiFEjOd6ufJAj1/f8OIW8EkWoQdFQDiiqpmA3JvLbCzUs",
-	"loAHg+oIE6ujcYMVE6CmiauzKk34FZqPBYQmQPOQTspyZo7u3bMf70FNC0aZ52g28SGc5/gEU/IlmyvC",
-	"0vu6DABy5sxAI31mtHNHUTZOIaYayZqDmwJak0BTrHYDKNFqYQcXMU+gTholWhNjhSvzg+sX6yfeSe2n",
-	"AXxI78KbUsfF2AdLYJmGZ/qfcHzTpkdaK2DlOvLr5AIK8j/C6YpoMcMxg0tkMOazJoyQFPbst5Y2XpfG",
-	"9Z6GE6xhoqwmkms1FoVtm+FXdux9VSm8s4/Ojr5LOQHjBTc+SjHFBC9yKQrvlIcHEYG4Og6FRKG+rveW",
-	"gOwn3EOMAmyrdeEj1EOtzHzahGs8c869moj6uanyiRCjfuDNxp0NOEVd8jxhcKoUYjSHQrrAIx1YTujy",
-	"/m5iZBfUjTsdB5tN5lO69GtDJTlbCuR/E+XZuHQHa4O6OopxNQjDlF4ckVtYqyRkH8z43IgEzjZ/gkss",
-	"jYHfgtcRa7LYf91IwywYPRXoFrNbOqGLvI8DSN3ZnVQaInhP7zaWCrC/T3jRtCAaOglnKxRIrpGCKM0A",
-	"1cIg4dD02RdeE7aLPOWzWQodJ8uisguiMoogd40fon5rm6FP69vMZzPyimGNBeIZTtfw3lcqFwDBPSXv",
-	"zGZIGD/URVYjzaNb++ybCVQ1006vwHnF3sEQs5nWBPfDmg/h4W5/wCDiieJfhtHKUqjAz6fyZWJlvKMa",
-	"CYEymnhkI7HCyJonRfM4XkqVdQlWieLX9kqfYRBB+NcSzNiLCdUPN8Nq3kxLA1cB8/RiYBaS4C0rJYN0",
-	"AXmmC3Tiub0RLVawD5UmeiSq7t8eyezk07FtWvBCEb9OA8l0LBJH3M4yOJ6kwQMyiXITaSX2o4em8TK7",
-	"fnMd8+a6AX8izSzny+f2Ugdh4ldcwqOvxcQZcg03Q0Jc4hF4N+dGdFuXL+FSwLUI1b06t919ffZ6BlMT",
-	"7SvwAGHJA5RmYBlGa6q/s5+YQmeDWSGHoks6vj1LDKX7082gih/cA9SEd+ZDPGi4ZHfSqVay1PaFffdt",
-	"eveIPXi4bxfVfn//wcM+exIzC6BZNNTGHi5LoPL2SElCHgMqmnRH0D3dua+YVh1JNbZ2nNJYGcIPrF8H",
-	"AWqwG74JDoFOtcN5XH07NuBgUbmsYe4dV7svFvIcb94AZ/ZKumMw7eACsjd8TW6gm4d2UaN8ntFmIx8C",
-	"dFZhbvILpLtZ5JBwsZ1/oVbdHfmvqd5Y4h2RuvAJxmudEDs2W07F4E9abZzDczkVv7PXOXKcgWmFMdT9",
-	"D9XFG4gs16/edkfDLthul2u0ro+vDXoef6g48DWUPkQN63wWpGdFMG2CbQfVu2qjeE2JRipeGXUVjGRF",
-	"LABq8jO4XiLjr6rIVFSt+lFVOca9c6VqQkemkju+mxSJcEwHsRv5zyqLuSY7mj1auyLeUUyFEqc1D+Xm",
-	"0qehkOkxOVjaq5GyUEhJCbinqbDlxjNhKwL61qIx9hfi9PW8w5uD6y6Lrpk+PiaacPH1Tuohpjh2O1Ne",
-	"0MXVfLr1tHhRnqptkHufr+WB/UrchG9aKTdc6agzVtCv1AZ3zq0GZkTx1NotT6gDTRRxJUduTNSW7eon",
-	"b1pwAGGZO8d1wvS8XGWGhshjYyb7i/B08msQaA2/84xHjoHEPshtTSuHa+Z/2u2Ui7zXrc2xMpSuo5eb",
-	"ikfN9bhj3afg8W5gA21K+FzblJGdhabDXxqWlpNCmInOszQK9LQeEN3w0F/z4vKZXnzjn0BfnNFD1tls",
-	"W8zxAus6Of+OVcTbtO4tSw/5QdlipBfOinMOgEJwYn+/jkLh1kL7vvw1eXJqoUfwuoGr6TiqwGi3AbqY",
-	"KBPW4fvBBXfE0lyP04SlmVTjkueX9m/N7X8XYjjhpf1LTLnMU4pU7JkpsCnxXC7nyn0qhRoKVcLHCiSC",
-	"z2absBC1hBi+96fGXBi78vJLMzV7UczHN6I5qd+YX4vladY45/53jCisXpP0FoUsxQuVL/FYg4P5BYmG",
-	"UHn0waYs2wtuxGssFu1XxryQjYe5q0a52h2MxtSg5xtDALxF73HFuRvUCQBFuPj26qHbEF/JmjnsArHL",
-	"Vk12YxQSjf9gvPuhMfyMVbUbH55LUzb+EIBxbbzQ27W6UkutvbZZU+6rHC2rpUUuoZzaZMqHaEmojBfZ",
-	"3gJTSkzDENTkCT2zSYRUw2hYmCFsxkdJhz1grY/nvA326eFuUFgmZt6ENHgl1gG4tivt3ozj98o5n80K",
-	"fSUyD9wJUHZZIBbPinxRGCh38bNv7UJ+n1gJ6dCUVo3rs5O46iH4xXxorgolm4IbD5Bu4l3ZFIukutpn",
-	"wakeVTBeW8K3gZvDSbdVWRaPaNMqcNK+QcyMhSrbJGaLLGkVAOKPc55vKbC8/bHVjnVHSONuLqZc0cbs",
-	"3g5HDdbsTZJIccdLItfwVdZ82fqx1pkLk0vFUhyL9BgwhOgdCKFm9+sRQOoO370DVCsL9GSrzUVurm36",
-	"1CS7Px5NH4+mn9DRNNTFrEV43ZjkdVsm8bLSv7epV6A8Ny3yuRqK8xa8slBXItczZ70lGJiRwwmzTyPl",
-	"HaBs80J5S2TJhlwpXTrSymOWjgo9TVsydLFlH3f6x53+I9zpdmFXTq3W1TwReVtWAHehYtDrAJNij+qn",
-	"Xz17kTp6VaOnorrrqKRHOOppV6DZHR5qbxtOpKohxYNtbJ/ap4/9oZ7WXMUPHzT1RrcspRk3ZqGLrJsd",
-	"O6NoYJCBDx/ef7jJkC3ELF+e627jvrvATXolao2eaKrkRWm/S3pyOsvlEOiilDUmmnbiXJn5hZ3sC6fb",
-	"1PAkikCXqcc4AlbomTTl3utwM+WFYqg+MhdY+rNvyd38Pk3sp7kRBXxC39XPvoVReZ/22dd25cwKPS74",
-	"1LCXL87OsVoju/Pqy8fss/2Hn92t5pA4NGi0Lu5FHfqFffE/Cu9vCi80xeAKhw5Zv2lhedHuatq5zgO0",
-	"LpDy0Tj4iRgHOzq7yuGko0nhzv/69lwC5hqHK954R+xn3/oj7n3CfvZtJseyNPAn6Qzwt9sd9m9HlAsf",
-	"hCqhRMJcyXeDKd6I89C3GwQ+U4wPv0CMoOMnB3AyIDLjhthZi5piRUBoDv7oM9Tslv2oYn1UsX4MKtba",
-	"+Vlz/uI0befLW+nAVJQTncVvt4dnL+n98qn978vX543v/uNcIB3z7m+m/X+NhzSN5nXUoXk3cRrqGO7a",
-	"+dr6mqOZ2x4xz/V4VeTYQ+9xYFtpyIRceY7mHxWK/woUio+n3sdT7wcf3doiGvy9y/RGeUwtbOp/FIZv",
-	"Ssb9GLv+uLv/697dgYFptZvZJeYJNP4Ir1z746/FspvU+InGz789qMbOT7MfZuTcT2U8cdH0b4qdIy6q",
-	"Qci1Lh4+m22DMfoocj+K3J+QyM05jo1r758mA6jwKdTg9VkvsZ+/+jX+e/5N43zZvU0u9DM3MO5pMPsQ",
-	"fygk/JsJDJ0WjY+6OfwNyYqwt1eH772HbN4u4b5Ll7xlxv0qdn8VoGrlPyGUfeKjr6gU5Rb048qSsmT0",
-	"ocbwGZXMDJnw1cKYRJRYfTSZsh617fL5feFCXjKe5zENDuU4hBpIIUPGGcbdcNI0NsQtRJ9CET36IpTl",
-	"oy/O3Uv8IN9EXQPi7PnghQ1cj26issFHNpiPbDBVNpgpf1dZMVF8NCzB65CG/OgINW6TCMJKwbHe80cp",
-	"Jon1n9Mfv4f8iLfxZXty6rAJM26VjN5YlpP5BcTBNZ9JoFccC3XPp5y9j283l3K2p2e49fdmGqY26CJb",
-	"sFK8dOTmPzhqih/cqP6IeDJ+aGO3A2nHjkwbH0kpfqRLZFeGjB9cP7YjutjUfFS0b7n9P0DajZ2YJHap",
-	"0/V+jfJOJD4NOeiyGM5lyS4KwS+pim61KCdqMVBA3lePxyqrBIHztenh3kWh1ZhdimUS69TwDM+1hl4s",
-	"KOjB2R/nuuReCQZLcj5zTHXA4hUTvOji0rN7oV2Z6plQaRJfhTocVSpwdRFSqGWdursmPB8N6FZXXcF1",
-	"uJACq9wEcmaMvbJhrg3o5McuZ5/ZZwADASrUQE0MRKHcACWh1YdJYkYshglLraKXVgLA/umefbapEEDF",
-	"orJvt9bR6ux+pRdMj0o63VfmeSaUyJiRThlC2hzs5mieRzzgHRKksV5E8wpz59XPDRbsTdiFGEtlWx3i",
-	"4+TFaHe0OVvftruX9PzsdbTsYQe8wHvh7694PoLPbwGQWsq8K6ND3V1dIiUGDYF7WBJmpt2o3q1STmv+",
-	"extpJJvyJTOlzHP44pjJUVQJBxITfEURe97fBNnZR5LYj26Bj26BH6lb4CM/5I+EH/KjqfkT4z/8qXAN",
-	"7mD0bCJxW6dG3W7k7gNE7c42ly+CTQj4EDhfIAtChUpjsoDqEYHz3CM9Ur+GUpbaO1Jialaif2uliioL",
-	"aPUEWaFJ0qMR2k6FKO2gpv4EgcMjVGpyxlXCOFNi4R6kR8RABYc0PNFZglCFsPmIdm/2KhsCc6O2XYih",
-	"npL1GBXDI4vavvII6/7Ikt1JId/sHp/Je1cH93g2leoeFe69963fAO/v2RvSuwlKOjxl7f26UgwEJKAe",
-	"jcAWgTHpaBtRXFj1fIgYHuL2Fj3Kz9G5MOX3VOIzFIAKhZGOq6UtV2sk8wxP35UKl9WVugoLqdVfayr5",
-	"RxiQpnZtYk1abzVWXu5ROmsEgB111Fd/DPyIN8x5mM0LqEJHin4Hh8QPjCXRKVKtBdAiJ0m1FlpYbRsb",
-	"V0SbMs9fjHpHv99QVZBe6usfv60b2WE1+BQ7O2RTnq1pUYQJ3J4cMvBCxmPWxhIZOl1dJJv20W1rDLR7",
-	"b19v+K0Ui4ZOcjWwKn1T+s8mKj7vK2tixaixGv481NLosxcqX4IJgfWBSU0xQlQrwPc7UwYu1tTTp6L5",
-	"9daAub5bU9plzWKybDs/oIruYrJswDL58iRQY/eNeqP2rPY1AHd4msDfULSFkFCFmHIJTlN0mFuL2hV7",
-	"sYaRxkKcodYyPXePpXpeFlxdAl6LV9Q/zsbA1Fuw1NoEoAh5lmC8mU8Ez6poLKsdTjiWQQE/Cvk3SNcJ",
-	"GpYv+jvTOo/rkMKTsVrcAKttVt+APzkVlTrT+JbVBhNL5dHOZUcALR3VaqkflhQs0FeiuJJWo+TL/hsV",
-	"a2KgPwH1cgZ5mDip+CfMKXBE53jo+NmxYs0Otl118dB0VOO+mSxRcftmsnzp3v3NZPlc/4beDh++pPd/",
-	"M1meuSbYW6NWfDNZnlBDvpkssbDeF9SUtdSYTqy0yCOqR9/IBDkrm7xxVdL0qvcNDBysAtC4LT3IbvWR",
-	"dMiYxJWEgVrTtSPXxKWcNlXaPy3FtBlGPHIE6xs4Rv0gxEBGfH/bcMJLr3eCRbXKG4aqmEMFDl+eT7yT",
-	"BjzlueMXXz09vOa17v1P7UVPRMllDhBxqXg+2GweIEO+zHMo8gVOqKoVm9bmMGEiN6JeV7bpMInO5YaD",
-	"zTbXM9H4Z1tJMhN6ljc+sYIgb9D4rAXgFjeq6Fj9kGewLJ/2Dx49OPbef9SZCzEDYnWs2GuIbb3h1Rvr",
-	"mNOQVFoR1zaPK5lrJXZsSDfn0Tk3l5HrKCiNm246zZoVpOYNYw35mwd6Xwfi+wy2E7asMUN3Fa/7tjEV",
-	"/9Z0StvSVzoXTS6aGQ9hp4UuLvss5TMJWczA2E5lpqGAL5zk2VQqacqCl7owfZZCscv4ejpwZzP4lWJH",
-	"9mQHd7T7AqxZZy2Y/huVzuZmkh5RzKacFHo+nlQc2nBLBeVg32AWQszSIwzELBD1MBWGZXPRZ+nCHl7p",
-	"kSvvtcAzaAZxdFRNCi6NMFSp2baDUjzSIzablwYDCZD/DecN3jQDhzcUFCw1c0khfQAKGA1AePBBIU5+",
-	"BudfEDyuNnTuPVZLGJeqQsJn0h7Pdnh7UVJS0rMDZXUR2/Fe0oMu2n+xFVSkQnfGz9uVcfLytJfAX4/p",
-	"ffB3eKf9+BLfa/88o3fbv7+h98Pfvg1wv2tHZRVuA6b3Kxc429+d4l2frR7ZZ8I46M1KAlkjCz5oFNai",
-	"sMqmdxyiacH4EErBUfAWZSp9h+W5C3C19Do5VcAqafUhQBvoIlgiobhu1JjVlkBYJ887FZ94N5OFMI1E",
-	"8T6gZnAAGew+Gg1I13MhbIwjUZtCLQK6b+dCTXauwAPQovWl/oLTDBQFwYcT5r9cmbopx720VUnPgoTj",
-	"usXolmE77ZfdXSAjekcHK0nm7i56WWVhJG6VVuaqMjbNgh2Gfje3bsxsV3UVrmOS31BFPx6bLR56tOap",
-	"HQfVd2ftQN2e/wg3xe0e8witaePs3xjOhKv8U94nvYk0pUben3U3foWXxXeGOPLGfvsr4/v/OBfzjUP2",
-	"G3tRfJfpcKJMox7Whhpfio+pdCGMhOMEXzsBjyH6fe2sq4+z1jprrUN/mzs8Grdb2+IODdAIG12JuPFg",
-	"9Oqi6lJFuztxkIw+8yhEBHTEeA3n5pRqYO35qs8P4relM/XBrv+bP/9L34y/+fO/YugPA+jbubXEJd5A",
-	"mCt0/10sB07LX0lmzTJDN695q1VGZBmBgv1AcGvh9NmpL/ErlS8r1Cf/rRL1t450cSEzE55jsAEuBoXV",
-	"xef+5VQ92jgspvu+z74o+PBSxCWMYpMLOmBKvsSae2jkvFHMV1sylaIwyIQa14VhmQY/KTjWZAndMLHN",
-	"xPMFX2JHqvYFzWcv6UWj38pA1xyElmN1qs7xKfbDF8uX4UH2i+fwMLt2oz28naYy5e+cl2kw5cWlKBuh",
-	"Yb4UJq58d+E6SHQENDqMOXsOmjyTcTOULuVIDnnZ6rAJLalce5ONAEDn2kYApHY44QUflmQ+YyUrxXMf",
-	"uucsfpDDdF+/mW6PfW9z9mirVnw/U7ZdGzrOmFlBhG+cMXKueGS+F1vXbP6skLqQ5bI6ie1P/HwT85V/",
-	"YH0+buKZ9fG9xjPtoZ3Nc5ENILgYA3Krs/a1C2/AxKT+vjRw8QBuXSjIDxmBGU/hVbcjjS+Bn/jzA0CS",
-	"U5kpCIm+Pn+8diY/e/SgApI8aAZFqmxgLXqzBkEdgWWMb3mfvbC/LqQRaH9LX+PWJb3gAah05YjGY1sb",
-	"gmYtuCx9vTmrBswLJTKmRyPC9lOyQ3mMSBYA6oJWmTVELRoVQcJIVjv3spBTXiyhhRd8eDmfHTE+1WqM",
-	"0UYXiXRORZxKiH7eqVU19rFRiEkTv/3dBL04JfTUxzYwSGtKF6UdixIflWD8FcruYsg7AvjFoVHy90jD",
-	"tErAqY9RZOwHhJETCpRCalA9X8grJYCWgbghajHKSpJxoeczEhz6ShQ4M2EG/WlRGHdx3DhQKiFujcOj",
-	"Nct5MRYUy14b+4ZHc3oqtnIMUL0FX4bEA4TpTzhSWOmFopE8ptARjCrMVfA5A+A4zC0NdDSxkLeEaS59",
-	"9kwayisBF4PImBILO2XQ6YRJlYmZvRfRZPjKfmNt6iBaPu9/HouXPfpihavwTM8LBHIHnnqzNKWYDvg2",
-	"1f02+GTOSl7sCP0LvtNOOGhIXeju3f1K5BkkMFSduwcO7u0+b4iweNcZvb7RcMIxuDXj0L5OZF84roPb",
-	"MxDjF7eHubaNrdPIdo2sYyM6BNe7wwYkscS7VNZG7IDBF2/35HrCHeTJoiSHQGrG6LHejlXDfJ6JrEMB",
-	"UmpPR2xANGzXWqG7xPIdnX9HoCZe3gIq8yEFuIoVc2UwE84Ho2UFmlOZ2Bp8shumrBUGUEeO+ld5JMJ6",
-	"NMANRLWTCCbpR7ll/kth9f7XSpYt6T0c027Ik3EclnKohUNoeMDqylyQ+R+Z/RFQxhkaHa1927Cvw932",
-	"45l/AvVAmlIOG3zQhI3CHLFui4wYAAdKLMJ9tY0dNDN7iL98+vzJ6fNfwggsRGH1HKvXUHn8bkWEw3sL",
-	"URbLbd8MSetcuXd2fGOhh8IY+9JtBsiV9+9+Tx3PvjLCzb1vaGH97Ul1htsWOC6PL+V4XgjTCHEdijxv",
-	"lOFhwC/E0Krgj0+eP3767NnTJx3LgedcTpueDDqIR5OiolhqfXkMiJmykCJDIJXVRI1dUUCJ2OGVFe7N",
-	"6ktfiaGQs7KKgqA2cJkxozu+wuGnZw/3m3LLwaoEm0QqCi1PeD7y7kcYVRpQZ9Hpgn15cvrs6ZPEp+ox",
-	"K3qtqeej00vcYdlcNKrDLXHfoP2Ghn/+sJrEv8sjPt/xEbhou6w2HJGuxAozbc/yQdvjm5ac/QdMQrzb",
-	"2k1uFiCXGXUSO29V0UNLtGvLyJxeadJTeH30bJjemT2tFaTXCga3onnW7W3+fGknPahomNGL3RC6Rdnx",
-	"hYRVWj+j8AIkEoDsb18OMngqYvISIrtEO7jUDARJ4jASsDFcJq395bgCjlh5stIXOlsykkZsKcp+174N",
-	"h0Jk3VbrVqM2V9cSVMch0AQq9IVg/nl0ICJWpgsqn8tyvSgLEJlVOWbvJqw45k7inNGEfX+yDFu9sxyj",
-	"23eTYXWbw++AaLOHwy9eRl76rQqsJDqJ42OsulaiDR7NXDQcUddqJ1VN/tdk+Xrt4aWWqpYvVS/J0GwC",
-	"BgYbhzeWal4CBce8sKdexpcdbY66D6IxCXCjmVxTh95XlehXDkZQ06TrNTrXm0a6EAMjCrp5nV2MV4WD",
-	"xZlrLaK9kNsg+XyvzvDGpmo9pZjFpEE4O72kZ6cHvB7LVvZpn7XegEG3u/1PlNmboS20+gy9I5EQzAbc",
-	"Tx2I2+OHqToP65f3rbqpnL12y06q6lpY6eilaMnNSgNoLk1YSn5c+6fPaLEfqBED++oU/NR0HiakUtmv",
-	"vPng0meNSx2XGM2BwA+QkSVB7Vo92zHHgFDCsHlQk6OkdnS4g/1AGHyXnuwfVWUrcgIcrFhqrlSQmg4v",
-	"SUJmE7QUL+mzE3vqCnujQ5NKw9L/f0osNrjP++x8JcADsQup4memkLsOLu/aWC4mvASjGg9Y+y2TpgvQ",
-	"E4j/mlgCzBBNzmNmNxDgM/BkJio4j9euS6UtJQ+eGw2CB6lMuj/Iy+vaFriEkhf0NN/hLlvgQ+x5PF5u",
-	"e+PPzaka6dV+VtbEt205KQM3HLEqefCozRts7+hWoTd+fPXWanL1+m7d7DR2Xt40pg0r+/amNja86l03",
-	"DfrYk2LJirk6qoEdILhMvjO2APZKSLn1unslguiMMgjNoRmdbpUn3OAl0nNVFs1wfd9msPXwwqaULMjC",
-	"gqIJTarG95C9d/OZeJSg35yJF2haALuQ1MhUgB6uikR08VvA8uF0+J8dHgBMFBOSq7tx3rhsoRoU0D8e",
-	"j18iAyMryPfSamq5VMIXtAijFEMcK+RulRL42eBiuWGdIPGL923Akp7ovB7o6LbZkaqtYaM7CMyGxrjL",
-	"YrO5Zpi3SNOPeZFJD/AI2ZohdiVSCBySiaHMBCkzFZJbWR4z7RE1VlerABV8JJLJsnHDtzvWKtMd23Yk",
-	"Ze+YiS6CAng3rHZc+/xSmF4beIjKD69b7c5/7p5KQ+EcZKSZ2pM1gJIrGI2IC3R/v4IeGnK1EiKEXD+i",
-	"J9gi89txbDRaoddKfl1dojKLd9sxs0cb6NucZTh063NegFY6k8Ny494W9iqRuWB+n6UgbgZ20GISiWE4",
-	"V2XJlF74Kxdcllj6BwXVBTl9szq6y85F0wMuxMCKxdozfD0ioF4VeZbAcZySBE3j2wOArvoMB6DjkJVW",
-	"gOz29+EGJgy3S5vDA5OOIzhLAzNFCqfw4FIswaZxGXfEvYSjfCFMpWFyOrevznxtJF5By8WE1IBzZqmZ",
-	"mn4A3aXsUlj7Bp3BoNFcCHsdIuxCVb/opLiwIs4qWSJDNBz+HTOIhTnuJb0wjf4DTUn82Y+x/xIHsHKN",
-	"6+7mSmchwE2bp66RrNMYiy9lXiIXVoUL7FqQpxZKU4ih28PXBJd1rw56Uq1FJEl6JWxurJJH3ockqIIF",
-	"u+DlcAIExLjNQaiSZyHSGHkkmpWmAlv0e2NGfkuH9rxHJE1YaptVc4vQM/2S1aPRMePQAfsxk8ba7Bnm",
-	"QTjnirspPGoQnhP3RBqn3iCI0yH/nJjXBdNEZO7GShcOj4ggPasZUiulMCmRwcCJMHAq/VHg7K2dI45Y",
-	"UKs43bqyIe2oOOJg/8T6c6RhAICjZBTKGUd7o0S4KxLDuA7gxvVO8mpiBT21h/mQvUCr7c2LKP0z+qY6",
-	"1nY7VVrdS3rQmq65GTAzL0aPfWvcN6+xVf4C37pwi2tB7SENP+DNqz+cQdvPfNPd94hNW2WkwRW+jjUU",
-	"rmjjmnwxGtHOXjiksUkcNpkIIiHjHqkhqcq71QBHXOYSVuKxvSZH3DIba6ZVhRy6hbhxq9lQ0UiMADRz",
-	"zsdNNrMq+bBsqQ8wtUvWXUKaxRh73xEKAcjkjBLCuwUSSj7erBSNkeJ45XwYE1si9Kny/qaZPufjkEO5",
-	"UoBVdAWpIed616vnCi32BslPcfeUZ1nqOcSpO1a92CLVvB43IhZM19TQjLXjsiOaN9sIZLOS4fSJWeUt",
-	"2FwNALvQ+QXv1/fvttyhYandprfsnI9vt3bpOR/feuFSJw2ao44+16rk44TNlfzjXFijCMuKoIOOnZYu",
-	"u8HutkLncTIbGSTpvZRqk1D6k9Is0wSDpLvNjA8h2KHnYFODHPeY+9+evvy7/+N//ft/+h/qdLSdVFDk",
-	"ST7ch38+/fJe/+2dFQ5l99vbT1pve3v3F42qrJu5a3IW2VPmg9ckPefjW13yt7zcTUPBcFDYOiCIQSvC",
-	"LIqoBkszrWukT8MCvxBCudgf6Kf39yHOzfhYhyJBqD+HfB0zH04YuD1Bf742l02ldaRW11vX7R1rvNhR",
-	"HmRI+nbZ7MdEURNnFmItiBXgR7Ucfvzy2Pu/ua076FEePrPLXcsufqkn7trovkE7t3NEYgyZpM6Ic7cy",
-	"b9Q3MDyLQRvYBhwuMhA1u/QJJAaVU0G0QouoKBi6hlxhMjuzNfMLa48Rlzqq+zJGvMNLoxh8ORG7MxOJ",
-	"dzMxLAfowJFT0TpbWxIw7faMtSkX502otsD2UE3E2HlAYihAR4F6bi+1B020J1s9pfFFWDTE9QTm9ULk",
-	"Wo07mjibeeJXghUeeQF2IPcyVlNpIa7Ao0dF6xxkw1FQBRt/FfnQGpz5stBTto8PBJ/3vBhDWK7U7PNu",
-	"gZkImb+O6qwSoION48aV/PAQIi3LXFDQYTOeYxM7Og1wuVKXZsyvBCNMcWAoGYWzygWAfTgRz6eGyBDB",
-	"FluF0MqeQD8wAPmhsztvhkKYeV62RaUMOAyiLmFT7VAXAgpPLbu9pCzIRbQJvUdjZghx64Pj3VZRe0Dp",
-	"fPc4UhJFeaOsuU7NUWXHSXVJCxhuxPWw86SajgVbwsKlU2wquKKoV4V3ulv42VhtDSl3ShOFndmdKOJ9",
-	"t9+pBz6pePOlO0S6vIxsDHzbvoJreTHREZBNlscsxczmI6TZTI/Ys1+ffX3GMpmBsONK6Tl46uD3G8jF",
-	"S3qlMGU70UFTCKcx1jqfZVsreXYQGkXxl6DABDRgfORRGE8USD+vraQQWMCm7HWPwVR4BcOp1FK7JIrZ",
-	"0NKpTXJVCDWdN14WeoWwqq1U9OTKeIaNXpXlNVUjOkErkPNIW6etS5PeoLtVlLA2++1JpGWvruyaQtxw",
-	"sPmkFZTBBnGNkdO4DUnfzYccNRGeYD+/jp/iuwFpvZ0rioDp+j5ZAZrb42NAQmu9NK6gseAOqlGbYvh4",
-	"wMs0UJja/eequCixs7D2j97q7Kc2uugqdS+h88NFu7HgLfGWYQpQIeEyoIJQLtET7RIHcaLoH/Qz3C2B",
-	"izgh63Qd/hctmWCjU4w42E3YyNXShVuNGwBU2wltUFukZBvbgGgOndYW1QxBUAN0Gba7g9mAAXaNdJpr",
-	"tS9aiH2GRRCsQo95QGX0AGyy0gvQgvFT1MHYoqwmbu3Ssya+SZJ3K3utNgr1WVuVYNXNf5t+Ni9wbtvd",
-	"dtpwwKZwEJKN9vr8MbNbI2HpwOHgXz87fXJM3onMMGO12Isl84eE8wrDcw73D+8fHO4fDPYPvvrlrw5/",
-	"++Cb/b/+7DePfvfr+18/fP7py89fHZxvw9Syv/f5yd7v+N6fBntv/+Jnm2A/tou/0hdNfK5lhyrzdPsJ",
-	"Xryjt8rdg9reqgOoNesmqodVZU/6g74IcXO0h3yWWmwZ3D9stAxaE3bb3hlK4F8IKkyaVWrfK+bKU3V5",
-	"vQerdBh6QrYgQFeaScth5fky7NC4K+3IgJla6tnsGsL+D/qiO61HIaa8uOxmPFxKaFeniVhACBVqrluN",
-	"H+Efea4XwGaullA/uNsEBKPF6VTFHFy7vTDKoNTisHVTrH6lL175p8DE+Qf9Sl+cuWe998+l/dDtqN1y",
-	"g+ASY0bkCPtaxMvDLgnak13GqyZeaTEkToL49eyn3jWZtnaY5yhZ1BsMkXCojExN4Y8Xf5soD4IqmlkU",
-	"EyGRtftsPoY7Dc7fK7zbeP04bM1NAfT6RgVNEincOCQqpb98GkqBmqm5B7+mfXYC0+Vwq7YxNKPGc4Xg",
-	"vN9xpU7Z/t3KbdTpcB/lgtH7NeHi/e0PQkYb0woLsl8/GLUlCqAaQOlwPS2U7ZJa3V3dszarEZSbMcd+",
-	"pS9eqHwZW2T0Vd0ou4bjvO7HXlsZ0l773KvRNQdtl5qSDsrhXJs3hsjcoai2d2Str3cNV92QN2vtm2p4",
-	"VXAwYT5Mh26d06XPdXw7+qe68FqS2Lpt1Ai89AMgR8J7r417QB36B4B9wD7lXDXRHjXrUp6Uta4WGNCY",
-	"guagCEObNnowO8UP1mkhxlrI3eJuf0CDpdOcrCwQ9DDSaGwYxdvfBjlXH2Ib7Aj229FG3GGpUL4FulxR",
-	"M+LKpVIEmAbQxWxgFn/w2cNPN3JS72iDBeNmbZUf1Lpe4cWr5R6revPaabvl9Xnra/P2D6MPchLd1DF0",
-	"g2dQ0pvlfCiaabwLLFAM7aL0uEJPHbGrLJDaNfZ1/d734uCQHt076hViKBTS2Ehfds396IrMvH/bMenu",
-	"pb3xxQg5fbsVTawOj+9z2zzd7lK89WXYlviw7+zJhB2wl69ePH56dgafDgPpyX3PJPegwppIdtB+cpAc",
-	"JveTB283B+dbA1MvfbALPvkoIX1xhmyR9OlL50uwHx57qikw0F2514ZptLYofeiibD/2N+zo/ezsOJNm",
-	"YI+GK9Guw3k7XRqW4sXN2lrO1XjeWtTW/QoJCd4AoWhuWmEe2IzgsRtqovPmvF4H00Y/R8OrsBAfcNBX",
-	"SKM9fwswq2Eoxqp0vNiqJt9sXsy0Ec1sIEOhWn6BiG8HO/tMqMwZ2Q72cVOQCRqrKEG4NnrNA+DNyWbK",
-	"khWDc/X3giuTh2qKzfpi+9gHibML6OFKFKYxUf8x1l1yuOVxyAcvxbvSrNZs6mJq1I8M4OOujGDDsMc7",
-	"NV4rSSRcqsPs1lpYj9EOrY24ByF4D6kbktpea0dENEr/FXG2JjtVCpOwi2WNKQsd8J71acqXbG5EhdQj",
-	"SlrNpSH/vIGUuXhsOh326EYKlP739/dX93fo1gbakmOWfmsn9H2KiJ1oKPvsBFNJhloZqOWgRywXWK1Y",
-	"KmRWgEcmLJNjyAlMB2nC0j6V0tpL/TPAnUqpIpCJAmhjlzNSSb+Gol4ho4Qr5AlDthQqJyEVLzABuJpu",
-	"8vf/7b/9h//pv/t//vd//n//+3/8D//6H//9//jvv7WawPv/9z//83/4H/7t3//T/4CdrSejUNGl3dxv",
-	"bqxvWWWnt96+2u68bSRIw+CHYf+3/8vf/8//504ZPxvG+Pl6OOzF0hGCeK4Rw4YTrWv70SdFYZ50ZR8e",
-	"A18OV9WoZqDlgdo5sGL9ub2XejGbygwXfTDorSlvJW700LG8Eqq6cnM9lmrPTUPHoPedXxzd+cVRJfT9",
-	"3Zs3/ZUvKt/1B3tv71Y/ftKWIFX3rN6k27qygq9rAzrF9sP7In2vCt5WEOSK53OqWQ4Qt+j4qtNBURwq",
-	"OjXTI1iC9marJHryEEDSUznJE8WwRY58aWq3hhV90dqkCpQE0peGLQpZlkIdwfHFEWtsX5Pu73+K5AEn",
-	"+KV/aL2eSRp3Ja33hQix0uOUXYhyITD0Ou2z5zrkHjJhhnxmxb+98IhxHC3YRm8Uw9RgqQC2zpQQGTjE",
-	"sLfQ+xO6gdiSL3KuLvvsZTzGwA+DV9nzxG5K8W7GVebJBty2dHK7d3B4/8HDRy6F/qj3d//5X//tf/zv",
-	"oca2EgQDrBRlfvDZqpHQfXO0q5eNr8MTbJvH19BTb1GlqNTMjfQKj4OyFupY79HXfzBa9V/xxdf+1PC/",
-	"7plLOdvTM+zCHtA1WvlhB6KyS4h641rVfK9nvK6xL5/rkpV6jEZmJSK8pXX5vIZjL2NrkxK5nGkZzev9",
-	"h+sXEd/709tvD5P77+/s/f5k73dv8Yv77+/+4s7eHfjm28P331lZD982SfnqjLqX9Z/TH7/Hy95W5lZO",
-	"Z1QKbsZtM3tjWU7mF/2hnt7TfCbhGBsLdc+3/X33pRGZpp30H7o8Nlw72Y9w8XWN2jWz3JDWgIHa6hQf",
-	"rhyhXaSGS37+mz//y7/5879qK+3+g5rXmzTvu+1xvLzJ+O8UTQa2jVW7f+298bVVq339yhLqt3Rpc4Ta",
-	"LfZCXEmxaLAufOp+i2cLlhcc0c7H1MLQuYnmsrEK6mpCZWc/m/NU/JS8azeU8OWnag1zYLTCtvXqBL9N",
-	"tHoqOSA1v0pwuPjpfbt5se4WYo0X0FqTeaKNUM/c1dfEA3mdvZvlDVd3y2w7rhRSj3PZ3PK8nWOhi3j5",
-	"AE4Mkmsfwo/xMugbNe50Za2CnCvMmYYMk2wqlTRlwUsNW6IyY/s7mb+77Y/vTeV14RNmDT9HYZdaI9Gp",
-	"vgmKSW3IcgX4QclVZo6ZXZpRvbyNWvK6lseb+kelFHZ6k722ohW1TENlMD22suAjcLirAe0chB2D591N",
-	"Wkek5Zf2lHtCD4QPp+qVeyh8PnFPxkv9438IytkuKMHraXX13NBNYZF1suf2Je0HEbFnbg82MIZG6d5Y",
-	"MYNf6DnVDs2lKc2xKwvoT0qMsUyA6MCVDHeBpJpDtSqiHz3YSUKfdUtcr5a+heYpqoxD2JCF2pDRXunA",
-	"P/yb//S3/+Wf/d0/+Xd/9y/+4y0pB1GfV1JBusmcpHelZdY965Ze5+SP+xyJIPeVl0L+nvBO99Vv6d1R",
-	"R86FKa9zxHaH2/+oVNZrQN93gJv/uPTjShXXeJzWybjfBkOstoyunRm4jgdCUJ0IjPbHaeBI3hs7FjfT",
-	"IEUruDOdx+Y8rU74jBtDV1zDIg4GbgO4YSMwoQI7iGaww6r5MKFjevkHiyDH77+h+J/3on34MKApn14J",
-	"VT6hCWmgvOAlB4/cQlxMtL7sQ12wlcQy+rVrommtvdHdjc2UU/G7xjzjE08jaoXw6cnzE2jwBTdVNevE",
-	"SH7vbMLVeMLlbvna9/6iMWObmpdLJWAkG3K1AQbfNf/qBK9+n/Q6cHkNtRqKQoF2sdKsbUS5q1W+CfY/",
-	"EVVmLl/yll2IMVdUYfWgG8XTxnOjMUk8rlrTnTryxSiQLx2tLfRzAxySYjQSw3JznsFMF+VTvNbeddXq",
-	"076USEYBl/RZ6qrVuK54RrNQOXDMpQplk8D6iCpe9Fk6V4Xgw4k9FNMK75AeMf5GVZj4AiYE7hFZwoyu",
-	"vppSU10ppyhLGdqLcxe3d8IzomiEWv1cloZazQ2TozdKlq6C/+IYfPme3wxSVGip4T3Qn2EueOHrHHid",
-	"wtfkqRD1uHpP1UoB9Cl9o4iQa3kcilN7+kSmIBQwV7kwhqVaDdzLAXAz4jK3IxyXCykjPswq45SnEw9L",
-	"EBvjaM2Iwb5aYICIoahyr8sGD8wkEQ8asc3R39CTenlfJEaii4WcASQxrI9qIWHqK6gUrQVCGu0oEJCv",
-	"Qsvps28+fH7s++B+dh1xt/ve0Be+S3h/1C/44qnvXHg/9BA+vq50k67wfaVLXIfh41notSfl7AwTr3F4",
-	"dqzgG3SelnhXxT7/uaPB8/WVCsGRUWwZrWa7RQHixS748DKJRYA0LJr+pLrTvSCmh7t1jGxOSPXa25Yt",
-	"0spnt2bTSumqTuSRzdSQYE+3nqH0OxFfesm57nhpNhFXz5bgcVltPRbA0yFu5iqTZVqYCt1fdVbv9lq5",
-	"/gZy1tzF05eepHSbXrZ4e0HxqBGfkdBqol1sP/jLKMGjixfBewVraiOemEmvDTVNetkHqMlZVQk/ZFnO",
-	"cz172Uo+e14lnQ3FAcNqIXgqLEUrFgzVpgMitRXOHJhwn835eZTHud+0EM472tNbOutrnYQMA6mIxddZ",
-	"yAiSd58I9Sfe8WGZLxsBj6sheqD2dOl0DsrHFb5HK9GvgvQEVG8Rea4ZArwTttTzAjm3pWEIAu+tgtwO",
-	"9xsm9rVpyhc/c8F64Mom2MBwXhR2euNi9wnL7CyqjE21KicrBl3Glx2PNKjN3u1Squfe8WJo1w7WZFPV",
-	"ePe4t80jWTSYbXk+GLbnW8SJ+bApjBCmWl7W50FnU7v6gGiaQ0FMMnF8IfFQLmo1EBnMwC3J+btTr2yV",
-	"EGcG3o3ewFyR9AqdbxRrrzSisko9G8TU2Gv3eSTIrsHJ2iV+99pdty6l6VTZ4bO77GLp5h1Q+H12hnU7",
-	"IRxN96coXzhdYxWATJRiWIINT/uTUqP6OyQ/+a7RBPh1U2ODra7q2gxUZzeG0myTrIQFfmog/EcPtkkQ",
-	"+MuVDIG/bEwR+MtajsBfticJuLJDXU9w6kUlienhPqUS0OeD1XPd3na7flL7xlt3jvqXXtMjCqL3g7tB",
-	"sTc3gfEOwrrmYdwioLuxxArW2TLh6AFPSFQ26Rh1NYm2mh2NQCFnpYPPwSzR68AcaGiTZ3Rd9KqSqvMX",
-	"PwKo78aTbMaNWehiI1naS3fd7Z1+NwXZtSt/R3aZNd5pPpuhBYH1hn2t0QtIlSx1SFPDMKoIZgU6k61a",
-	"SuUSQIVaspnOoUQjn8362/jvr7HXzutVRjnZz+iNdloc1SRZ6Za/unYVVdbBgpJBUwRm2vDUVW0SaqFF",
-	"GajgptZUbDy35gyCgslXC8gOr1n2d4p5tOzkH/bW2F7J26BKvW3dN7d5xN/68a5WMmexfsOAb5/6WUc2",
-	"HPVRv2v5vvGnt3cbvvukLVkoIlF+bYSplqJtNeaqdehReC3IPd+t+vAKuLTPTkdYWTjBgmsVGNlE5NkR",
-	"VbPCwNLIShcolmY/12q32QaBk9Wnmi8mogA/w+rx9Q2XZZODAGnPSw0xFyah/LQPTVxxCQfpMduvgjq9",
-	"U+f+/iavzjcYzW2jb1mj2YR41VDPBEt5nqedKsZ9D7zWcesafgffY3dFFxyBDg5V13ap/vAACia0lb0r",
-	"TMlm2vmrkYqXSiz4VaKVKx3PDaRj7F76zN61qVNf6mL6YuSm+z0UQx5grKFpjy19ma24YviF/dqIfHTE",
-	"0rFWImV3MGQBYaKCWORExh4c7N9NMLom1Thld2TJSq0v/X6wB+JIXgkofXi3U3ElXW5aN5sRRnapblTE",
-	"7EWVoeqWaEY3hDyzndweRd64hOOTsjZXtX0IZeW7DMY2sCasb2BvXHk/7BbjljLMM7sQsPxdbLsbF+WN",
-	"wVJoQ7jprnlVIpXBDraXDlUxErHCRBulvv3DsNTotaPFuqtrhpbTFzprCQZAfQuoemHH2qqchk0Eh9PQ",
-	"nlcOBbQnM9qn0pcBgT4nAW7AS8xgo7C93bvubrtSTcmns5TdcXU4UJQdfP7pfg1pcpdi8+5mH1xLjzy/",
-	"ALviubQH97AQJUuvDpJAdnHBjXj0wD70q69PHu+dfXVy+PAROPStFnF/KDP4V/Txo29b5Vs7MPhF2m/w",
-	"laMOx9WyQ62dALh6n2wKbcTwrPdv65GN1P8IGRgQ01vOBIR908rNaW99Trw9lFy/W8oTQFGX2Uyo9lIE",
-	"LbDHhpSl1J+HKba2ji7bUOoKGZtCk9fosrTm48JONUv2JnBSXzrc06oMyuYFFr1ELaGD1MJqFOtOUGvh",
-	"wfmeIOGQFcyAsxnNjd3+GPSlaLQLARMoBmidRHbMUqXLwVArBfZkesxS2209L9MjqxNG9K1SsYN9VzHn",
-	"2OdYHUUsr1GJzMN37+DhA9yOLiZu9ePCmad6Rv4ovKZTCVW7ZEiSr/wILr61pTWwAp80lVMkQJE9aAh5",
-	"9QGOBEAwDOddo0jkBu8K3rcqitNIWKdBq8PWJ4EPZcozwZReVIprhd4CDErMKkU2WhpNe2ajpCgiw7dN",
-	"U/31F16KI6Ax6Uqt11Kn2BWXDgtzyNfNQAw3AEW40cXnBNR6ceNXXuIkD0fYAQoD94ZqD6ob323qaPTC",
-	"2gjLt4MAu93oQu3ltx5oaHr/NWMO9QPhg4cffIMqFuc1knbpgU+vYaKGoNfh2pBX0kOOMvqZXOvUgA+y",
-	"VD/UEr3BpfmDWZI3ExSruVI67c1wR8XX0uFeWvXXMLHRXO5wz+tXz24yGENPfSVmOYJvrjXq7tCqrr6Y",
-	"tqkqVMRVOUAOpoPk4LP3jYIlSIWDzaHw7Qr6lE2gUJUvidDKPiw9tnpOUNZyMSrXVbPvwClRGXKMA666",
-	"LHNRrmF1VpqN5gX8iUqX1dK4ucQITaNnNqznDsaAVd7WeQbj6qs6z4QpqR3ON20fABhTHEQIxPnKpNZI",
-	"FrzIpWu+QdA9eKCvUXQu56YcxBr7hjuaNC7Tqz8nCfNRGZi3m6f21s8hv6Y+wFl0O6nEH0qubymg6+G9",
-	"2EG3dgxvecF8kIWiS+7mb4uVoq9EkfNZtUIvRoqOPnv0wB4N7TVeHu0/+Gx/QxBpjaxezfkHN6gejTpm",
-	"odBzXti73N/25vCKc9o7NTXmox/nRvw4Pxn3wUr9/R2cAGv2JnJC3LIQgqX/AQSRldSNYSg9JwQNJPpa",
-	"dcVjT+rEVuuACJOynJlfHN279/v/395/0wJq+UYX2cP9BvDeNaAywEQxnBeyXJ7ZMXNlOI0cnswR3l7P",
-	"aG7uLbglefQj4okVO3l5yi7FklE+o7sechNoNzn8lRFQ6Dr94uTs9PHg5PX5V4NP0P8+K+yCz1wUgfa4",
-	"1R9Lw0zJC2Cwh1mHLWDbHzprBxcSegUvRPFrsWz0+VNDK8+BG1YfZIRpBl0jJktfSizczOhCh31KX744",
-	"i4qx4o+p7TcULrBPwLsDRXJ+aaZm4F4YrJiZtP14bydQqlGDcfLs12dfnzE+HIpZaQKqwx6N7Kvz85cJ",
-	"M6UuROCg5gzy5uyfL7Upx4U4+80zjG1RrVDjKB8JQ26nYDYzAH5DHm4o/PpGATDFPjeJoXJgAczLoZ4K",
-	"4Jj+5JOn6krkeib6n3zCngKY7FdnL547CehSYCFaJ+jSI5Z++wb27xt0PL1xu/hN7+hNz2ARnze95A3s",
-	"6Te9o36//z7tsxOqou0fawfhjaKEMW5Yah+aJi4uZ+zqFHlmjpANPIW7+xgVpToPprSimdn1DP2fFXpc",
-	"8CmgVy4KrmCw+tHd+MSUeDVhNOErbwwtCq3GffabuR0MoKURUCnCJ7RZGYtJz5CPZ8+4TAxz4HwqBHbR",
-	"vl/ja13CsMvrJTLymdCzHHk7H0+ksp3VBXuqxrk0E9iDJ7Bw9hzBDjKXpyFnMWUyE6qUI0lIX/rJtl2X",
-	"YLsBpnep55CLBYRU4Rzv03zTVPPcaDbkRWGfZq1nPLQxtPtGMZb+1R4ZDXunWZoEglFX22/Kl3YfIXl5",
-	"pbYfe7h/HxJJjVMEqgAjxdJXoiyWeyejUhQpLc0z+Sfaw65jn3yCCyHOzcylEj6Q6wLRCG0sMXPtM/Zr",
-	"+UWfPdNqjElXho1FyR7cP7BrbpZz21VI13bpNhAeodVOhAUItPRTTyzyEAy3q9m964B9Lb/AhPAQKIeS",
-	"ypXLPrOXxc+w426Hh1Swh26MUKaX7NED2wk2A9yn/aXPTpix2h30yHbIsAf7+3599EutB/YCR3gPlRso",
-	"w2Qkc8HupNN5XsoZL8p79sc9u1nTu9Xu7O/blrrFAPfZsT58+AjaY2VWntPiQzSA70ql1XYBYcNhY7j2",
-	"xO+CYgAypzx7e6rYpkUcaVwtMY8OJQlUocGtK00V1+TcPtR1KFUTv+phsr+/j8XvCFfr6wz4S/b32VRM",
-	"L0RhjlHjXUgj2IPDQ5IcgKiyD9ZFYO3386mEKcP77h+yXFyJ3LBMiBm+Mm7PITaIyinYwdYlz/tUAQFl",
-	"Jr41nhiUZNQB/30APNj+RQuQdtUzzQGPYQfMQX8/+YSdhzN9hmXZRG252psudCaxMFN0OwPgszUo+uxL",
-	"8nPRhbC9bYPmM1bqNypa17RlFe7Fw8+rK3c6H07SPjvTLAvOM7s6DPbIvVqPnBxaaGTds6tPqjG+YPWO",
-	"N8rfcsB+aZcwthKglAAhWujiUmRsPuuzx9qU+dKJmtqrrTLPynmhjH1eLsgu8qlT2Bwge+u/UfVH2R+B",
-	"FjDB2REmwdYmLCuWwCOR+OG2s4J7KamQjviqWLKgtOvq74FpMHmjoOAE1F4t+dgkMSes/Y7SkcPMwBOl",
-	"KeUQOm7mF1a3uQgsh3YXVzLkQ0gcCw9bCzEYk1aUvVEjaSX//UMcLT/2CUqwgAyCwwOknz075KgyCfWR",
-	"hkxWPJ+l12yeCHCu0XkMa3yhgScFJxLegBOR4aVH7MG7d+6HBDlERAZCt4rCp1tLTUef8ScHgIzeqGEh",
-	"4Gjmee05SpR2fcWq98N9aAOWMCmJzdsteTiteMkO9yPZf0z727iGW3XBSwCr+/kTAnWx0Tz3M1XbPiOr",
-	"+TKid7TTR8NFwkJOJQ45aKpWjxzqIoPRfFwIDtuG07fsQiw1JCnk9jZ3Jn0eMLtEMpHC730iigkwLLyN",
-	"mzeKdDX4Iu2zxyEZSbyzS1KNXUuw8Ik9natpD5DehO9L2MW89EVqsJocjEK1Ns0BymAMv5g+O7ea9BsV",
-	"dhiVM/WlVqB1UGnFCupTktpH7GAfnhSVWsNHDydcKZGHz3ZdFHgB3uJQ5TzLaFIpNXjlCldFphBjaUoA",
-	"v1pl34jcHr0XPhvG3oh3AjzchM/W4gtvDoLCfdMiR+xk2RdjF6SChB0DR9XLsE+O2KH9nbrp5I57F4gf",
-	"146Q5wIZ8yR/3K9VaRfQnjSbsnA7Hl9vO3VEbSNj0iR28xB4zPTjVtIZYTWsuHCWr5RyZO+0oox2wznU",
-	"c3OnJeqaLC3ttzNeAMH9nW/uP2ZwHQO2gXflXTJDPVOCC7iECgRgs9ntiqlNhcBTRdIlaPGN3qhgzkUW",
-	"OAL+EQAbs4iAkiQVoh6h1pdhcqzsLnb6dQkctLgVuLm0HTvxOH8qGMvu7N9lQEZDqVp2+GwzDaYwqSyq",
-	"J8vuHNylw9BfPNE5tM8gpwxIPgXUTdJ4AqM7h3etqCeGqDv374Lkd01AzqcIauVwn/EJNOSK2MAY93fa",
-	"zjhLRcLxot4oX9yW3Xlwt++6TGS3hhinTMmXhiBU8I0ncyIPC3HcwAV3HH2VlRnpXRrfV2KWyyE3OK40",
-	"XVabhRyu3FUidMdp7WhP/MbBCNwVbo5wKCOOls8zitGBaXoliispFmizWMEMTSDZ/kY55juYhSU0BnSw",
-	"nA8vMY3FATidyg9JA3SC99kLJWhM0aaxemksJ6yJmy/CyIEfeoG8VKUsIUcIvCIRPvmod9Df7++DJx5c",
-	"LXsgWNELprPl4GJZYh0nKvzuQwoHD9+/T3p6JhSfyd5R735/v3+/B+63Cdzu3DwgQ+/xXBTlnssagAvG",
-	"Arz43qw7zWwDpSlP7LWv/KXETyuwMEkLejdccs8+As7OVgBvdLEDYrwNTl9o3OH+PrpxPWEdn8F02pbe",
-	"+wOlUKCfdSOFbdyfCugG/Ff1oLpgMyprEobrfdJ7sH/Q9iLf8nuvFZ+XE13IP2Fk88H+/c03famLC5ll",
-	"AoJ+Dw4PN99xiqINr/988/XnWn/NFcAOHuLAbnp+KQrFc7zhfqd+u9QodOrOp1NeLGlBhYEEgWunw+54",
-	"sbCyCxRBAAmOIf6EP/fehi3BsTA20LrxbMDzHKJRM23KJgexT43BQJAcSZfgbTUK+3T7TjjOkU9vVBJR",
-	"STHPxc+N4w904bvUCT/c03x4qfQiF9kYcKYq86R+oHQZnV95vSiNBUR6hHpHRQu1gqzQ8/Ek0pAulrWj",
-	"n2I9F3NjjRQDKHZ2//DTR5/CQYd9Ig+Xew703qqG6H0AwAO+CIS9u4rnWgkrfdGVQg+xGgE1x98GP9ur",
-	"jxyI1g/0BEJ1zBP7oHQmQ8U9hxfCNgXMFe1K9Eik4vFeK+WieH32tTejykkhBC0bSjW2dsscvFzeagKg",
-	"B2QoYlXBaAT77Bt7LtPr3csmPKNHk+MJkqOQHcckbMELJdUYrbTIZG95BUw3tHHKFR+LAsoekkeW7DN+",
-	"KQw54TFtYl7kmDWBwvoQxbRJKReSG3YSPRE8TGBY2AmKx8OuZzCeGHcsRraziF6xD4IV4py8bpEGJUwo",
-	"qplYPQzAyhEV8bn1aXCaielMl0INlxAxeOtxvS7NZoOMpwRbIh0Ko2E/g9MIfiCpS9H63hcQOWHmPkVd",
-	"reXbO6re72MctW8BPwGxlqN79+Lf+tSUo8/3P78PYg792JWWuPVuxZXBoOaUy9zKsxhA0gupo9S2eDWF",
-	"tuGEYJ0au3YRsfb73vzAfnHYewtH2A7noMPAvK/GJgmhusNZvFJuE2C5Lra6/bDESau9w/3D+3sHh3v7",
-	"B+cH+0f79v9/5+PFR2qe5ytpovjlhJtBbXEQZKN52AN7eu9Pk+ZpcGIPGnxQzTlsayisKWxRbRbfRsrg",
-	"QRxZdrGk3q7z267jnEfCG7WUDjrB1zwf6WLq9JrbUYb2Oyg3j7Ua5RLD5Q8O7nfShp7xAmHQDw4edumI",
-	"mc+QwfFrkUn+U9TTTjJk2KAj3etpHTUz5Md5a5+51vC49220fd6j+tYMII0UOaIXseoZhQIC4zIhMfsr",
-	"h9cT+KF+eDUJtvVD9kRjNalbW/IPNt/xXJdf6rnKdtsjP7GVixN9E4s3abaJfynKLsvo4/n40z0ff6Bb",
-	"/ye2k38pyuts46p3YCsrxa2K5xoslJlL7KllMUPQOYBhINqdC34lkPfelHzJ5grp47I+Sys7K/XOb63y",
-	"JWQczIs8JW+rVnEdtIkgfNtEm5JSVx2vnSyRSSuQZ6K9TdSZIHtsg+glFUvdlDLPCYLESxfwWT08X8Oe",
-	"XZV6uxpuDYZSZZ/f392QwSSsj2bMRzH9AzZjvned7qPds+OZ85ik5vdn+sxJBm6It8BlP5FYyzwXW8VZ",
-	"oO8fYyzXirGgjxeG8nuMrVgTfIGYLYLBKUyLcojagHlyaahaU7JnFKyAAExg3fVPAdVkInJEJqQjXfgo",
-	"DEEjzRsV/NeeeAeRyOFGusTf7NhBMYgBLXBIQTNH8GMo2OUbIw0GRCCa8x2WmfrO3/BddOV3EEkwE53b",
-	"K0YyB9T0d2/Ud3t7eyv/sw9LF1yWg1JORWqfROGY78AdT3mq2dyXlXHYshxxvN+FJCV7GrvMo7KMqm8B",
-	"6DJh6VQrWepCqnEfXklxjWhcsSnDQpZyyPMQ9gLiIfuTmIpiLNRwGX77LgSwfNuhWwAFGGRiVk7sVfAR",
-	"AA0OdvUdAeS4uTQhkEM1ro6rEC3E1xLuJUGYdglFy+1NOS9hLPBR34U3QEOsHjUvxKDgJQwxz/NktdG6",
-	"cFiN7xBPyQny4IJCdigXUmV6kTDOcnt+EhEmkQweM14CvAOAatO5IXJZeErgvOW0KgLsJgJT2vYDIipx",
-	"P7nwHEDKKlVkEJFGUKjvXFMKPWX7rNTswHYEEW31zia+qzBAM63zwVwBNiOzI2S/sANVW3i48ZQO7Jfu",
-	"OcjpiXBlvBdqJbeuDSo6a2QOeKHvwtBzFViRJzzDgCWNfgaFQyAj2230mYayd2FHHLt8F3ie38rBY0iL",
-	"xyOl7Uvsk/xOCpuwNkzUaM+r+F1lwVQKr5Xbrx7XrnrlaUKIUuBWqLWrrGUZNPfngudcDcUg14tKZ2xP",
-	"6DcQfADuvhC5XsBVWDclljdprhdOmtSKMbW+3Be5Kgs9v8jFSguGshjOZckuCsEvMYYPOZRhaTU+l+qy",
-	"mQHgzGrTxEN1KYh4DnmeX/ChFT+QZSIyxg2bAgOUm4Sm+VO0LpVm9D4rzNwdG5s2V1M4OLNq4+jN7jJI",
-	"vFx9PcHmrwSjh9hWuNJiAAhcaBe7Po4Q8YAGtEvDAXG/C29qa3EmzaVbHhP7GBRZuRtNM8WcF1xz0rBR",
-	"IShZBZIkkAg5UJwD9mtuhDlyq2RWyCteikqilz1tvjo9O3/x6q8HT05fpS2LGpcBLiZelBKTR8Os+y+N",
-	"Pxn0iI3EQhRAfJqwUluJItUwnwO0jajA/Y3sO7iw+i7Cvw70lSiyOaxbVyAIoWOE9ANNAGWWmeh5TpN2",
-	"IYZ6KhyKNsGtJRTLCj2bEV8ZLAN4Mx9rp7CASnOxhDxjnAJ7YEOWAFfLgT0C7Re5Hl7ahQVKEwgWoI4U",
-	"LLUPGFwsYYOmv3wa0v/QRqEWpXcTlvJysNDFZcrucI+ExOKBCRwJ9mQCfAhAkWeyEABchPzqspDCcV6a",
-	"hRAzL6uh46VmsrzbOLKORTQSsN4U+65ml5Wu2GcVaQHvoqRw2N3NylL1vabkpbBCbZDJ0UgUJtqWkHTI",
-	"lzSZXplW0kwIB66GMpeI+6N2ZdzO6ygABz+l9WYbByoPvkeoIUiL6qeGnfhGnURapS6cJHAwDpfog+DO",
-	"UGvdTKRdU3j4RYMGgFH7XSXJCQUEYklCLssGMMgcSuh8QCBIlIFTRV/ETjg+hBR28pB5fbuX9EA37h31",
-	"nM4bucNsXw7eJj0/8r2jg8N9wFoqd7xVXkmPr+g20SvogOxVSu5TRfpPe5X33N/f39oJOs/Fh0FyOD9g",
-	"POL0TRePp6LCIsgqENl5wHfRbcrIqYkMyHIqjljzfGKzqqC+3tH9R7ZXNUOxd/TIfjnPBXTosDJr+ByY",
-	"4aHIXJVS/DaaRvKPdnCnBo9p0sPNHdphn3ITflRYIBt8qPNcfISBfHSHehiIipxJN+gEvfctbay1uI9T",
-	"wDfieVSIAFb06WGgh5egwvlEVMj3is89d0gSPCRkq4M6YrX/9YiROZV1/smhRX6i4I9rLNlNqI/2pfDx",
-	"HP14jjaeox/3/q3BRXbY+NfBicxzcZMYEYJ2iOmshKx55DXwlpo/xagQH5KvgwOc3PtrHNpUxTBhlCRp",
-	"IjPPnqR9BowjSC3hczXGUC9nycaaaUUp34Vgf5hn40CApMSCCBsotcKhM6Vhbl9T+AeDRVkgtqBGAGBh",
-	"yZS2A3QcZQhBny+VM3SrOTsu/zhK6qkl3mwNjbHNbobFxNwXa1O6HYzGlDzHAhjtaBp3muxs+Y5GFfPT",
-	"nwCAB4ENghNQuaoubCuS9NBJUuAVDAI4uj/69vPdrNQPAdP5eLZ+tFE/Ynw+GrWI8Unc0QQlBPFE/R5s",
-	"3Rjrswp5wZcREkGqIbCYJaFEMZAJorsc0/LYK28AB6MYUKQAdCD/fT/X40HGl6bh9PEQowZ4UQOhOL0G",
-	"jGsJDQI6aWAH/ONcFMsg1Xy9ri02uyOSf5+sezu4re2xjrPS9HInAOO3r7LqOhLdgyYS3S4tQJne3AT3",
-	"2xbdfwa3vO+A1rpFaNf6w5TI8X//bS9OfYZDA4+RytcXS/+17S/Qm3+ahBOZYLOrRzKRPAJ/K6xM+Nh+",
-	"Oj1cQc4C1qT1+sPfNYBe4WidQwyx+kI42t5aJSCrdMpqoesPzG56gVVBB3qhBn5gCM9biCkvLoNCgJs/",
-	"Gu31B78VHxsa6Oo+2L5QZAIRTX5yguQ0U3NEDCmgHtteEfDi0weHzLA7IUL1aH+fQV3JSM8A/YW0yE8f",
-	"HPbv2zGt1Oq4IR1iG7ghiemPeMPr4w2vCzUMv4LtRBZBy8F671snUt7fi2QO1r/fxoqHFXOaoRnfiHR8",
-	"DmZphUECySKQDahuc544fseoWVOhSiCZ4ZRZaff1MVFJetphSP5YPbNPwnOgsdcyGZ1Iiew591UP0BgT",
-	"ZForBLsQUo2tuVyM7WLf0s47qfb+tqy9j8fSx2PpusfSTWSsrLdgYd19NGE/mrC7xWWDMAs2q+d+uX6q",
-	"yjzDaviNhutTPpw4H2qVvMjDlpDPcZkg1aKDMSWOJDGB0y5xvISJA6snnl0xqZMheg64JLLQgUY1JnhC",
-	"JsxA2VYWXBk+jIFZ2PAjtphorAYqie2aOIjoYE0CmM8ncJ5p+w5IE/iDvgjMSWNh3qipx26vkMHKAEcj",
-	"1z8VYafotX6jICDNq7fRo93FfSImRlj/qqnPDF8aNtELQLq5RE9dZC7RlPIWUqFKWS5T5v8cXAr7MUpP",
-	"gOtoWtOEpTSx8CdOrf0TZ9X+RfNq/4Tq5wTfVfPphSgYUTZXEdQELk4dqo4ureKGETJr1xDgHGlx2L9p",
-	"eQxoedTeiDfGWZADfzO9sEqf5VgDqwh1PpM0NvAjqGjuymqDL8XSdw8myN0z5KUYA1Wquy+MBK1o1/aU",
-	"kihT93ZQTew6tx2mT7TYG/sLl6wOaFVAGD0VyLMeKUT0ALt8B3/QFw3PCCveP4COcYgxlQBcdUPwx3xQ",
-	"6NwPtf3bPiTge+P0munUDg1w1+eiNEgPWgYk9cWS2TtqIF/3bFSeM750M4Eg3+bni3d4LiQOaWvbLqf4",
-	"ZQBo6ytR4P6Ah6VHoc/0q8joPS76xo1gBVcQ0/uuAS4JXjeQql2cbm7nQ3xNIidan6XDXB6llAQCy0h6",
-	"Ck4n3KLeWjPCa8q9P3DV5jrjwxLK7ATtJqrocrC2UMz62qotLjXXO+dTAwivHjEURpVWE8Cyud3++saG",
-	"P/x+2y2ouS78BzK22ngwpPYO1rZ+ENV44U2FbL//oW9fFZg83lHptYv7BO/Z9HbYmtJQMcYCM7damgF1",
-	"MRudumuLV67fVpg+5NvQ8upS7/TiH6Mjl0aJNJ1eQjLBiw34CDLdrgxQG5MeMGVCONnZano0wrr/7XYd",
-	"jn31LjA3Vm1t2t+RFIj2TGV7Zb2jg0+9TwSs+d7+wVe//NXD8/u//szOop4XQzGQs95R7+Dzw/5+/7D/",
-	"ae/78D7abbCN95HW5Ef34zXdj3ZNSlPaI/dKBLBLizuSlLSbckj6FLJWm+lxSDKLA3b39yErxFoMsCDs",
-	"mynL2HPnhzsxSSNhRjOJzkRwaWA2E2xnZEjFogJYq0wBASuCZBHVAulNabTuqVQhVHDBVD+KNiKipnIp",
-	"+ECh7OK5L2NYVdp/bqImS8PMRC8UVLT65JNPWuKRfnS2TiPBwl9fQi5tr0Xsu7pM2CTQDC+AxLYMyW/h",
-	"FK/q9T5V0K2gpoPCpzHW4o/rBMVLuue5bj+uqm2GSsPOjoTKYVcizLo1lOc5ZrFe4EJCeBgWhOa5ESki",
-	"nTwZr2npzlzZu2Gnxb1ZLei4+fjiU/GlPcA7Xnuuez+sE7TbXLrlu5Xc90v+o+S/luQPu0SP/HZdJ/kh",
-	"VX6tQ2xbqX/vW/fnQGbvW8+Ac4f/xHIsWUAODrUayTHVPg22qysbwbF0ADvTxE7OI/dbijf3XRP+P/b+",
-	"vcmR47oThr9KBkIRIkc1aKC754YJx7vNmSE1EjnkzjRJS2walUAlgGQXMqHKQmOgjomQdr0Oyiuv5He9",
-	"l8eSVquNVaxjw5a9G17LjyyvP4w5Q/kvf4Un8pyTWVnoAhro7umZoSrCpqYLVVlZeTl5Lr/zO4BxJLlr",
-	"0IEVCrIvG2bleTBsM3ssGD4/KZrfEl4ynxTMIDkmPA/4pIJRaCxGes6Oy7iMnXuat959WY3nvrzd/Wik",
-	"Z3al09AHDlm3fwgmteHurtjInsZtBS3THXfTK0/KRF+yqZUCH18fVuc7rHxVhyXHkx/opYZJiZCpKieb",
-	"pvfFZmQfadmvZMJvdOg3f2p8YP/EPH04NfJs3iXqikbno3Z0bRMuSPr4S06C5mrepbiIO+1Ofq6vcdbo",
-	"fPRx8GcXMPxwaQ0Y+tqDFjWMHCqeA+mRHwGK34e+l02B3+dzkPgJOuXAxaFwG6bOR67j3gUtfd9LuPXE",
-	"5qkH/9Yx/WshFbkqIbgQrzV5/BeXPN7FgcEW88WMKJ6eiQHWPN14BS5PLl69rOrT6eU/nWqr8PJI4Tc9",
-	"AQrFeSOVmJbDA7uqL5AIfsOcVCeLLiUtNZRDZ1X+/dZeSDo9ueHRsbbp9rzU5NFaev526/Y1CPal52q/",
-	"OHvA1b1e6sPfQ88jYK5Awha8vUY4uU3hOLi8JODpX/TqexPxOzfyJvqvr92J53MnFnX1l/kT/VCv51Bc",
-	"XO1uceuZMq5OfoGyhCC5NsL9wlVCxfUdEYi/z4gjkfGwtDySeNvGICXG0UcDvNq9tjdHZOxMyOEor1Ba",
-	"yOVJ3I8v1OU5SblUp9JP0hm/d+edezCj+GUiWf5gTw4XNIzGnQd2OqmpN+B3bKfR2dlEncLXvATO0oqB",
-	"uhiVysHEMzHEJb0wBWdRl6ZGmC6QESddF3CiDynRY9CMnFepcpO0plJFW6F2mNY6UuEw9fJxzXPhdA1p",
-	"67jYtOt4TX0Paq/pF9hr6kpYrO01XW8ZrnCbrlxX9Tn1apxTtev0El2nm54FZ/Wd4nsutoTmpp5TZ5pf",
-	"iuc0EEVntSHcXgxsgaqtur25kv/Cfaa16PztUvFrv+nL7ze9QLMAMpmX+01RcH/LiWy6HZJhKFVfZ0mR",
-	"dpGLx7kr9WbYADkDuErQO+SzSoi3Fh2LYw65DerCkmJ4KSeHQYa7SIIEEYHiimhx3VdBR3oCe816c+/6",
-	"ovpgwOlrlvmFaRyr4dYLiRqBTF1X1KxKN3GTgjnNPhs9YjGk2tl/QHljrCuUSDXMeXrYtZ2JWU8MpQrz",
-	"aOwUYpZQnxtRlCHMoRbiHss1+2bBwz+GxFZfW64/4hnv5wR+58xMRF/ylI0FV0CFsIc0RW4yaMhnmcxz",
-	"obAXlPxi1Yj4KzevU8VI+MlMeF8YqutjRsKUc6W/bTfIkuSYb6091I8Ez/qjffE4f9nyQtc9lWA9bObY",
-	"p+Vba/WXHQigvdubY2wKMjAKqU7TUinUkW8B1Far6Fcnv0SNybRCrD/KNdBwp2nRBZKvTfamzhhXTDyW",
-	"BihLPIHLIND67QngS1eV1X2SBlPbeCp4FhCi7xMbhykXCB1zqXIuFdYOpA4hyVpcCMsYSTGI5JweJe1/",
-	"56T2b1doE27uOkaUk8L7vWkou89uAOCnwyZdPK89N1tEtf+RheCqFck4VIdCTKjrEAQK4gnueP7omErU",
-	"U441NNjoNNo7t1ot+E+r4au5NzqNabvx5ONi0/dOBCqChnmeZ7KHMIXjRh9zt5/95C+e/vK/BPRiH9x/",
-	"z6566kUjlf+Cvr/Zh0x/krPPfvLvnv7oR+W+bFNfoMvLelE6l5wwN1w1infCpYXXFgNx0w7EzYqBsPp+",
-	"f8Tzrp4IBRf13ht32ts70K0NtH3s7Qso1DW0L7gAkMdQJKcZK4WWVD4UanultlfOEMPQvhxFvxCzG51v",
-	"K6yWrWPa52sFMuCZuhrUqxWXcJO24ZJZFXhYtQ4uUgE/1S1EPakX1qV70s+0qqKlHvWKlGqngKxKp161",
-	"ht43Irt/Fw3Qi3QhfFwhTL0zd1UWrb/rCwB8Awf3Zvax+/oa+HZOe3fqfG9LgW9uqM8GfCu5l3oi1Wpo",
-	"WK7JfQkzX5iKUFra5FiMHdg5E8nT7iQTA/k4brJHHvxGnQKHFdYz5wxvi5iZ9keMG/aVtlV3vnIDzFzF",
-	"YgxsxCwRfZkI0wmpGU/rGT7rvG/4UMREakTVI9YG5/RMk90fFO8OCkxHTOZUwdw40xqaANMaIm88B35C",
-	"4xsL/IL4tdA68qaDIVrqCtjidsjm7jP999DTS3GAGHN6oTjAPlc84QsGqhsga2G2WtuNqBGsEHuxEMl3",
-	"8HnbBQpo3dmDPWCX1op27zw40erN60Wzn/3tXzz90d83ogvJw8D3XrYFe+Jr1woPnj4ixUA/WDE+LzSz",
-	"wg34uhFC3Ac1CLA2oAMQoBOOa56RK6J99NzWcbEn17KdXQ9qEOAX2djGU3wDEOBay3CVLb5qXdVnzuWf",
-	"ObUb4jLdEBvK9TMD+uA9Fwvouz/wFYRLNlOBDBhIbMmZIlFo10BJ/1xkY6lcTaaIAWIkYxxapdE5A3QQ",
-	"pdglQQcLAfb8k66pNPCmguByS/bWcvcLpevX0bVXAA14UfZBwmU6v5rrnKery99megaiGlB9CZ8HBexd",
-	"xSDaSEWVlpKLi+e5GE9yA66yOYBJgCGSY6FaKLoHCBHP49znivXEgYIXZQIBYVAZ5yrbgzoiVI3Xk1pT",
-	"vZ2xVjLXmVTDZi7HovttrUTcZHvKdWLRFwc1SRRVFYJivkjnmgmqNyLzDuPFBxLa8UAxKoFi76FSBWOZ",
-	"KDkc5Yg07PfFxP6IZLDoRXP4Om4vJXzeZLGvFRfjoJmC7lqrk13MR0Jmrju2FzNu/Lsi4AIXRyKz983t",
-	"PImmHbO4r00O/sHYiKEdcBNj3RLhr3QnmeyLuILYlijGoUngt4aO2tdJxdpb7Var1UKS22mWCdWfx012",
-	"H763FTgsoXnozT54YV3lmBBb1GQf2reP+GQiFE07IU9TbnKq2GgcknAsjbFTbRfGXmW6P5z5gFWFdY4T",
-	"EOT944oEWGShFtAZgXeiUmHnzqkEhCQNGeLtkDeXFJS5a/fZPm6zU8rK7Ielcm4DYCvhc2O1HVw/bpyW",
-	"wB4TPu+uLsXRiMplY9YoyrHvBh+2Pm0Uw6Tqp9NEJGfs5qqyHWfoJGBjXb0UP7l3eJqegJ8NRQ4QMtA+",
-	"CV+msRDP84fvui6uLJlTlGJcu6DFZHI/OfWlMIrVr6Td2KVb1nvrO/jQvn1m2btBzMKcuHOrepC9Irnp",
-	"IL8qhVycbASl9ht2HILKLii+G502PEJHFV3YWUjLoUwayMwxeaNzbff6jn2qIszA5yVFuBEVpVAbnXb7",
-	"5o2oPPEdqx77Ymx2KuiwsB1p75aKhBb1FNrPo0RLITU3Cd2SNlN7Ny430AvaHGVgsUQmVl0ptMUlsd/M",
-	"nuV9mUpcbCucIGsy/YcKbbNvjlZS/Gd6BudC/Na9fba8nbgZ6E5QStrqiK6OG21pNhKZoPKUAz3NIAY8",
-	"tr04oRDcg9p2tUpQqwS1SvB8VILTz+5cPM63SD6cKJzj11OlO6c+X16E93zV8cK4YXcefXCJpwyqX1fN",
-	"eDWG7i7edwfXnVmrouhCNWWzKL4uXh6dohC/N9JKBHW7XjX0X3kSNtEkF6ei3vOXrFMuTsDSHX5ipk6J",
-	"T1djCe3cL7SEOXGGTYIENK6SEugwYiM9cw43h4OTxuW4Ntke+azAW7k8ArVQKLuJr46b7H2XP1diyhAq",
-	"AXzf3DkhpRp6V5trYwn8rrwnXhgKr3Rn49mf/7ff/MO/++zv/+HzP/mzZ5/+8Wd/9+ef/+nvP/vxHz39",
-	"w5+5tK8ujm5V9pcvG+7CZtGZ5MOlI+WWWPXrDco6oTaouRo1pOkaaJLIh1eP53rMGxVjfh5zf2Ei1ouq",
-	"LWzYGklXB8vmLt8ZQycLEh0RB6EAP/NBskox3DpeK0vthCSuk9VeGfzcoug5uz6yDC+31uqoD6CX7wCq",
-	"d+LlweoubhtuqgVfJL5uz2HcPJ6ODwain7PZSIAzsuosm3HwGea32dQIRygh8iJODaed7cMyQFuFhLkg",
-	"Rf7pj/7Ls5/8/Ky775IxbLUQ/G3SwjcVm7UWfl7I2kXJ6FM17i0QgMDyfyZhXlmu9aFts9bFal2s1sWW",
-	"p66lKVQBX1RRcs16gCPMgQSSjXUmLm77iyOEpiyJ8t+Dn0EJwh2tM9NBCGlMeNEmaWBAI+kwpFavcpoZ",
-	"3awSkTVTPevOeKakGsZR6aqZybw/gkb6KZdjlmt9yDjr8ZTbz84105gEPgOIaT7KhBnptNz+hE8NdSXJ",
-	"5JFQDoDZ19M0Aa3QXiBGTKES0BQhkR3dGrORTIVDXnr8qh34iE1VLlP/qkz0NWJOSz0oLndCACi+C9I2",
-	"8HaeiixvDmRGQ4F/Z8Lo9Ai/QDG4xnpiyJX9eNsSMcKZae8Tq9tKUpDJt42NBO0rnYOgCtuzc0MDAauL",
-	"I1j2SGRAUCrHAphD7SB7fOmAyxSSWHImTJ9bKQXoX2KW87W+rbIc5MFBqybskFbpvEv3h53iPQS4ugqA",
-	"ffvJKp37tZ+PMj0djgh5infB+7QS7uk09V1x5anwIa0IwjsTvZHWh009GMAiob/RDoAVaGd7MIhYT/Tt",
-	"WoJh8OPDlZnZuWW77RZ+qz4sLaCBPAKssSm/LtXGTgFuNmID9O8ecUfOmmtmz0/EB6PbKyl6kjvcNyBm",
-	"lUYuhqxT4juw6zr3cBf3F+BMJG2VCc9yafd3k6C/dqVC8aI+Hwv4DESjKM38vRjHoeVHCOYCMU3vUWys",
-	"j0SCi0qJWfH44pvFY9xZQLnqryaZnkwWL8ox3dopl2MyeoxDjZ1xLdqXD2QqTMSoObtKDhRjriG/CyuR",
-	"xijx1oo003S6+PKhVMmS4DLcWYorB0Cca62oMZbK43LAIrbHSqPT+L2Pfu/gYNpqtVofX/lSY1PAjpPG",
-	"OjsFGIPSZFkH263z9fBVC3jDEtgkzk2HaM10c65gtd+LPKURXRqupoW9Iuuzy9N0bTjKSJpcZ/OVWEcv",
-	"dyBjJvNU1yCBPL+Nl1rsQysO7YmER/MYJLftdwo5HwWvDL3cEUjnYqizOYvpcryQnWOYAZE3EgoSVTLh",
-	"GrC6gD0ZKLMCEmZGeganBOEHvYwEOmiUjtXs3O+5D3mp2atWW4MFNrw3B6bW9vZ1SLNpwV34+WCUIUGs",
-	"G53gEqy7bgUEnMZ8waTb2W+1Om1vKo5PtAdmIywBl3xpT+aqF0xS3rdy1C3N54AO93O8iaibFAujFnfn",
-	"EneUlYb6gxUuZWlHHO6ww53mF0hAv2UvSgZKBaz/Z68Hi+Uxifl/ZUnY++5VrzwxHn3JJhvIj3O9fc61",
-	"fdw4LtUR/ECfiRVPuRewMT8UgSWsBwilBTUA7NxJpocZH4PpBkZx7HYWNbF1TP/oKv0kbrJ4Aj7WmJjj",
-	"kOwN2oioIkVPJ5KyOg+Vnllj5R1hDTxMtwj6GrOcHxJjuj0yikK1pDfgu26zuD81uR7HkIup0CC2RhmS",
-	"RYT+SxNHREkHxuhQC5foa5ydaZBkwhrdVreJigBd8UmZ6MuJRDWOQngTbt+FTXjFJvgYsBI9WK/EY2+7",
-	"ctuj87CcbvCVhRcM5Y77MiiJEYLwiQ4jnM441cNcxzDarijLfCKA0cLnccXBC+NUmnys1WHM4jHPDkWO",
-	"PhzQu6zGZ5eFYbHSefF8lb2JWEISIi+Wyg+8MKZEqFEs2kYHfx9zxYdgRZbWi91PZY93yLH/cdSYUExh",
-	"sZVMTATPu5SQ3Oi0d3dbLeD/04kwpxYYLnUQJrERvMtdcF51f5tUV0FbBH79WbmOcUkK2D+T6QSO2ywR",
-	"WRPYaSHdHooSO28//oj7S2RN5NePIEXCPvsulPv50rFr4wnm3cM5OeNzkEKlTzEjPQm/BFtubMBjQkvq",
-	"RWIxXeGztcqaBYNOujiE7uWR6C7MiMRjBM1Ep0T7mcAVYLeIKfrYmPB5qnnSxFkvJuYbepqxcJMze4ed",
-	"nS8dh888OTlFbnGtzvxc2CVUh2JxgU4yqTMoIYE3LO4KvGrk0I9OmbFl6QK3P5kiRnWZzC5+Aa4OO9GY",
-	"1pjTOtrt2Ru95rW2Lrc0uOUeKylgZUhpeU3eD2MeJufzJnvPaXVIfsV2W7tskOkx+ru1OmniILyxONVr",
-	"QOqrAkg9+9JbjkBdvQ7q87Y+b1/UeVvLlkuD2G4uWM7IXEnr4CKZK4PadGI8yZE9EmqRlv0QmQAHBBr/",
-	"WglH6AVVLWcjnYqNmSmdC6aamXIZIjeUuGc1h6Esc0gu6SXAYAATjDJtueXoZN6Xjvt6PNZqTymdo8O2",
-	"SYsDxVwgATa2714cxrc+berT5gti3dV8nS87+PkCLcLQJXvVbS2zIvAfetJTntv1iW7oknt6wRvtiXL2",
-	"WPhCBgjDnhXaZeocPNn8c182zHUND18kAHKOe496g8NQIphPKDuASVSCA7oeV4fhHgRd2/dDsQaVkus2",
-	"xir8KIIDfSy4yi+YYuN5RvCqBuG0cB4U/QzntRiChYHHqSotilr3vuRAYfVMBaIkvGHNenZrypWt4578",
-	"NmgPT7aOCZm60v+0Z1g8mVbuzJgAQrT3sPw/yQ33wsXlR0jHJR6qqrecfftbQXSJm792oL2UGd2Vm+1M",
-	"e229opFuf525auQb8tsFz9ppiBLcwQ/sq8G8rqoTj+FrI/KSSiCzgu9bqjBUX+zWLxvk2LYCRZocki1s",
-	"Q6byTIej5YQi4m/lyyE471ULmJd065/Vgh/YQRxVFHGnTLB/9WdPf/73//zr73/2d3/39A9/9qXjnJtD",
-	"O7NPnn3vf/zmZ99/+ovvP/v0h42oIR7jLsHa6I/utVutXbugZW4t5cY/fueHwbP/+J0/fvrL/03PbmDP",
-	"V83HhQdvz9OV1cqQyXUmkmK/1wZfbfCdiXNGoEOy8hRBqdabGqmEQdJNplWRMnTGU+aEKqePRHYkxWyp",
-	"UegBSmXuU8y6GU4zbwYUQh91N/crYMVzNtYmZ7uejl+nSWBGOqZGd1+75W5sVtHtmjwTfBxTmhngzYty",
-	"A+hhPXkQvCXyd93HPgeH4SpPVOhM9FBrqYZdh0PCiyORJt3enEDctlE6Usj/iClbxRED/j9uDgHs3bIH",
-	"iE4TYfLujMvA57bdvBY1Mmf5Y25bo9Nq7uL51d5u2Ru0Pd7b7VvN7SeOtBvuVzrvWjtgDpkw9K9bxT3d",
-	"4IaPfI+BBZLdQBsCxq9hZEppQSEjOHgVb4CCQZ9SdBE4yidCJXaolF2j7e3iQiZyu412osYk03ahSzVs",
-	"dHZbkffwATc6QqzO4f5zi+a0Y4HWe410PVfw6IRcsdqWHpdJANaBg68NBXe1U5ZKQKgv0udp2uP9Q8hI",
-	"AZEl1TAtoJW3XWLpJPflQgSlwAKZNeQTQmptkz105VpKFUF2WphLSXEjqDktkt8Bj7f3uaEu6mrLkDsM",
-	"ULMdJnMsPw3xo55gqdaHIoG2X4vtH12ex6832R7Cs+0oGUombbeiVqtV1JEhQRwxo12zI50mbCBmUJlG",
-	"jEFPVyxO5VjmMejn6K7jQQjryFpJcZDJQWmNKWCa4TUyN0woqhdTutXVkK7257kx3BhI+gjET8BQW5FS",
-	"6MehKG9NRJ0eZ4yVDJbYAL7QwQZGwHv0zAre76Jbi6sAVkBgJOGicWnBhN02y2i7caWVekpBoJ7WqeBq",
-	"PYORj8WbmR431rx3X7+SBMG08DbJgvAipj4bzuXcLMpcDfwOXJU2iUrMqpjJ+mdEQAm+msX74cK96+RW",
-	"v1BC/4TPl5dYOGd9hVdwcweTt+EeL017vdXPu9XD4Tw3Wf+q7MBlaVH7kAu1vOQgqk7W0CHaE06k3Qmf",
-	"r1dmELWlQyEmLovITNPcamiDaWaP7ANVvBxfB41yJIMAFcrdujBkt139XWFyHzt1bkKfVl1QBfI5Qz3A",
-	"QKrUlSt7WLriyhX22tcevfvg9Q6L4QLoZSM9Y2Ou5l7/DXSPqZJ5hxVFA/297lJUUqGKsoeufh5UObyf",
-	"HyhXxsCVc0TWl+J2tBGACAUsYmn7kQuTF4VlSoQiQbVIrJsIroNca/RYIN+JjzPRZLjRGMhU2MGwQvD1",
-	"Dsxzqcxlqd5j5QdGWHbid99+9Lt2tOyo3iaWjyGmWZnYzYzsj5DYgwpbgrZOTD1BkUv30t48/Gf49i8b",
-	"z5ZCZRGtGTPM9FQlEbiUYGayI8etsjAKiM9hcTZVyid+HagKr8zClt06Ll/oyuQJfZ5dEQNOFS4pM2+/",
-	"RIYvlcuc6/Z1Oh2rOGIiNcJ9Ayi2+ItLz52aKU8hI4+9FgcKeByxeGyGEohWHMYJ/+rJb+M/MpFPMwU3",
-	"HyjG4md/8+mz7/7l57/+j09/8Ev7++c//YvP/uFnxd/P/s93n/3VX+MfzWbz9Sb7cCRzwcyE9wXjMLiM",
-	"B99D5DKYMGz3t106RaFLN0NuD3m8A4eqoRMw1UZC5MyMdJZDocvX2s2dm/e+0m69HkGVzqmyd1l5GjeL",
-	"VEe354phRKmEV8EAdYvJGZ444wsP5A7z0GGcQYSBcjOpOFwXrpkYQiNQ69T/FLmyq7Fz3bh7re06F7mz",
-	"XuxK1CSRaA+5RZ1IpLPiWSaPRJPd4db+AfmsNEvkYCAyAba1XUfYvu0EDmJQLhT+KMFXYmfax25xoTT/",
-	"smFxX6uBHLq1d/fe2/c/eHg3wn/ce3jvLojv+NmnP3z6hz8lYb5358699/bvRuzeg4fvvr9/DxbU+w++",
-	"/uDdDx/Q7T/+n5//9Oc4SXsnysQW8m06AWohxUZ6mjl8qc6I7GJBaDsQqZUZsHetXY3LqsneVVXtY6VU",
-	"2z3gcRpLNSVQh6tKS3gcdDLQ4NgX4IJTgmdddyt9fWkyOsXScacnnkmPc+r6HH0EEqXs7vY28ZLZX92Z",
-	"5d47zaeZiDAbhQYjDyqdSSgTlfOU5IEv32t3VeSEBPa+ZD4boLYKVsSBSqBWLLwCyamQPcNnwhQsJnuF",
-	"wxqldbihGBBf2dP+NmyBsW3QFfQAIVASkFj0HmiwcI4PlONFaaZ62E343KxIrC2rri+0SEcFw8eSMpBR",
-	"A+YMXbVru2TLn1qEDqPGeJrm0kraLXtMX3XO+dV9szMHdgstVKgEWFSyJEnY6DR+84uf/eav/99nP/nZ",
-	"s//wV8u/6Yyf8abOxheObqbgMH56EBg+iXeuxDZv77fandY1F8age3p2BD/hkPZbVTDUCwB4O9GudUci",
-	"ExBDcBdyvLLtUMIQlQiGHdtpdHYdSJiuGLiN1s1xQ0/tlXb71i3ECNPPIyHp+s0nUaM4HBsdu84GXKZT",
-	"+3YXjklF15nZC8vA6czLhmb7m2AJowvNvu+G+9N4uHJJVEL/TuhGjc7NqJHpGfV5xY4xepoBWw7Ma4Cg",
-	"9iAA+70yLwrygTVaEQJ5EgzjWRdH6wIXR+vE4midtjhaay0O+BpaHDvnWBzuwooV4cbDr4jWGZfDDbcc",
-	"WuusBfzicy2GM4vf1XGxBQu9Tn6uwQ9WZ0EdCdllAp+KIY4o1AFBa5s5zdWUo4DruH5OuHkhXAWix8fH",
-	"d689OdXjW2XMLvUCvyXycypj5ceJbLzWAmotoNYCai3gC6MF1Gj1y6t6VB5/dNaU3LBnjqmc6ezcWpAA",
-	"lcCbdwfoWT+UKokCZw+BVRx4Bn1+C74U574uYBt8BZIkePJu0LHzH9urI68rOLTppzWrX/g+f90+9pJF",
-	"XtflrXWOyWVJvTtWoMK4dBYOiCBr2j7W3m61r7ZarVb7hp1wEP6+9QYIVCfEc24OEesO/3JPI3FuF/7b",
-	"7vJePxGDRnFiIBvt6T3eDXq8eGYt6/N2u+hz23W2fXOtrm6f7Gpj+3mQ6RYLbqMC2cXW8sEooImzf2DI",
-	"K/d0+4OauuMF0fR6vzgGnHFieBhQhCCDPUHe/vqjdx4xv6Jf0AECKvoqNnOrQUEA6kxBy/BV8ckj5B4Q",
-	"aX8BD5HTpX0uHudbNPgnoIMeBlSpD4bnf73JLx1ifcY9HjFu2J1HH1zwXj8S2dVv63FPiqs+CWAJJAfC",
-	"s9mRyLDwJeyA3pzJ3Ih04BE5fcE4BTStdihNUOJSGmb4AEos9XmaQpBOzSFMd3JzP8Te7UOvnoP2U5zB",
-	"D10lJbbNcCyQJ73ZQLsQo+yAW2l0ts93fNO7Ts3697qz7wD2qQa3nXkD0tADaAmLbGAwOhXcCJZxxfR0",
-	"k1SHpdwfmZ6WuT4qDB+8ZR2AKrbmzxyXgHSxGbDRqlcDJ/dzhci+clhVOzAbQVRxvuvj9pKhrDDsyxGs",
-	"OCtn4u3HtlkqcsCpIgqVgFdFwuaXy4T+AC6bT7DIoBKIhczmBcl9TFcgxV7mDCSWQZb8A0U/Ij4HWXqo",
-	"G1QNQ89Uk73jXgi3+VuoqaEmjn2sJZS4BFCAAe2NtRr6ikP0i89/cjDQIXiaTc5io7Mc+eynRiRNdo/3",
-	"RwizAc5xIYejnCXSKjaJQ0ea6djBkfAGOzIHCt/hQWOQ1gh9+pBLgPEWJQI1FLAEqptplgnl5tnVQqIP",
-	"lobxBHCoRDDIdFYUuyupYmN9JEJkE+o5BwoBmQXCViqfRYugL6yTN8ZKAMvQQbY3L5h0X83dWjuV7H6B",
-	"i87XHViWPvokauQzOCGy5HQq/WJ92/F5cCr33VLHO64dq49t4De3M/EycNWfGIR1+A1XDxSseWixvTJc",
-	"keVBzMZx/23G6RcO/vmUYZyP9SoGwwfWGIYaw+AJ3GlJrHeen6Ktbx27DbSSN+vEYQQnBx2omRhzqezP",
-	"2GanjHaG1BHa+gRr9r8HAtr9VHlIs71BLrIZzxIDSgbqAzoL6LrwzPeVcXWWsEwM7NEPZjdkNNApuIyw",
-	"y51YNR/WK8OHdZatsJxLftUCqE/Dl+w0rHfaJcbyN9hmZ2RWh2VwkbzqG7Oho/lUzYV+G0+WmYSK5T6l",
-	"ojAOkXTGv60J2Z7xMgr1QtA8NwJ1tzuDe9ylnU1thxfPg17Lyi+m5VBzxb3s5OAXY20E9F5nLH4rPGWb",
-	"l/+Fs5E89opXRdTeliZ/RO9fJ/Lg3lMw8dDeXxIBcD+ut4WxJ4/woWURCN8FMJRiL51ia/PE9sUxs0KW",
-	"S0URyVw8zl2J88L2SkVuv5TtWSPomxjAVDpnY26v+wTK/ohnvJ9TDjZnZiL6kqeQWSvVsAk0nSSzG678",
-	"YtVYfGuDYeBZf7QvHuevZigEp3GTWIjbAnUk81yxDe+dPwsHz6nRjYlOU6mGVj9k0rBMDKXJIQzNp7ke",
-	"81z2eZrOI6y6U/JSFMVz7Rcf8RR2F2Z/ECTA778Rn0yEcoqnZ+z41lRMRdO9tDtVkKbepU8CGgw9GIBb",
-	"Xg48KHUyMZjUHPQ2H4mxEemRMM0l7vlHLqr5Iv3zfUIXBEpqj6dc9UWjAzBDD2Yc5fnkqhlbOZvqWdcR",
-	"U7btLfbCjGcK6Bjb8JQjhSxI05anAztuFOCHl3zrkT35RlzC6kNpVy7bi9PbHRsgjLQd8Ck+E5F1Ifvg",
-	"GiQXUzesWIaGkHBEMDMS6WBpZOHJZmfJJXv2Kcm9S8prN+O5aHRazVu3IvebsY9c244a/EhkVgN3nYAx",
-	"24VJ8/OMsFhHMttp4CQjD0Kjc/zE/bs75BO7RD+GC2ZqVVX38BrGQMW0SeNoRJHRXJou7ujwAnKIugwK",
-	"Wo18MrELUXAjFisNVa+FCP4a6WnmCxmJrIt4odIVrfKRx8uGK51aD5c6XjptjQEQ14vUlWOkVXeq+qng",
-	"WaPTQLZTKx+mxvfRCKFWNkGg4+4kk/3gKbxo5LeDayeXPlzNV7cfFnKSQ9UdY5UqqbpQmGqpxVa1XAHW",
-	"XPnDUplAOT5dyAzsbLd22usZg1ODVOmwINq7raiBi6G9HTXcMmhFDZp/2+6Ti6sn5eTEenYj4V3qkFNt",
-	"B/qQk8dAbUJ1uNQM3Dr2u391uRanWnnkhzgSGWTlMu55bPpcWZ2qiO/chvIQMneGmzV+4kzk9lyMmVQm",
-	"F3xpEMjrRV/AKNDGu+aLGjYKl9XSqOGmq315XGnlmqqVsVoZq5WxWhk7XRmrI56XF/HcTOE5Y8wTl8LF",
-	"Bj33POzT+6GIetRzyaXc5Kyfcjlusj2Fh1+RrYKPGyLuhHNh41Aqna+XEksNDtfnFkw1qZ6JbLkb6Boc",
-	"YWGp6agxVXD6LFTIqjiR4HzZ2OtzqTHZWs2o1Yxazah9PjVYoHYSrQQLPD8/0RYlpaxMuwfNJheQ0ojl",
-	"kPQAcm4dw1smj4SiXkYBwzu2zZDCZc76fCw8YU3BEIGM6HsKwoOuXPgqwMEe9fnCj+SPjhvYZ5A+LXZ8",
-	"APccNDoHjXsPHx40njSiUwrEgQidKsNl0ogaIsu0bYy42JXO2RTmINc66TCl2cAqoo6rOwbKEBhjaAUP",
-	"kKWUIUgWAtwmoOueW67RwK4Sb44o2S4Ht3ZqM+ryyT1gT7oNBrvQs527OOy5Cuqcx+paS/B4rfX4XOZd",
-	"NeJgjLYZzwqKfFfMMrNWGgnWfi6PgA8/sMo63qJTXv9DuwtMKqWR/huKpsncuMcYT1M9M4WlSETtepom",
-	"QHAfvoMpMeS5PHIs4tvbFXgCaOUNGqUXCijo6ywTfRzbMCMPetjoXN0Gyrsxzw6tqDNVFTqInXDCppPK",
-	"NgiW4FuR6kjLvmDt1u72JrF7Gi8cvMuy4wJwxbbVR4E0EfdRtPiFaxlYyBeIRpFMQovlVBtmyQie63B4",
-	"WyRDkd1TeTY/TfNN4VYmIDm01ntrvfcsh9w+yAlMRAPJU5KdwWH3XDRiXMJnwdR6IJoRgqC0BqpllLL2",
-	"wTHo6xxV67m44zaW+i8dnhO/Y10sZyA8ZM1v8ULUSuemLmuUtPXOgw5dWrHtuSqZEw71uZ+LkvnuRCjM",
-	"m02EIziXfaz5hO7DPlcePQoFcQplMiJyK+XK94BBRaV7muxdrPcqjavihQiNkZ4ZEiyJAFXTvttXBNIT",
-	"oRbe43goBJRgJ0YL7J3rmSvjNtJhdaEA9UpNpNoIpOLAubXvDyP+eUDplckjvFekg6JSzglR9x6X2XsE",
-	"fD8XHwVIpOL88J/TH2note3bo/vvNCKvecL6B3/zyWfxun0AK9MHjzWMHHcd4ecmbBHv4Uq8bFRpkmSw",
-	"DQHpazpbW7AHm/TUlhmbIc/F1lj3ZCq2jtqFD6Pd2r61c3P3xrXr7RZkKkxkJkyV3tp2euu3svVfdKBK",
-	"LzifguoH9xS3rP2yWimtldIzHZEQwEax4j2cj9559BbPIVrLeqKvx2KB3Ozi1dNc4GF04eeZvcWUivVx",
-	"pGCMGE+NtqdbKsKjRRoW68EAsqfssdCXWX8qc9bLBD/E3+2JhPlQzlUVhKNBErLXXIKHEf1M5Ob1KKxe",
-	"uVCmveA7l+6Y4gl6doIi6hwY+dyzfZ6moMU4NR2rm9pxjG8jZzqzCmfiPlYlLLayy35mF8oMxIVqfyjE",
-	"xD5E5eskMFypvMnu56YoxwhOD/R7EycHkG65Unadgu0p54f20HYgAq9poS4xnpqcmelgIF3PgITK8Xlg",
-	"hNTfDNXumHjcFyIRye3iJUPwz/d4/9BBCdxoZYL3RyJhSvd0MnepbsBpCDVzydu7c81RVZFu4lLp3Bhj",
-	"zBnGLV6mDhBdiB1R2zssZW+1g2qcAr6iqXQOk4AFMdkDbbWlIcNNltOq5AwdI+y1+BH8I36djXSaBIRp",
-	"NGR4dnfY7vY2JDYaquNZojzBjCCIRfiuxXRH0y55HCh6px4sEKsUqwXWwUm9Z1+Y/HwAi9KdjWf/6s8+",
-	"/9Pf/6f/+f3f/OV3P/+v3332n/+yvb2ze+16gzJtvMbSaO/cbLXgP61NgwO205etvpwajFkMuCRTHGbA",
-	"JrS3WxcWggkK0RauNhyMznGjB5PXOD5oTLgxM50l0M0rV64cNKKDRq7hz6/cvB6MP37ASHCXwnsHh+rq",
-	"PibWnxgu0JHykQbN+d1H+42oMc3SQOUKFK5mX4+3rly5Yh9aGj1qf/Wtr21/sPth6xs3/+X1b359551r",
-	"D268d+the79xEUHyfdjnq3SyD09UWIa6puZQJCjsoGKUdHEOp1XVylutvG2ovNkViZW+BSRgu1K9mZ4O",
-	"R0w85v3cGdxnUt02r0uGR+PquDvd49l6rVjscUdsmU1JtQrILk2OBW6LitRWFjkXA8eK7L7WbdRqtZbF",
-	"2bF3z7VOyAjUUNvEVWt3StPlqTwSDjKWabDvP2rwibSSPuVyjHA2o1Nhx7wEobp+td2+ur27AKGyn4Gy",
-	"752vvf3GzvvfvPbN/b1v/svtr27f3dl/+6tv3fjq7jewzlIWRmVcY62bFcQjjaN2c7fZQh/UucSk7d1p",
-	"ye7BQqiT3M+b5A7DGLHenMHiCzc5JIubzXnv/ZMrqgg+cvc8Dx2JemkFjjFY6iIVBIi00ucmVBzDn8b8",
-	"MUAnrXJ0/eaTqEF1qaGhQY4wSwPcOj2e90fuT9tGIpLppGvtH7raAq8QYARxxw6ESOi3G1GjfCf69sP2",
-	"XCls+nPCs1yC6jaTST5qdADgZ2eolwqox9/oNEAx0Urm2rl1kbS3D3CpB99orAYczrjMu/1MAt9AATe9",
-	"bscTfhNjkQ1tc8WP7Zv+Vwq1Fr/tQDo68AtAEQD+uAtYT0fvv2P1Rqkzmc9h6KGV4ml47yTTdgKhCJIc",
-	"Cz3NF9+9jLnAC0p4ZSJSPi91zf1y8s3wYvIpICy3i7Mf3GG3z9i4z6Il2i0IfHEVhr8pnRdMUCd/LhFF",
-	"FT/7ekpB0+3rC7+Vmz7xc7lp+3Mw7L7Vm8HlcoPXgl8W2kJhnkxTkXTBhl8Y4sJJQGbQec8ElBSnnwgk",
-	"Ueoj4VwZKWnqh7KgC5cQRemLs5wPUWMyrXSuhS/ZJOOESeM7xLQiRxJ5VkixG8gjUThogDe9ePhQTMAV",
-	"xeFZlReelqkRGXrbrORxyqRgOk2Qw0jMGAQ+KiI30/KhdtbYjVW8jvgJaJEXqSvE5/VWa7P8Duzu5UKD",
-	"6tO5Pp3r0/m3+3R+Wf1VtTfpfHkZpjgA11MTVsT58LGt4z7PxVBn8yfrmJN36ObnUtCsFisbiJVzSRU3",
-	"jbXOf2llE73OT2WU3La7MBtgo+C8WwAP+FhggH5asfEDlbu08c+selM+bpihvUrp2GktaNs8SUAl5Ol7",
-	"me1qLoXXesb8cXgR8pTHUpWuRa7CqO59IvqXFlSsJdtLLtlqfemLrS8tCt0L0J9ynkuTy/7yeNodzAhD",
-	"JI7KTYEkSrUaUgnPXOtDIKG13TMiAwKOjFhp8c+BzpgABwvCQSKHfYk8steHF+cTYR8nOEHzQGEG2nCa",
-	"CcxNg8BjWLg2YtOJB/dwk2Nnm2yPTbRUOesJ21sPZrGPuGp9+FkdB35yOBYz7Y1lnovkQBGOdywTBaX0",
-	"7AAg6ZsV9FggENPmgseYVjAaCZ8TAMn+2EeIkUuQU+JxDuX1rrJ30LMBnweeJztg2/ZxEzFwbsCVWzt0",
-	"yf4XB/VIZE32EOHnBGXiBmbnNt7lwEjtFpsLDkUGg/fBbNrmAVXlYFfv799psrvwdHi5xA9cuCya3j0R",
-	"N1k8yPQ4RjhYrrEw4UwmQiH+ajBNU2ZyMcF+7Ll0WCT79l0FMmGYPNNBVD2stwy9c0i/NxAz4N+DBQaJ",
-	"hTGEkW0nxjoTXfwpZsZ+iF2zY7tgbIdSMcjtAoM+vCeyvlC5TGn8YzVN05jJAVMaV8WMGzYW3EwzB7Eo",
-	"SGNcnzmz59vIbgY2ksMR1nKsTHgBZHceLGoYWp67G5rskd+ZrCeGUhXORwqnFiSEeam8c1UFxIeCJ0WD",
-	"p7HO280G74QiWjTpMO4l4vUAy9wqkZyc5GG3C6KxqKKEZ6E9kyCEnPBcXLWLqRGdKKMeVXUU8AlBF28z",
-	"pWd25hCf6KZ5Scfycp3cs3cjFWqYj3CdwqJdys4vJqVXJmLAp6l9J5BxRA2hpmMrs4mRI3LXEz63wr3c",
-	"Gyvs7QNXj3gGoDz75KNcTN5xT9s/voot2H/eta1UfMPeCTGNg2rE7ZJMJzwmQQnXHOXevPTJ7guLGsqO",
-	"ecd57xaLpRTIsvVG4I35Hd/2G/M7vvU35h48+MacCrTu4wvemL/rXrGsCgIedQsVoJvsDsBkKfMn2OBs",
-	"t7UDw8kdpxWSMzz/gtGEILUTVhSNiA/FPG6y+zlTQiSGxT3754chQrOrNHFpwc3lLwJEbU/4GnrLPuVQ",
-	"lGd7zB+/DZujMGb838AyZrWlRqfxex/93sHBtNVqtT6+8qV1tx3IXSf/NctEPs3UiUq5cBce8z4Dq6rr",
-	"cHZU785ttFLk2C5d9x30l++rVLkYiqzx5IypgavNLxCiTuy2r+609tvXg+JCxXGHzEP0z4+OYUYcpxUe",
-	"qEjYkS9vrc9VX6SpFdXbhCCy/25v70DEBMorw4V2qx1gRyfXWo1Oq3lzdzu8eOtao7PTbO3ulC7eanRu",
-	"Nq/fihoDLuFFN+2YoULfddd22mSoT+1fLU/jZIDA6JrVlUndAtBqiziWrIplO3erFTWmKuzvNsU8qKft",
-	"9g13wfay3Wzf2PUXbjU6u83da9ftbALjEub010MTDI0dGzjTfFxrJW3VQgqUX3HnjC541eYRrPo1UGFS",
-	"mDXERJ1Ie2mmrlVREbaMxUiAMBI1EdSE0AiC4uE8tHy9pnuGLNoKezgTfLwSW0rGylADxySbWrMhSJdh",
-	"fZfuCWdtXysjTWg/s9fiXDzOt+Cvq/jC+PUOGoGxPhLZkRSzuLNoHsRv3dtn5d76m62997VH7z6IXOaR",
-	"QyQ41MP2iYLpUKHFYSbg1b25oLcSRsKnNWEnMVPHnkaQwHR80MCEE0Dom9E0T/RMHTSexNHijzgZ9qeC",
-	"kBMC9/YVWBA+H4kDxVjmKtF7mIXrI1SZWWjXfj+0inZ4TN8Y4/dMpBrSB/W1UsjDwmY6OzS3XQqMUExR",
-	"XgyU+7VmHvxk9bZ2kLuz+OlU8v6AFlLsu1f8AHSN8Mn2y9AxkWMSOE5qHyhuiCse8rHsIihgq5g9BrPA",
-	"aQ6oAlcGuQ+UamTNYkwlVmzHzzMqnoUbhJ5fTMcyfiqsenGgIBcPdPskhURpmIPQMt9uUVvkCSo0xBFP",
-	"Bzh1Hladhx+T6plPubJWNmffmvIsh2S1AxW/s/e73TvvPnhw787+/XcfPMIhBag1miDAHkS0P7dYTP77",
-	"Zq51dzztj+Im2zOHq7eJ3RFV9vEj+KB36b7T7ONHNMS46vB7lm+b26yFl6TzF+WeTglmZ5mlSO7lBV0a",
-	"dc6b13dLOmjrTDroCTlUUkIb8EuHueE7UHYDdNjxQYPnsP+qWHggbaewJw4o5+cAUmjMQaNzfNCYCJVI",
-	"NewqMTuwiseTJzAnxXcu6v6VpziK0zqmd+6YnnesDrlUuKftv8Cfi2v6KshEGvBzHL22seQqsDy5bIQ1",
-	"D2a7eq5+onvL/dRf070F5yk5Qe3/xgQIazp0VrzgzDTgIqzO6djn5tC2/jKzyqybOsKJjcyZDmuWrnX3",
-	"lAi6EtDyd64VdkoragxkmiMJ0MnCuU/sz0qa0fK3te3bPtE9SD25VrByEdvuoZxMyPLy1LquSchGgSwe",
-	"6CY+AXZbo7Nzw44r0BD3cZwdv/E5zA5aF5sUXYQVXEuscyWj2DFcSqhzmkg6kXa2QKpTzYpoDlk+k30R",
-	"UiG6NHzkXWUxhIBI3yQboRx1oEgZNGD3CDMiFX1gRpy50qeoihKXEOVKI6cKve5AZWIieF5qiCxYnrte",
-	"YHO4aa3y+InuNdn9QdXLnXMSE51ZD7yHqkQlICv58A9UbJuFF3ZJSY89Epqas6IX8oibYccWv9OpvZ/o",
-	"Hurn1vTDpP7+4TCzJm/EjB4LNpqqBOpJwlhyiLl4BLYzyVDL4iwTkJ2GdlhQRcBNBM9PDohIwCo4ULnr",
-	"DzeOldrXp8UE/AitU6cXayhMsEfhIlCBrYgShcoNGjAOLNoi4Fa1Wq00jERbByjQYnQyWQETHygIpJG8",
-	"hkuwMPAxpdlUJZpCTYtzW+Qr7t6Mrt24jp8OBzsGwuziAEQ0LONMz0xYDQFNp6kCH3/ct3Z5Ejut3w6O",
-	"J+EsUiNbLdigLJuqA+UnqMk+JLoB+1g2VWA8eLd4sbYMMB274UncFy0vymDXIE+BQ7+bTSFkFVep+Fhl",
-	"lET2i2YFXSwyWnEqrzpHQUPAoNE7X+8gi7EVlJ/o3mnNOgT3jc3fEFBknkg9t6b/JmyjNA/PixVhyTBX",
-	"VffnqFBQbQU/PNWaQcUYb9Cmf/jilbDW2jpY9cyW1DLUnCqUsCXzHuhlYckD2o2nqGVLBnrTlfReytVp",
-	"bl86k6ziT2KQDisrkyRCawJxX1ecrEFYAMKCs5jpjNF2ZUjzQ8FgTmfUeZTQdbkPvBW8dYzbcyXavTjs",
-	"nkN21kVLsO3Wmc3IpfJqwWhsbyycLsI8PE0q2TOhjjNdcjk1K/EdjHHAM4SxbL6DNwasf0337idVHKwn",
-	"d/aWXZib89W5NyyzZfdPGkB2MKz67wq1QUKtD7vYYZKFAeXNH2vr2CeLWrgQyyFd/BSNXem80NYr3PF6",
-	"UguvWnjVFYbPTd+U6wmKuzMIt2ohtQZkfAXTuwe+9j2sPMS93nYs74SpG1KIorjb6l4rOODtui0hXS8e",
-	"hgX7vAsyFBLCg2iWu9reLi5jsjL9sFNOjMaL14rKcO751vbuRUFiNrSKPOoCnFe1r/rsZgM4znBMe3Ma",
-	"zucEW/Ebc2quSjXQS60Ctz2m5r697XnUASuvsKf/9988/e+///kP/6Dhzq8uPuQ9BV2Kd79378Hd+w/e",
-	"apwEemIDn/3tXyy20T7RxsN379x79Ki6mWef/vDpH/50sY3txTYevX/HtlHZj//1m7/++WIDO4sNvLl3",
-	"/+17d6ue/+X/fvqD//jsbz5dbGJ3sYk7ew/u3HsbWvn43GIA5/pUTJxdn+eITX1R6zrguHjxuMEORvwl",
-	"Ydphq0FR5pObV4wnKRT+XHqcutPTCAphQAEuwbQSpMfLHFJ/pkY02bsY6In9MUnEwnSDfSqyD0BrWGpg",
-	"SeCbelYR+a5MpqDbF1HsAQL82vkA4JU4mb6AMgiV77u+e/HvQy18bUWaBgV34nLIvhtqZ5YVGQZu3hxe",
-	"FaANoRbEpOqn0wQi4BecXPCqlc1xo71JTN4Pfa3snFNcuoFcGp0vhnq1xCzq11fH4/2rfLYmsrs79lZH",
-	"SQ2/gKhsLgsIOuH7QiOCg2maLkSVaG+DPdbHxKeUq+EUFYFvj2yHp9lEG/vn5//P3z39+//w7D/9zdMf",
-	"/PE/fee7IaU5bHkBcPxUD8FngfWrG5//91999n//7dN/8+dPf/C3jcC7kGR8AJPmxPkquvRjq8E8+edf",
-	"f//zP/mzZ5/+8tiKnCfhwySDsIdhr8LTgvp2FdShqJFnXJmUzlZIGGt0Gl8VaaoZviBicz3NsIiPNAw7",
-	"QVEj6ZRTP5gX+iHFM3/2s2c/+YeNQlXU1CVzwYdr6eP16yi2kVgYdo9L2DyxAlPeFyOdIm3XRw2aPxiq",
-	"j8+xQIFLAY/jTPCUEjFPWbfU1ej5zvdzWbjr1W+/qFLsxTpcrxi7V1DrgGgdELXHb5JArrs/Odc83pf7",
-	"Fem5rWOKaCYiFWgQlVflO74mCVRbwxroKoFiaz7O4HUDSHHIR0JmLBePqdIMbSKECuN76FmZd9iRluG3",
-	"MalMLngSsVwDrUIvFfafqdaHbDrBfCWXM3JSxbgLzQcqRpVsXz0Ld7USdXjw8tY2Ttm5lne0lhXPVWDE",
-	"L9rwtwEaiK5waVjs3gxxs4Ed+xjMQFmx6N4S+SkrrtYmam3iZdEmaql2eaCHzUVahUG+oZGMSAQOpdcX",
-	"JeKbUqTJ2sTet1kcbgjiFwp8nJkAAYLoLGozE6AlADw69gIoZkIB/TJkE0uD/y7pDtwUTgQAcGMpM/c8",
-	"vJueTOLbocrgPBKA+EYJbz8EAmsyNwcKUeGeO8W10mR7xSu9v9a2MtAeOD7JBKRi2TNjOcLCHxezTKth",
-	"lxq97aD4ULbLxAcKy7gF6ZpjqHITqj8sE0dSzECXwhq2VpUyEZuqVBhIasTyjYZxBp6Dzil9kqqLbcZN",
-	"tnegrMYVSIV1vgofiRHzTiDyeFFMxxGL3QFj/11eOzpjsT0AYjbGcn1I2Y4isckq9Ey7KSZWfi1qlRVY",
-	"8/dB/JZO4TOX6J1MMn1U9mecPKO8LN8G2YsrqvRMcPhiXjJ4GmY6S05zlfgjy59xePj886+//9mv/uTp",
-	"p3/wT///nz79g3/z7Mffe/YfPl12ap1yXgVn0ebulPdAutTOlFr9qZ0pdUW+3xJO0IhUmECDeY4+ma0J",
-	"Htmbw1FXYlE/dLl+VJoFFCPKy/anfVi4ljYRJkYS5Z69PBL9QwEMmxAc9USirq35pKoSC37TeY9p+89F",
-	"UV4ir+s0SlTCpEOb4oBp+JqzJCaf/vq/fva332uc4SjET7rsAMOIZ7yPK2J7OwrK6/7jd34YHjD/+J0/",
-	"XlZw158d9O0bH48B+9XFC3c/rqtlvHvTF0u015L6zJRWUO09sA3BpjGwl7A+lLlwSX22KvcrxfQj8AKY",
-	"QK4GheCLWvezEc+tIC+J7y8brEcOohDtZhDzt5lW6Zxxdg77jz3UU0AbYPoUNi6HiueeJ3qhivzCueAc",
-	"smX+y96cEe1jqQq+48okqn+4VSPbJs9dZX8Pb6Y3QZl8rEUvsiMRvrW6uPkLxyMsyxq9oCPtYuqqu1F6",
-	"AZXVB1LxtHsxR5yztlovqNT4aecZkksC8LE2V+pD8OwFxO0RaHIvfssx2+dotrhg71JoLVR8dITqyKUu",
-	"0MNZuKX90TTiSUD3qMRj8MOiMZLLsUilEpgR7D7UOVgXSNslBo1Lw7AagfuB+5AvAAXVmXPtFi2CahfW",
-	"+RxWZ/Y5BSbHc2CaKi+DTdCtfgvU4bbLTx7wYBOQCm5lnhUee9ak4+qM46mBx5ckCtlPeB/ueIklznqb",
-	"x37GJjsGB6bGgp9r9cMgLl3oOMSnLXIyRqtg23ZOz1fDTahy5ItPJqh/m7Hp2j9arTasfWMwStbgV1Ot",
-	"hlf9laiR6RSZWiG/x34UWTto47RpYCCGHr5rrUZd6D1o1sxNLsZdvgno2I7UJZtIPLUGko+TEQ3SkgEu",
-	"2Zqu3MKagTXTdcFz/5bylOR60nUF3cAxuE5kqGIeL86jiNOxXqjIdqTG3NZmVIG5nZoSz9AaYrT62N86",
-	"dot8JYGQl7K1gHjJBUSt118ejG7zTbipCv2+W2AXBp5rsj3FxHiSz1mM+yxmU9WTVFtAKFxM6MvAZ6i6",
-	"gBgMBJZahLoS4MKQxpP6K/ReSMXymfbFB7TyHKlQw2CgMwaVchyiisvc+dNp41DhKXo3yBRgc03nrmYE",
-	"0ImYXKYpeWp47gyskLRU5itiCA7hBWwKFcxDiNw6t3a5BIFVCCNH41BogkvUQ4S3LSiJG6p/lwqQqmX7",
-	"b43yVzvdX3aMkEMG6czBhZ6LDrl1KOarXUlftzc8Rx/P18X8NBeP3Vx7791n0Ndaabp8Z6gbfHSG2sVT",
-	"9g9FPn0f63L0M5HjbF2islUJgKCimtI4RnyAOZiRnmFw51DMl/ELfB2qYZ45Eu+OokwnU2QtXPuw+bqY",
-	"XzYObH0wNJakhCnsukaj6q89x3n7QMxgFNY7cW2f6gO3PnDPdODCGmJcOSn3PE7YU9Oj91EWMZPriYFK",
-	"GlINn4fptiTT2Qm7Osn51UhyPuNqPfsJG20cq4TiJGI5gANilFAzBevFwN2E75NZUaT7Dfrl1AJh0MSK",
-	"EmFFDT8Jpf6qcRv0utMqCYJi4TpdlOr2FGMXwD8GPQnJx149wAhOidUcbmCp+GGJ8ZjQ/ysrirl7Mj0D",
-	"elX7oiqUY1+rgbTnemVr1xw6xd+F+JT+WHTNSE8aIfb9+On/+PdPf/hHT/75199H/Mlnv/7Pz/71f336",
-	"6d9+9nd/+Ow//fzpp3/17Mc/dSVZYNh6qba9xMLSRZnpcl1p+9cUBxOpIwPiaUkyqHMr5JmFn8Ivd4pU",
-	"Z7EGdCtquAZuXsNiz/D8rZvXnqznlklEMp045wn8DU6dbiaGuOQbUQOIwgPya/F4Ivp5F2HCEhZ52Pp2",
-	"0bp4PJGZMMGzC7DUMc8ORY7c2A55+oPvP/2j7372t995+oM/f/qj/9JwCNS+Tqdj4AX93r999uNfPf3B",
-	"L+1P3l+EzS+QcRc5BrdutDC1DqDAxQ2K0hM+XpphJ4fKv5ueynmWl0akiunbVfM+ueZyPvTs32E6nbtk",
-	"TRrykNkZNd2BBnLyQrP+/C++9/TTv2JVo86efe+PMM8Q08Bh74LsSaYpFt1bHAXAyC2bxCfPAR4FMm4T",
-	"iIc7VWqQx7msehrGpTAPN8zrcAtsWJGPqpZh9jZUBy6g/UBfnekZOhpSafIO/jMeyFTEEVTTtvIQSwz7",
-	"ZACV8z6RjLM450P8meD9RyLjKbNfRuXV2Gv2HtPlaRpHB4r+UHNINrf/VlqJ+PUme0seCSYe836ezqGr",
-	"+EJDyFEI3EjDuFVJxvDKrz169wEoKNhLrFPEh0WhPPtNUDQu11lRo8GwEdaFDlPiUPnvYJmakJ0AGomA",
-	"mt0KI//LWMKhAR3hLMi68u4ZfqDoGVf/rQi0ALcAfBiwHUBJOVC6XIdOVPZjr4VsjTHcJ9Uwft0VmsOZ",
-	"xtQZPRaYDJhrjFpJc6BiqDgRlzIFgSWhJwY6AyJcOK9BTMSeuiDm01x36Td4uV1yRSU9AHjeefSBHYjf",
-	"ffvR78K64UGdu3fkG9DForye/domPDPmc9YT7P39N6/ejOB/2tdtQ2+90b7Z2mmhr8uqp2NuImbEWPZ1",
-	"CkjBjOW8Z0qVJvWs4GoQNF8GeH45WHk9rQ+joKy0GQngzS+IKEYgiOxfUGfcLSxYdrDaeJbxuf1A3ftE",
-	"9HOo7kHM8NAOZ2ZiH4WmD5QZWXteCTt77ebOzXtfabfi12k70rwz0kY6cCGRQ8jRyQRLtcn9UsbZlb7m",
-	"u0u3KVR3VPFnIw1qfpn5VkG5wMVCgmE+T5PtpSnC0RbTfmxzMocpHPP5geJ9u1mYzG8D0UdhAGAfQfu3",
-	"3UhkAslO/hty8ZhKJHruCamCwuDQSxArtG+kYr2M9wWo+q5aOwBGeTr16UmZntEu9BD03jxguoAUJKg0",
-	"eaDC7EgYZFwvelAslz2YFL+J6V2DE9tcGjdz/gPHjg/Dtgxz7y+RjKQ0KzcVsVXTlUixHqryX+4ELglY",
-	"kEoiTRZlcOSx+DxJMmEMFva0xtGBoqaL8m1++M0UFq+nhnGTAZ+odO4zlsoD2pPfxvS0Jrt3JLI5ChGR",
-	"GpAArirl8qKSIFdeLIGsGHO5wCCLo9To0G8l08QReKw2TEb52D5/MG21dvoT+B+xzqP4wBY90VhHSf/s",
-	"13/69I//82f/8DPUdO0sruin03kbH9x/D/USzD0L6HM3tsLOYkigTfXR8aqctmV2APYryIz7eIOoPqy4",
-	"wrsfNcbTNJcTnuVbVom46mzokoW98ZDYM7DRaVg9odk3R2ccpKrP3+xD39TZ+LJiGCVfgzfDnFLSuAA7",
-	"BWXGqbl30JGIDhFpWE9gxWTQompUaB12mANcKdU8ISPHHqLuVN7QCKssRWkNk25vntvNdXPn5s3rrZvR",
-	"0vqU9JatY7eBnix12aJiO/Q52mAaNVksTC7HPBegltqBmOYiYYNMj+EMpiRv75MFT0uBf8sgFxxVLaVn",
-	"lbyY7qB+vlKj9lDWHsraQ/kqeyjPf8ivdbrXIc/Lhm6TUmXPETqB0IqcobuKzWSaMkKPnsGHuXFk9N0B",
-	"HklVIc/gKN1CUbs5rUvR/jJH6kPEMEEJ1yMBviLk86TKdQqgTokma7soHGv3KRzfvlZZk+15Lyz6jBTj",
-	"kwkb6TQxzid3m+Dmzq+EZzkAEpJMHgk7MVAd1ThyFXQJhZ3sieFUgYMsE+TLnKpE32YxFXTd5+YwhteY",
-	"wOE6ZnzIpapAasHo1spBrRzUykGtHNTKQV1W+TRt4l4QmKIgE09Te87Ioh7Ipjb4k1N0AJTaz0MJeNPa",
-	"2ErPMPpBQbtQDYgYz1m8KOhiIjEfcYNEOC4qG0aeKDgXMaUz5k8eVyY+KnK1Ynh2kbLcxXT0NGewPLBz",
-	"wQMKg37dXEPP3DNIal6QsotSOUXbs6kRUGZjrDNRRHrLzO3F7/DGUh0O4oJvsj1ChEkDZTXLVOkRE0dW",
-	"uSyzmmKIFsvt68zVoalQTYLIZa2b1LpJrZvUukmtm9S6yemEe8FJbBUSFzi6WJ0E6okYCA4uL15959EH",
-	"BKdRiIdxtH+9eS6YzhKRMSsKXLArAJqwSaaHGR8bpidCBenccjjKWcE73UGYBeJVQvQE1EyxMol+jDxg",
-	"gNLNdSI8jgAlUuQgSo5uzjeI8daTh/S9xxOdYXDhHgzI6Se17cEWDVuxOwc6G8MJ0JOKA+Z7sSZ15Z7M",
-	"vA+HZ8JhNyLmjzIAFdEBiH4cQGAEKwSOjbAQDJ4GiVNu85GYW4UQ0DagErLXYOhuvl47MS8xb0PPFAT8",
-	"8hOzbnXWMxgdz91zOeFTI56b4zLRJz2Whcq+zGM5EmkSudwnTplPl+29vA+mk1UwkbhaGqoxmYk8k3aj",
-	"oszJM0CH2j6zXOvId5hZZSRzgMSK8gZ25GvDoTYcasOhNhxqw6E2HE7TLuDAcHrhBRsKQf2gSo4QKrCy",
-	"BEl7cjWdUPW90i4NMUvpac5kHsLivf8QjvORnkEssCrHMtOzUoKlV8ylyq/vNqLGWCo5no6By4DEnFS5",
-	"GIoME5yeQ905e4kOV1CI2tEatQgQXHrqcbeAX/3KzetlCGtZ5NrRscdhqeROIGYvQJqcpeBObYNcinth",
-	"RKVIg4QrjsY2Iik0m+lpmlB6zktnkBBE4HmYJL6c2UKCEzeMs090D/LOUGHb5+bwa7qHtWVx5CBrDUxr",
-	"yERCThJuFkAN9v4mi0E/BaCknY6xtXne3Lv/9r27zgjKBKZAAeQhYrE5lJOJSOLifrIa3bTNwSRRWlmL",
-	"RVlDJHyegiwUs4BkErJ0EvIjZFNlCGBxIg5Uwi5H4I+yZptX2SH6Al4qp2CvDgs12b5QzEz7IzusxqXW",
-	"YHgnmyoGCUtWbb1dSg4qGgUwaTOzYy6SCh7Ahzjmz818gvlrdNrbUeMT3QM76lrUoEnCKgl4x04oSyHX",
-	"yK6QETfORRNqgPa3prv+5OML0eqwBswqQfxVt6LKWUJ+9dRK38vuLQYVCSzWYg4DFyHO4gUgytcHj9u+",
-	"T8fPRUq7TRQWdwbvil21yVTg5yIkEPyecEfhCGXg0sKkMmLWgeAuijp9JDJItQPHDbKVgoEXko0QSCDX",
-	"VYLHfnfttqndNrXbpnbb1G6b+gQ/lYkDkO1wKDldfKiZVhfswUGhtyTI67lVIHLrSRK2o1arRaQIj7QL",
-	"+3q6B47PjPkcoixsIGYiY8D7ZM9TRWo6JnBbyySi+qFIAX4kbGMBlQwmm3tyDCi0Zphw+P7SrYDzmqbp",
-	"Cvquh/aL1yHwgkjcIntXk8W0I2MmVT+dJkDf4COsoFX486J5gWRfD/Xs1eb7wh/boQbQCE7qrh448Vid",
-	"dx04rEp3eGxfCRKA00E2byJ5mpJRZaZpXnJ5tW+E51bLHUsL54xTHIKansBw9Jxojx7q2SbMR7CNa3fZ",
-	"5fIkgYAoDCqPMEHsCzmxrdh6oc6yPk/THu8fmq1jr4dAFu8S0LDO2CTTR9KqaUhXE7smYveF2NCXDXHw",
-	"DGOWiIFUAv1WuYYDw9eviJhzLrqG4R9EKSMToXKZz6MDhS4raW1TJGSWAFkB4poDdaCuggXWF3KClEYw",
-	"lgnrzUuNf9ksxBFoL5Yhu64dnmGEP7AE6eW59t96oJjHCUEfJujHc42Q/8z505q2q+8rOwjAzo5nn6et",
-	"QrYcMciZnkJ7wBXlGVzUnJWeRHqfT0Q/Fwm0HNJLIVUUWZ99PhYRUL/stFjC547s1UpFJw4RWEF8QcGn",
-	"LDRoDeBmecQRe+38wyR0B+AKJdDFjW020tPMuB9TrQ9Fglw0BN9osvite/usTItLbzAxkW/LPPwI/81E",
-	"GgM1UAg6hjQ3IXYDKIcGqFIEjRT8nizlxs0YMCOpgj4rE7nMaJQR/n2tRUiPMlp9kmk9KLAmY6mmuR36",
-	"aQZeSfBh4nOU6M5z3/2hyNnu9i1PDpQJTPLPR8KuM2yrye7415beCU44UJWs3JjkIomYeGz/5RUxt10f",
-	"Adc60B0BMxYoX+3rANAzDpanVTq3r0WSINzOU9SbDGhjVQQ5+/xQ3KG3bMyQ8whm64E+hRvnytaVknbR",
-	"OD5ojM1QJgeNDjuwptO1dnu7fdCI2AEd0/jL3Xtv3//g4d2DxpPqYN8qFN6mTCTUyXNj/ZzIcegjLyhJ",
-	"/J2VGWTjg31jzo4vxsEu+lN0aoBbwh/zD61gOvIK/dzJQtrW3M9TcMI7D0flCT+Z9lLZL9EiiuxIJFfB",
-	"ZeE2biM02hx51ulWmhW3hZXGc3bN2mnu+U5B5wXH2tiqxCYPKBHLPGpg2124Lddkdxwho5VkPEns6aUS",
-	"nzYzBVEelw8I9w0VIZ1HwNroGt1YGO3z4ZsyzaEoz6k3P9B5+f4q2y5wmq5d0EC/bDbdev2mUd/EUPGr",
-	"uTZWLr9Ui+dCRfJTBNcODW5tAJBDiQDC30ZWsYbqbDJMMPAzuJYJUyHItigGukSc3QFnf0V/S4qjlwig",
-	"UZsCG2S7GfkqCKDdESdhCuIpyCiQhh0qPVO3kRRwkS12LSkZEfWlRlbWqGASjVqtFjjKiKagKgtwqr4I",
-	"kuvj5xdJv97e3tmNGsAl5XWyc/hWaLRh5E/zkRdGZC20XkDpFTtFZ5BaFyqpRMbNNFtRp2JPMboHIDyY",
-	"r8Hn1lYeu3gw71kzv9Ihfc+1f2Lz/5ZrFjQwm2gWfq7qTXq5moUb+KV88Zvtw2UAD7skhIEabUTlSwzW",
-	"DiE24oX3amAtF5EZrZrsfs6GGpmGT4D4InsVSaOzI5GR9TLNjsAnyFk/42Z0+0BV6h5ePGwd07+6MnkS",
-	"I6P0SM/YgIMLU5JCgjAG4JgGwWAfEgl5NmOraUEBX6R4xlJ6SLJNL0SGq4KhGRiuHbCniD75OLjzYAZk",
-	"y4OwvSaLIWICxMoHirEYOIWxBzjQ3jNJdfKwpQ7RdYdyGYw9SbhD+3PRM81k3mR7OUsFNzmoZNIwJUQi",
-	"ktueg9++1HbCETO7+bODU7IZiVUB3wSlkalsD3Dpsw8RkhEgJj1QpMn2EGjnuM/Rb+hzwXBCyFUoKX/S",
-	"9um1eCTSJHYzaNW5128zo1H5swpokbKHqEjwr9quv4n9dtMPZY1yPu+4hMuAVkKOhcE5xo65f2NoylcD",
-	"0NO8r8dkaafaOGp20ZcTCfA8ujEXj8FxzhgdUwIT50puYAQCYldlWlpI4jHyrPpMRF91OsafjFusQQAU",
-	"1kHwMmQSh/bGPBFsNsJ6BTDX7uzMuCoa7Sqdd43gGYA4S28gVnRGk0uJd0KxJNOTiV0TRmM3lIal2+eK",
-	"zmMBjllAfo1oyRQr7EC5GgMB2bmTKwWnRxFBkDmYDqZitZ7MI7aDcWY1/6L4xCHiA5CjRSJrEjyNTuPb",
-	"9jMN36AaJZ3TF16RcsO3r1bkaZU5jzcdBnVRyJqd+WwsUXY/e/1iUz1ntaFR0iSWplW9JZzlsMRwmPB8",
-	"VNgNRZONxd159myol8KH8DzERG0/XDJ9qyoENAIAAOGFyRCgR1ysSQ9KxkpuE2QyTwV0wRd3GegMk3mw",
-	"tImLL8MlnueZ7EEI2F7viaFUZgkfCiih4nFeUYDH8aJQqhWRpbPXZF5qMv6dOGLxV+x/rtr//IuYysnw",
-	"3uvYZ8W4NaIyPRl5jLvVzR24gsmxHQWWibE+wrwfGiAfCnfxmLHgCnU26ZOgYHAKwDu9wPbBas6YReSK",
-	"UvUywQ8hJu9QAfazrAYPJoGrutQqKtv4wUTtfaKNkb1U3Ab8AEXPt5fRtfxWuFOraWbWCjR7oy3w7dcC",
-	"7/J0B1ikZwrGcKhadlZZWF2Hr0pAomhYDhB7AyWRFyILavWpPpZmdSCH3mu2jvEfy1wpCEnL+fBAxWB5",
-	"x66ClwTZbE1YQn2SDY4oJleiyxBkiUBjRQ0vX7GKe1n4mnfKREHZL4BwjacGbd2IxbYNK4fRmRKxOJFq",
-	"mPP0sIu/gGtlJvojnnf1RChoj3wtr4N53JujH2usFbszkkoY6tlr8dNf/vzpD35pH8BsGfsvn49h//in",
-	"f/WLz3/xv+LXm2xPzZkzXd3H2qPAyVOH59IzxpPEFB8KfXAYNkAwupJrMjeFZ6oJfoTxJJ+zvkhTV8gv",
-	"LDTox8d7w3GMwE1jx2FGx4vtpoDcVB64vvCIcR6hTM9MhAeso/pGB4xDWsoMz9Xgw9zxBYml9h8OZ4e9",
-	"tYMKxQrjguMsLj4VQz4ri+SxoEaeK5H3un8j9ORDOKQxYJjjYsUc1ZLXLMCHRo4qCDwk6F7wAygeS6ir",
-	"d9XpDYjDE6qvE6qKyFmip718ME3ZcCqMQSjbYGrAS2acM8TjQzzPVMgDhsAynYmkg2vP3hW718RUQDF0",
-	"thZFE0kUmDBDF6p30okN6blVvpH743Md2hs5R04vpkWVsdwUUXUsX5Ps6S/+27NPf7lxsBG/8QW5SBb6",
-	"sNoCKgv0Eah2w2ntKak9JWfTdnDVBXWs+sVGvwCnCQmdpW6St6XJS+u/jrOuFA+bRFvd2Ne2w+UGW91B",
-	"G2ymi4m7bmoglBT1VZ7K0hLb/ISHx+4njVfJ4XiGQ7feSJfudSQfWGknWT28ZG5eqO+xYuesw7W8X1QH",
-	"By29khQZ6YiqnIkupyYKyoyHrlZnLJEVVEmUHO9BssnVt+laHBYyb7d8QjBRFXsvIaAvRmCCYGHqkt1z",
-	"ihMP94/nXn5lBMc53HN1HufliwJvDUPsPxALaAY5jqyZhxd5bq3zOuVCISGOhFqR5PFQ5NNMoXcGb2U9",
-	"MZLE8oPJFSwG/3scQTKXUwiKgup0V66RSQByWJrskf2mhSz6IlluprNDn6mGeR/SHKhEK9FhPMyEBPMW",
-	"jX0PiqCeIn/YgTpQV66A+1BJNWxeueJB277j4BYivAm+Drt/MslfzzoBB6R7/ZgfkguL+Jsz0ddZQh2h",
-	"LhBCyHWAxTMOKSzBYwgJ4s7dRelZPd4/ZMDdAT8dAdiG8kdpiHI5Fp4wCF/3llbCvuseDUYm2KGYYIqj",
-	"AUAJpWqqhLoLaTD2LcXPi/mL7oNfw07nAHmKR9Ku0HlzIETStY+BW9BNvJ3vA+V9Pjz3rpkDFdMI4a3d",
-	"oVYi7mAaL8acQp+tGZstQODEBZhtLI1xWwOCVT5jkiYXRuN9IzITEP7rVEB9/7HMYwjtBOsbdiB6q+Yh",
-	"qG0kxkakR8LcxipEMQQyTCm9SWZFGlOMaKrmlRiXEk9Fltu/hiI/UJBg5FZZ2JzPxy2g/rORdpWI3cWO",
-	"3xxFr4Fsz6cHsNhK/phgSQRmEmMa++3tKrfYe9M0xeVy8tzjaapn9+yy/ADr4mMcf7E8w0LWFTwQlcWH",
-	"myR0+aLIcP5Tu0JvB85TKhVgH1HAolrkZbZbu9tLeC5g5kvH65g/fluoYT5qdNo37bflVpY3Oo3f+6h1",
-	"9dbHx62offPJlyrSJqMqrWjMH8vxdBxoQ0g3Ud0bSFUr9Ya4l4D1KWpQa44D6jT4Q7k7j5AEzUpXYKTH",
-	"NHNfyRIGPRy2nVZ1J+3D1X0Me7gT9q+1Tv+A0qRYo/lIGMHsYwZZo1LIwcC1VNUveEPYLyL2OAV6YV+4",
-	"bx99Ar2/jw9tF13mWcbh6Df5HJbTQGfjxhr9p2risMX3iZAfkv/91rMiT2f0g4Hda4QgL7y9RyKKdg5l",
-	"zpYsmpcpKabgUnFX7PYZT3KiVQnY2tyq2YCTrHsorEoEEZWrsKULGrKKB28029s7u9eu2+cXOMaUzuWA",
-	"Pq2xjM6F0IcFCVuXTyaIQzRjA3+0Wu2AsqWBJFvPPv3h0z/8aWORp5h4WrYDfhb8l+15e7vV7rbaX33r",
-	"a9sf7H7Y+sbNf3n9m1/feefagxvv3XrY3m+UOMCeRA14WhzlXZJtAM3N+Xhy6kg4ljUckCbU7jjBEYMi",
-	"83yZTLCz3hSrOTz3vbgv64Q189fLTNg+TVOatcCwoAubufJO5+iUqmcHfuuY/rEWOQzWbgoZRezt9uiL",
-	"QxUR6jaicKbWXahekBcDwpIjbgKXhvHmijWj8WmfStATwLWJeQ0HCiV7RLkSzrNA7ypOgtsYyjR6mvVF",
-	"XGiICCLHYDSLiwGIPWigwGlBHReNVJ/2UAkyMeAUBciUizJDhWpEfykm0lROjEQak/uDcm6ENQYct0sU",
-	"ks9Qr8A75D4Mti7EzAEtAvnzngMEvFVsu9VyhSuvPX7sbVdZNl2dfXagGPMw+R5ArQDuT+baVUdNgwgV",
-	"O3XeskOUmeBZKomF2eXF0pwQviKGo8UNOguWU0SVvF0fg7cqv15KlC44Egvw/AhRDnbQRMJSeSgKRpeK",
-	"GDoafP+/JJt3s6n6HavvxFE4TnRc3g4ng1attXQAmEcs2pWauzb5fez85i4rfM6qD9HGoe8TCtMd+BD3",
-	"aQTWwO85+SlLlB8appLmQydcT+tUcOU0nTNkJIBcAmNszBW3amvnuHGENg39QBaPFTHISAOizEvKpNcu",
-	"5hi/zcpfu6z2rMLQarXaV+H/9luBtjOQaiiySSaBg65/XfBkMOA7O4N+Mti50YgaQ6HsnOrs/YdvI0td",
-	"ynsiLTpMw/NVbfK7eqZg9EzOVV9gr1Cf5VmO/ViidXluuYFEI+djUOLGWu1t+MX41Nubd1I8xmMLP3SU",
-	"55PO1lY4J51brVs7dkgyPZ18HRTE4yedY/+C3znwL0DCHbjxlJ4A4AGYVTLH5WcqxiNq5NlU9e123KPV",
-	"0IoaRyIzuMJ34eBU+mhaWjkFveA39JQQQgRmEIqZEZKxk5J3/dqg3W8NBkJ4nlarjRFtrD5ZNQNOz/VU",
-	"NNrPsCsuDPax2kJw5wHoxIvUi3DnYnGRj3CwO+2PmZufDqtaZuuUE6EMtOofid74zoNgqltnUtdR5AC+",
-	"qdFpnU+Ppkmycvs0TZoS7yDZmPdH5TIlNTymhsdsStIPajuexk6rcUE7q4oBGBIyPmeQfjAOzAFSkDaA",
-	"zQBYNqzYVK3i78FuN0GssNDIXbgvYL5E+CJsBxDAVgm2+nm71QoKuTbZg0LDOhSTvMniVBszL9I7i7e5",
-	"yjMEdKSwoctBDYKLHcY3xGlGmG1COjWHQZ2mHFn/3V+B55fSydEDARmqecZ9GjD1rCfm2kVY8BMguReg",
-	"mpgBYo9nbj99kuke76Vz9yXfmupcmIoijzhLbyN36AVAGiHa2jdH68tF+25frumCoYunUb/AINp1HBLP",
-	"I/zZrneHSW10Gm+90b7Z2oHzBYis7Vkn0hQeLp8/WDILHreTCEcPLEHkfMPiV1aLLp6nVdOIGs9+8u+e",
-	"/uhH1Q8HnXTt7Jy3SEtp8FcfStV7tIgjv6znUn1qnKdSl/1/7inRwe1TnA0g6S+ujEvozTV4YKQiFxU4",
-	"FfCn+OBC6TnyIfjCKYvEDPvgkQFnATsUc5/DAfT3vv4Udh+9PdiLoCJvxftkXgQOT0rZu9DCg9LnrQUQ",
-	"7clvdykesjyddiXFt/w2BkWswPHBF6pAseyNMjErX+gDMicSeRejQ2Eoxse63N+LkZll+BkcS700vHd9",
-	"F5r10b41Q3ouwYAcRqVJvc16c0aRDZzgktOpySBIhBFd4KyEYG1QKqxZClxSRZuXngoNMzEbnfY5uc+w",
-	"nfVpz4hopTwHNTrpEgvDwwRUCDc9YL2pkUoYw3TvE1GG1Jfna7WBEFXDjdBNShU9IvCoAvLb9LkKCoFA",
-	"3m74tudFGlsW/UaQyXCKyL8NCCWelJ4ikAjyIFH8GORGCeJSannrGJIRswCDNeFzKNnv1C7v+zDVTG/n",
-	"O2XOcKosP0VWl8Bdm+hhxJUS6cYZEhVR/YVZ1Bjc9/QaVW93nDXrvv19I7L7d9fK0XjkVs8b86XY0Q3r",
-	"t4STH9ZwOXUsTgAd7hCWoVQa0wiB2YvlZ1U6x40FKfOtHeLhv7zD8BXMhwlnapN0mPqIfJFJMaXRX5oO",
-	"s/6xuDonZhlBIQbcDByW4buYVuggI5EZObcQcLF5DhFHV7gfnC4DmaaedcNVrnNKr9MADpSV2QQ2vStc",
-	"QSWpVfPKlbDER7lTgyKY6wSJBwPC1dijgmLI4Hf9L52D6G6wZ/iBAry0OHJAPENASgzzyrxgT/MJ3uhY",
-	"MgSidYU3qepM+HoosuM0HgTeIhYAzgsSagcq/ELI4g6/GNQDqoeKWFsoE+yyo1/jgGGVasi80ImCQc8c",
-	"++HrbAiI3+kEPvJQzBGJbDWWA+WAuX4sD8WcYMncrkzm9Z04E5OU90XBYEBQWpdJbufzDkl+O5MKTZvC",
-	"sgl4qCGnvRDUcclUkpRyX2EwIcfEshMC+7CvYbEGgGkg1JaKQf8hP4QOZKsslrLcbcsyL8gBcj4kcDUU",
-	"b8OeGaHyjp191PqyqYIql05BnDUP1D3YQMTLANBZmXs9FBfNHjTutc7phPzQUVgFgeC60tz2dXCBuCLX",
-	"VJ5mnw+Nnx7B8y7WYzExEXEcqKFmuR4Cn6DLgklzkQU0BkGKSxFGS7U+hOR7PnRA9H05FsWgLn57HiJf",
-	"itrLbjDts/TkQk+jIKHfl2vGp8ZczQ8U3UiYcjtfE6EnQHjkCBVpc0QERF9UtoEtUyXEXnrlyptcptNM",
-	"GJQ4KMoAcFmqOATbze5A49jYSRJi1cwOU9ptsgj0m6nKszlAaj37hvcPZIQBIqFU0C8LldDCYUYOFc+n",
-	"mWA8zUd6OnRtYMOE3C7kGrhWQIIDzAYVe5UAtCQofARJAdGBwt+DxIfd7W1YYDEJ8Niusklqm18QvzgK",
-	"tAeQ+9N+mnD8JuJxDku5JygFQVKBoPAU8EQjQABFFCOxo4CKXXAfuDsqsCp4YJ1imVwSPSVocsC0EETy",
-	"yV7p3IgKYwih2jRliIwbc5naw5oGvdE5flLB2mCv6TSpfEG71WqH71h4gxtm+5IQKtvq2ge77Ub4bgLc",
-	"7vsyvdeutm5ebbVZu9XZbjlArs4eUPFdjEtgHNxd+9WfPPvOz599+sOn//oHVz/71Z8/++ufP/2D71ht",
-	"yYlZ26upfe90u/HxBpCEcLIvOawD4gJrMBe4BDIiO8UQ0whjTcjEO0VdCeePjosSu8/+5G8++7u/+exX",
-	"v3r64z/7zV/+/J++86f/9N1//+x//+zZj7/39Md/9fQn3ymRm063EYgbjADO/Ykaxg6bcN4oTmlnvcMT",
-	"sTbAoKwwvuQAgxovcEm2DqynuTurK3TiM/oAl8V6gpzEZVgB0sX7ZPqc8OSEeiHURCiUT9YfaW0E8kNj",
-	"JMhUOfRIJ7Eb40BNtFR5Kowp1S5c7ATDUFaptdtUK1DpRKBTRQmRGHByUm3xmL1mhADDYvY6kl3Zhg9U",
-	"YGqUSr8sMXgygRwNEsG6TqEOMcpOiyluRS3N4XjBF4oKRpFISTRRORZ1BKsqE2MJ5cYIARG+ij7M8csD",
-	"uorQrXGHxsYR6oMF1JvmDgotc2nPqBgws7Eds26CKYH+OSTQdkvRGUAwvqbJHuDgwpNSmZx0kKsstsIj",
-	"71qlCBIMbf+Na+h6K2K71yK204pY+xp8bos5bZUSFx0fGDZk4iZ76AeBLOUJP1Fk0yrKB4r5EYol6dlk",
-	"8zBoLSImddfeWCNTeCZusxgOsIADPiimZu0NUOEK8nSr2SYZnylcqdgi/A40aNyQbp5mglPlzUJXh5im",
-	"xDVlbUaXVcodh377mh8WqwxmwPK+rzUo+PgtxmcmBoVsSKmBkaUxJ0LN26A4k8o75lIBGzo2RFo67SpY",
-	"i81iTQ2kkmYkgNQOLvCe0tmYp5WrLEDI07torGkobQvBqqNFfHKpgOqMZkmCTK05PxSKxWP+uJtQBcvY",
-	"jRLBn2FwoSsstmOqp3kX2/V32oEMbZ4EBt59Y/XCJnu+/ObADGiO+eO77ofbxWXqwkPqAUXybQ9SeShm",
-	"0ohgJPwwd1aMnr1z6eY7UM/BhYD237uu5DGlEV+5AmYMZVNTjpcwFYmy4ASz/yBjFPcnzRegWSlfViKJ",
-	"JMB5Oy5Bg6Q5OU7cEFE4iWcu9xyts2K0wgwHMKbgZsp0Dg8El6JQ7GCww8j+9pXHfW623ULhVFS+ApKi",
-	"13gLNjfjoacNjzo8Nqi0bjHv4M2xy4ZJkDJEGuwXcinFQlRtQ9QqVnTVj7XvQolemOdwHAJtpJsN+1xQ",
-	"UXdhmOz8Ryjw/ItBtJZeK4sEeA51OWjM/JSWiJddu/6DoQJGePKEGgvVkhFqWaXbe6RbvUDLOJSFZbD7",
-	"EjMV9cFO+UHAfXgR1ehcb0WNUEg0Ojdv3twuGbP2Z7JKf/N/fv/Zr374+c9+8Ztf/Pd17dViDku28D7Y",
-	"wp1W6yutmx2A53kUOJriZeGM+c4Lti/orcWUbjQqwWPUhgvDglIQ9nV7v72LKRu+r/i00o3OrSclt8N6",
-	"Y7Lwqec16WF1vpq2fJU5fuPlMccrjBFQ7UiJtic8DkRtn9f2OXD0IN2ls4rLFjoqOj5XEgP2iTAXbbS7",
-	"/bLMaL8T8DxXoA2WEClYgyvQDcPq8YuAu6iohQWmDLqqsZC5SLrYP2FK+mUUlpAKgEBhETF74jcZ4idY",
-	"217Z9X4DTOidhaW/blN+b1WtL2JRU6C9ZSLPpCiabpFuUYq/IN+QDqxleRKgSB4JE1FBWR0aybORxm/C",
-	"eEgRY1lENzki7rMDW++pZNGrf3bVw4N0KzzndknaU+zj0Hm+XcjsHTijByGHTm8OnOR2yWzQYInbgqAq",
-	"wUvOdAbcU8llZzY4JOe1S0ZyumIeFTCVOj/gi5YfQCxauD0qcdQXiB9degwdn0IL+2CBI2ZD2+ryYGCb",
-	"aIk18uuSWVzLx68D47o42gK26lxYsHClG2EwBX15Lsw9p0HQvYXjXx9KgTUxwdsECgUwosSAxKD7/ca1",
-	"KgFgAubg9iCIFNMqpCsk5z9kbhbF76Vi+cwFQ6A2C5aUWZYJ84g+68RuPPFpS3u6BEFafGQ1tRkZhtXU",
-	"Ehd0CJ/jvL2r1Upj8ZEcKmsPTu1yGQmewMAdW1F89Q5M+MkFcpfSl4pFUcWyUbDFXqJk+aIdiHKoaG7c",
-	"9ncbePXGt2ZAFRbU7rnkam+OpUKMTkEBWVIfHrOpPQed3fPEX5OJRKj8/2PvXXscyc778K9ywP8/0Myk",
-	"msO+zGXZ0IveuazGOzszme7xLrQ9YB2yDslyF8+h61Q1h9kdQA7ixHAEyAqCKAgEOAjywk4CKPALKbAl",
-	"+8PYe9Erf4XgPM9zLkUW2SS7p3e1IiBhp4t1Offn/vulPNMRK5SyNXDGUkpzoa3fU5ZZNr9jPxCF365X",
-	"DyNBSGzogalTvn0jQ3yT+xV8E9diGNaBKJ6fixyqz2G0Trg+a0RQrQiVg1g+C8noVNBoThQ6QXLYVR3V",
-	"70ADLqc/08hdWFoLk7a5TP+u7SPgUVZhCL+Cj/4uNtViGLKJ6EL2vS+SsPRixxaCGI9VCmlg4xwFYmnM",
-	"/wIckxScZG65IooUvMHvUQjGE/Bskx29eOLKVCHp0JwxqWyyjwFKfcy1nqg80RgtRokMVa9B4BiPAZcD",
-	"nSiK1J/4pleyJ4GzDIfBhjtyNXEp1pBmq8KhQA/CjfgHRTF+LrNpHLH4mI/EcVqI7x8Xedor4ptNZnYl",
-	"O3l6DDxlKre40pyNc/UGCjHjk5evjk8ePey8ePn8kyePjuMAESz+ZOexyic8T0Sy8yJXhWqzYVGMdWxz",
-	"GZBzK+50fqB0gdPdoenwzPPHolfmIj7EUaEYVvB09TFL+EW5l5TaOiU7F0wfYTm1wql2tG80vsDihqpi",
-	"rka2cK26oOySsYNtmqs5RkuPRW/nsSh6wx0zphjzfZ6ng1TG1WicRVreZzE1utnLldYdbZ6LMKPDqKtu",
-	"SccPnr887jx/+eSDJ8+OKcLcV7n5ehWBD+ZeihRWEyofGDU+otOI4tGQ5uwJv2gIaCStlgqOL4y0xbh5",
-	"m/RTJ00y4ZOhPUYG9Sda8NiIv+kMVZnr2EZwe1w7qlchTYds6oyZriTV5uwB7zqSpllkFNpTTXaEN1cp",
-	"yFpOHw2ox5wfD8EvPQKcuYZjZRYwuYFEsmN+xLRzYjxoQyouZkLt6CIXfASTYaHUVJ8dtEKwJCrpeJ/r",
-	"tFeV8VoBcz2SotqNO1QTJhWbpDJRE0pRcj1dmLMbiv5NueDpI3De5rnoFWyoci1YFyCZp2YTmVsrUhjd",
-	"duvL2Wv1sm2VlxNvd0YUTacDD061NayUk4oYDezZFYyVrWfxu6EAGsmcFoSTM2NWpXJVBXBcdrO0V488",
-	"0lXJtNOdFuYMOGi9d/ftBXph6IoZmbYvZ6wNfDEygchWJrgWTXb86sGDR8fH7MbeTZBHj4+ePH30kN3Y",
-	"vwmUCpnwGWn2N0oRGqoySzq5KPJpzMZlEeScAElEKguF6Zt/XIpSRCwpRZAm5Agb4NcmvKeTiIxPO+St",
-	"QV0Cf4Dn3A+2JIeeNfIVbwNVM6ZwFsa4AD2lHJNi+RKiU4C1Suk75jwY8nyUCa3bTk3Za7VgOGwginJk",
-	"AvxUGD/MfMPsIXgZSFvxhveKjDBjaZwtzYflIArvh0Ipcxs+EePpHWOgjrQTO08BBwY8kXMw7ClgiFMW",
-	"zETqM4xA+9aV+jaCTkdaWGXjgwNVUPKUTmXPqkc0+aThYO9hFuLZQfJFjr6ZE64p0NhT51BLNBWFU2Fh",
-	"KJz+QBosFYdSAjTVWtG7HbxtuCRN74AYhIb8hLhIstRD88Irz4QYa1RE7ERYcln3RTcJErK5hiJLHFVI",
-	"QN4BdRiY89mUquiY+1A1r0afOEvy1LTcjvHCVxFTR6o7+ERt2RKG2UkAbx7XtFkoIbxqADbtZg3Tcs12",
-	"cMYYIeZ6rNp64HoAmut4Uf/VXxOUWXh8OOenC2duBokJmhS8b5UOHcIxMcXk4U268puffvV3P//6l3/6",
-	"5c9+OdchAia6dH+sarS0RxvOxUWzsLdhq1dW43AVr68aLxfeD5Xc4pFu9btL5S8VVahbFEUVNQ9Qkuvd",
-	"fEIudutlPB0tUN52oBR7iQrHe0MrK408tKio1E7HWahsHnpQmttksbESY4upT4FxlHQvnh9Xea3wIzHB",
-	"oyMakUWXp4QeageUMGN1BwL4zwlz3u8buxoahpE3duygD4jHVfoseCOxprPU9kvE3+XyeoqJqp6sz+X8",
-	"yYrQT0B+gF5ISJUKz1vqCAK115+9VltstHdbB3uXPmOj1T60f/Vi6Q8bb1+vfcS/b1b2dbtALoQBF7A0",
-	"A//DxnOBLz1ovRe81IJzk9zFdUJVuxV1seoLORmm2uyCUO/0NQJaGQuFtDBrvwCH6EYTGUCIXxJYrzLP",
-	"60GIk+m69Zf8fshT8Ow7YJIWZqhuKFrr3Sf39+/fv9u6/3YdEQxvXpwvHMAaoSskqOyinJPAMkfL2/LN",
-	"sKTMeTeb2iJUOtViFJ6u6rGUlKEY+BhKLToW7CKOgkcxhRfrPG2aSgTg3TuADC0SdgMk/veRluu0bLX2",
-	"7gJZBYItxDejGbhk3ivSc4+wZMxjxPjxPERP5MwnWfwvsS6J6THviYjF/+KTT+DKq5PHO/dnP2F0koli",
-	"4o9LnhHoOVaSGg3CvdV8mWA/uhmXZ1CTa847giZqshcZ7wkzBFTvygl33eKjizdjTsAsdiRttzBxuwIl",
-	"RRY4L6y5Xu02FTZC83QMlz2Ls9HBxkFr2rBEbM5VRI4VCCoiVk5sGaVjW/ttlMucS50RYtNJwJjoJxxq",
-	"s4CNiVrt0IRs5SKknivIn66lA3KBlyoj0KH3pdhKPlwIS5wd1AaQYHh37IYaquX8EjdDNz/2tqKS7rPK",
-	"KpBr2FlIvfZFPiicSUyi75gNa1GCAteVqLghA5pXwAqqvMUmmCx+Pii3M4/b6SSXVsZ1oYENS+SHlX0P",
-	"afWhZwpHT5cZeNXiL371N1//w7//8ud/CaiejkJrjpEIXROIF2p+hczx+QGAgDWUDvaGIikzo6XTkEdY",
-	"UAsyfnPup3EukrRXVPifhnw8FtKaA5brr8ZVdSxkcjy6PKrOhuROte38xqieekOlTWtoeqrGR7C7u1Ms",
-	"joGtQBBRmAWAZ09ofdgTpdFu/OuhHWbtteIGigDfTYLbeXsBK2WwbRvtRqYGqdyBN6JaR2mLn1XAOeyO",
-	"bi/e5qmu7POwJ0uaY745zjgWTFSHzBzRVQkavtOz/Hz5b/7qq//6b7/4h//12x/9xy9+9Tdf/Nn/+edf",
-	"//jrX/zqi5/8+Zc/++Vv//u/++In//kipk7kzzMK8lQXYtThiKlUO50vvJi0Jcq1kra+tcuE9/qthFBs",
-	"x7cTjK639GGQoWBpr7UeA0k463mYFYuVSablScvycLUuLVmMa0SN3121C5IC5FNmzo8qE1cNuYe2bLWA",
-	"wYZ9Ak6oWWaqf/zRX3z1P/72n/7+P3zxp//7i5/833/80U9xFf/2f/7461/8yVf/7U++/C+/wHH851//",
-	"+Kv/9Fdf/tmv/HjmqcKg5Z2LeKlUWQRo+hVOWZCLZDpz2Sn4mfA3mt+w9Th59xpRYyLSwbBotPfMSVnL",
-	"cdUAAjMjURrtBpzSIMwW5AS8jRoQ5UsuGtbZsVt9pC7JxFXf7DWX5XKbGUfAAgXkgULhWCVp7W3rcLd2",
-	"t+fV4oHG4wzsOf6T5TVN1jxeyT9tldl366AGVl1U8E5lrX/atmPeQW1/WeahPmL9VGQOnwPAaNkfHD9/",
-	"hjy3+C5Mh2WTocoEwqhGrCt6vHR5m4Cma05M2/MezzIA18XsRfAILPQkpOjmJycCzzLHdOtLcsm1EEHy",
-	"39jYCsaUNAqGMSUJvtPT6WZKG2UJYMTcO8jWxu8QnCqXLA4U8J0PxRRNX4SL9b4Nqm4OPhsRsLDNswgm",
-	"+VSGsMnIoQttW2I3gEvxG4bknI0SnEwU6J06okwWwIQCEGaW4hlRo93aASc39DtWS6Mr+0b9+1+vKeG+",
-	"nSGAep3hwoG6rMLgIgZ7e0F4AM4cbCL806lVbi15PcP6aqo+E0tHbvZzknKoWMe1T4EHe9qmXpL5d9pT",
-	"j94NdzSvNEoQLITvIs3oVru5Xu0miCK4w3U9PWfVUMKcPlTwZdmWj1VOHkVSYSDoEGKruVRGG0oA9yPx",
-	"yxO4BYK3EeoHEcrZfhJdkMCiVsg1VFpY2DCnSu21Wk1QMdIcvZbaGAlMSZtAGebxtamEteQZQru5dOcw",
-	"ZVRH6LQXCRaMgF5jute0gHQ+iW7CNf4mktrOk0O1sDidoCeZL4d5Wk32pHAA9TZzEduE8tdmMVqN7lQy",
-	"bGLA9B+4d41aam1cyFRtsljJTil7meB57BXDEVQBNOs6Zdtr2++Q4AB63yHII6i/QzinjM1SanPARTOf",
-	"Fb00gYkFKFRoRV/ZaXPeeykE5mqaFkDbjs2/MKMVP4Bwf0FaKzQzcPsXWCrVZmk/KONw+iHqblXtfO4j",
-	"rjHatQbGvZoKyrAmx2IA+icpbTWamVC7yMiZy0p5Jo0JAaOPDA01AQnM93Tpl+2KBQD1TZi0CCmtFrgT",
-	"zBX82PrGypFX9GwBFm1XiZwRV5v/eSrt4JFwd+st5OnFBTGvSJsf3kGujNGCK9wMvKuQ+Hj19FBc3KDy",
-	"zGbIbKhYzea/vOsEFxjda9Zra1XZ2fELTvawwgdwB/fN/354Nfkuc8kt1d1opP3snNRku7jTCXhLIEoA",
-	"TxGLRQFVcyOVizZxkHioXht7uookGIfWeHlVF9fFemoudHmr5G6V3Kk9t536F+i6VqO6TObMxRkx5u23",
-	"P6MdtRTGiMoQ1vPQmIc2hzC6GGMMYTg1BJ4r9Y82chk1NgkVhCEbKq7EgPlMIeVupZAyKcXS32dD+vbd",
-	"YZEmXoEIYodWwIJ33rnfvPPDxowEwMfpQCNQuca5yCsAVMt8TD6ctGv+ADTrVA46CyQ7RiyW9toqMbU3",
-	"7bqbNMSZG1/85Ke//dGffPlnf/HFn/9lgwo9sN4L/DCzUati6Vt1OpAOXLUmWhqk5zqMwQ5sFt4biY4e",
-	"qvFm0jNqFEZRcGg/quBZx7GO321FjXKc8IsGZcLTwj9l5vtywspsxoei4Gl2kcSCPPgtwtc1I3xh3A9M",
-	"haGaQM6RsRHNMhDJei6PWiyvueP+NiJeLsmIJNBRzl48evbwybMPKC+SDGWAOSDDDoAoViidGwuZpHIQ",
-	"z6f748e2Yub6xMz1ig78QEUc2Et4+Nu/Vjny6VBf8YA/eMcH/MWn+eVP7lXO7IhJNWEPjp49ePT06aOH",
-	"361qt+/YmY/HXaX+2WeoQub3JaP5M2e9eOMy62oB3E58DJlIWol2xua7JqWwCEHW693jkmHku7A/UdUK",
-	"gt4QB46RZkDXgzjVA+WpNELHuEWrdvDYIEAUcP8Ehd0erxuSJQ+ddwxvDThBwSc85LlI7BeM6CJEL5sM",
-	"3TUrEpzOIc14CKOgv4dp7KaLQIaKX3Cd94U71GsmVUFU+xYOjwCMBCFw2S8NRMFiqq+HLGrMq6qRjo9w",
-	"+r514pEPjaLR3o/wX51Ud0YqF+5oXEFazUilocjwkP70ddRIdScpXS7aTLIbuaIocWw+w23zpLYofMQW",
-	"TIfP5Oo8NX/tBo/tRo3JcApUJJ1+aZT2meQ4v/mfFCFOA62zQ7Zf3RuNK8xUW5lkA9fZRdIGThO5hQK+",
-	"ZqFBswOHDHcnc4qBJ9DB34mdAPEESuytNRROKqAbyIpET8dINQc8v8jqp5nLU40cYKDlr+Ia6eCQgESK",
-	"SdvaHpZDOcvgHRQPxIIohse22UWn0oHkkWgCKDyV8On3NMkICDaiSLM4w5ErQHL7T9dUYczgjWB3Jwhe",
-	"Mh4L6WiiolMJsduhmmgAk6QxTILCE5IWN2LkgYlvNj1OCoZZbBwOYrDUsHmwmlP5pE/JaDaUZiUVnyt0",
-	"ZjeAlwrT4WIbmAQPPK+J3d2MiNoBiK7NqBLRuWPJo5qbU+lhAKv5aAet92xRDYYLqQc4lniM63ZA3giG",
-	"IpIQtisqiLVCVc5evHz+4NHx8ZNnH3iCviacdmL+OYLVCe5MRJYCQg3daQ/0IDhfSTAE2v4keAHKLfO4",
-	"XSgOynbINSDbVe/PuRazUcu5/YCrHu8NHi4lMGiYA8G2F+cDYo4VZPAe1MPMMJFXdTmzEkY8EQAgOk/t",
-	"UShHL5JKXQgetsSRPVI7Kk8G+D0qh88gaDhAHOYCagWSQ1ppUPTkFqfpOyV1QsYg9u/QEZeTvjThECOn",
-	"14Yzj8J5gNSdkCuhpMsIMMvWRZK8qpbOlsm5+JP5bsCznp9X+AOD7xozUHdUvw8LAdNBzTXbszA5gZCw",
-	"9Eg38UAxz0ICh+r3w7WZq/G4soZdFWLCp1T/SCVp7EyMi3rsIDhuLq8vboi6aKmtGpXdBWtCTeQ6JefQ",
-	"jyD2+vb31smzu3XyLHHytL4pJ4+blut08pAo3EIgbePOG5LnAPK1Jw91DhEqaVZ54Ei8Uk+U1Z6XuqKc",
-	"io0atIU/BqxBDhL2TqvlUirQPaRF21OlQ2MQJznCYLqOKExB+qerYQB8Iszg9PRRoFvXsRGYfXpiu/Dt",
-	"ccV8+lljqZ+FCEFz0RNGlfVZYngqboZDVP9FzDoiAw2OdPt1Cmk3NkpkWrMdNoxaAwDkBwN3+TLoJjNV",
-	"lznVaaVc6FBxXNHFNgB77afh0xQZp/OpJUkOLXpwDlNVJsCrY4n31bla9MKj8LkUCNVvHtbkFfCIOvZc",
-	"jMAStBDxd9mY50WKDGg3FLyC/kYLJeHTiJUSsobjYaoLlU+b7p7OJE2KYewTw8Fw0WgaO9aCm012rCyR",
-	"ACREqyxhfQFGfyEQtF+yGFLuY8rwk2QQBcSXnMVSvCk6vTLXKiejJzPzkUL3jNkjCEK/eqvjjGGxVan7",
-	"uRqRJ91eKlTMJM9zNUE/DXHPUzsUmnlV9BrIwUemKXMIC91msfP4Al98HCrJ5m+omOukSXwYFjbuhn8J",
-	"zfbhowfEgtB1cYBDmxBMbyfvxLT6tpa5LdBw6VegCADYVjKSK+ymCPFfIbsPXrnXZEdZRhWRaDZnwswK",
-	"5Ph6VlFwS5hhg0nHJP9wRKKZEYnCDkVBhwJe2MrIIA7zbhQuKGACceYvcQlBR1IRkH/VDvEs+YgZJHT7",
-	"IeIaahXFUIzmZfxTB3V/AT8YRHiwgaA/pd4HWwc8QiJlHXsAiVrNYXWhZvHCjP/jNCuAyGdJU90SsqNn",
-	"mo121YJ22x9XzInF298ubYQFCQETtP6zFSt11Y9/hA+dmGeWt4B8fAhA5AlzoaanKDKRYI2GhIVeNXPj",
-	"RQPlIkSrNvdoPDba4NKG+lmyu2jpKrM3VdogZDkCinjr9mxEjVL6v15HM9QGRpCZh3bOOXA7gCQzjXoY",
-	"vMH8/Sp8y2pzbr1o7AEFR0PeXAiSQsAAn5EZBZGxLmS/gmyuJCSEO7XY0l7UjUvg0lmdQ/eiqcFCLPRt",
-	"xKwrBqkMJ4yQxTQwZee5MudXQliz9vhssg/ScwE1U0WpY7ZvYc6N2gFHIOJ3BwNS7fNHH7ZbqAXXdZv8",
-	"LmGXR/zNUyEHxRCI+aPGKJXu72iO4mKVGe1S+XZdA6xkXHnUoXR02a4I3Ks64JcEN00MSgaJl9GCJoFb",
-	"Zyn808WT7vHL/LIGR19lbgDupX41Oq/gFa9GCLRZF78/Zz0MkW9dALCzaKA8Hs/KYoueeaasMFpBeB1b",
-	"mfT+tHHRiiNeswoIBfTR12EBMhHtr/AYd/qK23ROSXG7Lu27R4Grycck8P26uvv2Wnt3dnf3dndb+2YX",
-	"WhCuutEMGrDyaL6gZy6cfFJ3mRVqWNqZY5ylyY5Qpe6nxEQxcvxgmeqdeVXfk6zC8jEXXSCXoCZ4wZK0",
-	"3wfEK18aGrwl4QXvcg14UiOC5pMAkyHLQkTecoFApHQAHDkQQhBQhYOBPFYUy/VLPE3Y0w+PPzpmSZpQ",
-	"DeeZaNseeXyqxCYDUT2dKgudUq/gY81FuzMwJypT1Vf5CHwNCS/EDjje1zsx7TQ50EKaqkOQe1U75oLG",
-	"FWqjpl2wE43y+9SYbI0Vbn4Ahti7Zag2arBp1DIHirOSzUoCzX3rO7le3wmMesSkmFzSPRIULxU8C0Ds",
-	"5nwmt7GiaXHyOvh8ad8BPmr8waMqwhC+x6akYwoIJpmwAeyynIH7IjA2jdwphiqxKBy9ocDK63Eu+qLo",
-	"gSGNNjShEiEY54SDF8QJE3dK2Vi7y4FEl0MFfNiFoqlomxPUgEUcRFO/bcl4Zku9vTqtCz7FJI+EsAEK",
-	"jxrgatab7BWlkdhGofJ9YASKy+aolDrbW94LYAOhn5TegXygIhc1ef+mK2BvP1OTSxUvaypfr1Yww/tD",
-	"ow+KMZG8qu+TRUOAAsspLiQJLb1KlTOcmqhSVwAQGu27rZZZwjTV1eZ9zB3GxX7LUZibmcWLdwL07BWb",
-	"cMc0wXys0d5vrVHlDCN1rVXOELTwYYJN4usbVUQvR6HcIOfyckECGvgLSJrDgtAZ5AJICTRqcYAjMjpk",
-	"ZmCn6DmVymVDBQf5Nni8DR5vUrsAR+osvL9dfJeG+Xfn5sGdt+sWMztxvjCk8hQRcrD1FJ7wHbCMcG2j",
-	"y9BlUGeqsZ8I4b+T0lLFaCM058B2zLYDV9WpnMEe15TZVUEGAhQTyxkIcW2ENfQlIqmuItFANMOS7dVA",
-	"0JxKwl9JXJq5xcfBsH+zBngxUK8wm3EW0Af0jjqBqpWS5jiqytVTSYIV0kRv3foY5WDz1q0a5Qg1HnTG",
-	"cklHGGk08A3SW9CIhLxMmyUINm+qmRkO+tTzBWqW+bZlKKJLkdVolASw415WQiqjsT6R0rygnEJoodW9",
-	"QMuhqXxmlwyARko2UC6pEYfeDRctKrJZYbIys4aQ/qnMhNUDMShDih3c5BOUwZw3SwztcSF7AtJodyuL",
-	"yuljqNLqgsUaiJ9ukKcEcqIPQ6JrBXZ6BRjq5qncq7zWMTYC9SbcODJqqC4g2mjdMLC/3GAlfHoq9+ub",
-	"10fbwe5EuPUAb+1zDQ23Gd6n8igA2wIyAlhCkPEdCDjvasAU71wMeJ5A2NM6xpB7ykJ0lpqsSLdZkLoC",
-	"ss5x4vWhpcco0P9hkY3gR8jBhpOlmCinzaksoam1fPV5YgNuiC9awRGzqw3Ko2zJFK6XQtXfGmydCVBL",
-	"+NRRiN25oE+THePzlCfvVnalF7CwsH53xFMJIXEXjAAujn7aL4Z2pEwvnSc2la7f9hyAjwCn+7CUSS4S",
-	"GP+xUhl5yycqP6Md+4D3hnQ4AG6MsdlsyjvEPYAfyaaSAxe+McLM160JhvUBeGTciM0Lxc4DJYtcZW0m",
-	"1Q6gmsY3cb9qOxzIoQUuv+VHoi91C4w/9cZsVkKtQTONOmRtqXmbyfTxyMNfOTJSONQHqS7gVOeacRBG",
-	"hBllAV9dXL4PahNxRxC17ak05toi2Cmpik7f6E3o09ttRUaI8/FYY0w++LpRJLXIzk1HM2OiT6OA5X+u",
-	"0vtUokRtUuo5FUwshMiyYxmsX7BC00KLrB9dlkHV25ZrZ2pRaG4FJ5j5xsouMyP73ln619aS+kYtqW2l",
-	"9bfYWvkWmChl16zErtjxINELbJQjEtiY3OPqkR0Qn0UP5fpMJEYAHALTOU8qD1AGjJGGNuZem+zyXPZq",
-	"Mllrg7mlTqXQer2kjI9VntxpYfhh6VtnosQupJHK4u6BD2ekshADG1msD3pDkmveMaOxTuz5lRb5k4eL",
-	"Xwz1Fmvm8QDE+ep5PLOh0N+1eI1ZTOvEa9yu8Oi+13iYfhdjMfMjWg3MHNqMEjB0KWpqoYDNT2UuIptl",
-	"PxvKCQv+9CUiOtGCqM1RkAiEsMe+XHIscmbPCqa6fyR6RRQQz5nTIaacftz/pF1Cxh8dhJAIyFDwC6OH",
-	"pn2mHVUxuL6dW4HsRqrKxcCtBYINOQ4CgMcgkVQKioXEiUhK3E6gEB9JxpNRitW0EtwHQYljKmfSNbtT",
-	"R7GFFYZw+FeSPG2QCcqq4siYZzjDduQs/SS5fDwd3YR4IKwNYrtizV5Nb/LpwiGacartNyFOHyjxlGUJ",
-	"U+hTNYpJ2hP2Tb75DL1sKifQg3mKiHoJdZ30EF2lzsir6KIwodxq7+7tRzPyEdJ8ci069mFfcAjW627w",
-	"tsZXP/35P/36N1//4u+RBQ31X/Mffds/PifY2o2DvZA4C5Xt0TgDZIrK1mi0G+8/f/7hk2cfdB48f/b4",
-	"ycuP1uEvMjNwzQC4GwzvSqWVwW50xX2QndfBRlAlJVxxpggBM8JmCIoTbZJqiriyfnM02nDzkjkLdQms",
-	"gQSFsqYA8sqrGjdbLJcyzHD9rAyUG9I4bpFyt0EnX7H4sXgAWEqzSg6I6o0UldfLjbTbZo+mukh7eiE+",
-	"rlndx/62d4oGjmcQoZZSX3Z377m/OjmQP753r3nn4k1N4KTmfG29fX35Lf4A9IYLHTCoXdjqTU93DGn7",
-	"W+1/U0eHGdYa9R90/MoYX70+H2whfPWCnYLFNYNVa2sGpO56wHizi3ivWJAcedUG/yWqBn73Ei0H6+VZ",
-	"DrZpltefZjlYnGVJO0OvXYZqXnD7s4IP3qI9nglkOa47uPETzgE5FFkCWYXGqJyFEcIY5MBHKjUloEvV",
-	"VckUccvmDb6H0IATPlggR5eP4EMlxXZdXt+6xNmCAunBuovx9dv18RMGz8zJfNXn9euoMS5rxNWLsli8",
-	"EK/q2L0Y9WWwDTB9i7fAUYJQKgPnJUsJUEyvvyNqz+Xb7uEL9KoH9r6Vwjm/R9oNDcw6Go4b8600uWYt",
-	"Z07TgN2FSYGRsWYgypkmGys/G4ud14viFnbjmYUT52KkzkVMdSCkBlHKqAvLxjxJYiYkskBjngwlLZF9",
-	"DONgsTKP7JC4RNBUOg3LpeYQjxZoVtEcVCiLyc8fI6K1x49IMSUL22TByO0Hh5yS3ggnAmjgkkQkNcUc",
-	"8EUrMjd3thfDiqedJ4mZxnK3ETXKvQYcFGaI4eJ+Yx0qN3NIQiOvm6bYDBi4d7Hp+G+aD+jHXuP1ZRHk",
-	"XNcWn3AfO8pOxLr6jhUBbN2rG568J/wsOHVVWWC2HhxckOJYFv7nVBaKpcWltJuJ6A6VWoJ99ApCtT7x",
-	"T2XCAuDEUC6LtWtqIpvsKBmlUsNVnmX1aS4f2w+ue/p/65QZ6sk6yowb7a179VK6iR3HhV4YBHK72Owl",
-	"LaLHs6zLe7gNCJfus8Zn/78loe2qZPr/3S7z7G1Y6bqeaF1rUcE7V5GJn3xS7yOCTkCeAj8TctZUYqYL",
-	"cLRIvJMgfavveYRoeJBfL9WEKQlKh3kW8djiMs9igHaIg3bHEdPpQGLS9KfHBZcJzxNmN/7rG8OiGOv2",
-	"7duTyaSp6Wc7o82eGt0EkDPi7iiGqT6VqJJZHGdOx2KuChhjSCJBOCkES9Cil4sitpUuoOzhkoBsb9S2",
-	"FpxpVBtE+uHEMoTDrzYlmtIkAhQdl06CKp1D0gFlEHPB3Tsr7CNGp6TOY6egbaCzBseuuWiZTQhFHO6D",
-	"xlogHgc9lkOXmi49+xahsfFM5AX8lYtT6efRDv5c47B6um2V3BjHMMaV49B/sLwASo/39mwuuVdt00KM",
-	"aCaMeJO3biH+HaxBm/pCOrfqs703b2wFw64rxW2ylyJJc9ErtKsT7qssUxNXz/SSKsAwnR/Xf1itBRvB",
-	"/EH9JqaDvtH879jvROyOLTaO2H7L/3svYncittuK2O5BxPYQKW3vgA1VmWuHLy5p+PYOTiX8YgYjc7iS",
-	"puVnYlzMlmfHNAE7gO8Rm55Md45MyyC7Z6ikKnNI/xkjDGLCp21XzmNXD7zzYO89aMyd1n7k7oDPn0oa",
-	"6ymVmeCQN9lTKLGvQl+6eipXNWKso1P5sekjd6ldOMAOGgnKfnBeYXQjqNgJ7wmG36Z1QdLULtQ+UBuC",
-	"B6JKD4GZHr3aUp3KfpnbJaipIE2rkUDWITPbh74AjhDazUI5nqQFAPKrfh+Pg2p3cFw0OzCzregids4W",
-	"vJjx6KfnUEqlI0jsCl4aTK/Tf3hGS9LOdVP1+/aAOkqSXGiNi/fEHhOYJDcZKgs2z1G9gvrEroCBGAo2",
-	"LrtZ2mMoYgV28ohAKPdalb3N6RwJob5w7ZorWeaB/WrLOCCth47xxiVQ6Uk4tz+1ZlaTKMztnxRcfx01",
-	"yjxrtBtWYOihGjfpRbdBrK9ullG7r9neXARhv0KGlL0H0o0o06gqny2G7mpDaf6VykFHp7LnU6lUPkJQ",
-	"RJDCZs77/Y4ldSKYeCNlK/lWuqfGNs4LOVRG2jbajclQi17nh58Mh91P3tc//Fff/36ADN8AXPtlJH22",
-	"5xdOegRfttngODTnItcwLLsBxEMratD6hzSre5ez7J+JiVtFy2MFlSMZWIFwiLal/lu3wOaxjYk7etcy",
-	"c2qs/duf+W0xE26uiwKHZ/42Evw7EgmmGSZlxNkxhPkMRVhgyK5tNC/ipl++SrZi9EIx+p0RlOtJye3p",
-	"cN0c5xsKknU9trQMiGljDPC0c86qx6nIkoDsDXKSyP2hygLB0kpJcZImO5JTCpqwTBRE+0fWZVfMGPe+",
-	"dMhqZNYj4O01STdb49LZbmiv8YIcGnB4AidYhBU5ufnPjGXf9D4SDiyBoneGjjDAa5Bi4s9lghOBDiN8",
-	"qhjZGiLapATHQv2tAyOx/QrOddNDen7eBf8KjpUrMOLC02rdg+EFLIWtCbaVHVcjO7YW1daiWjdLn47U",
-	"d2VU3SZA/nQJvsAJ0GhpoJLxFJVwheDToTAjcGVj+m6hZiXd0lDrQ9+S70rMlbo0XSf2asZrm0X2TWSR",
-	"wYqG4UfPs9OALhG8XVjPvrGGeuGOBu5c0JIupQbXJq69gNEJ4x9WoyTt9IZjiOoLkXQSPtXxzWVxpDbF",
-	"MOEOCIsAEjvEM5RlVnLkWhDjjZG4CSMphG8XFyp2kVj3XCUoIwoKgBntc8iNjm45sFphWCecewwrhQdZ",
-	"GwvuM1EICHpBSTBpublA/LSRysUhGyijpjvUe4uZUDk7i6GACvsxB2A8+9VUsyJPw+hTbMYYFbI4oJ3m",
-	"Dj4vhDSUqqA5IYZiUteB50FOLbxhNE+9zWYBuWqogs3quqRiDudtmuhK2h4Mfweumr1VdHZbB3sowpC0",
-	"NrgXsPYX6oyFWki6+nZ9BQ920zUaAejhNF/wSvvuXitq+CXg6Hq5Ljp23BptHLXdu3uNK9JtTddFskxy",
-	"/UBNcE0FBmYo8beK71bx3UgqG0njFhWspKvWfNFYfTdyEiFLe7korIBCx4dOBxLBS2J1LvKMjx1OLnIZ",
-	"DgVPRO4lpHmAF2UuYszbGALAo7sKrzJndcS0MG0EupAp02PegzxwknCQBIAN0vA0pWgjSDEAr4B2U3Pe",
-	"wyhdgSNmpr+N9v7dVmvtI4kyqbZOmW1cfBsX32a/f0PRCcD7cqvEAu7CErlqKQX0c+/QljNWyEzGl/lk",
-	"TLSzkMY3G5SA3DFAiacUtKGasLRgEyELoE1NQwKausqfE6HfZRw2KfFbnZFutA92CZ/JHYh299vjEE64",
-	"jn3PgZnCMyGdVLm8Jm26e5EWTeO39fxcs47JkSMS94AEUqHNHDw1eK9EqHObj8d2l0NyJCCE76wAFXQ0",
-	"Hltm33eHFkQ4ZcQtfi9qEClGR4qJvbq75y8DiJ/9YT9qBJS3dPGOxxeyz7f2Di63lfwYXCS9PX64o1sG",
-	"BzUS4W5LWi6HGIRj2vW8wlVsZMbH49Xwkefxj5eBBY1DgH1kNFnM5vYSfrdEbvNPEntbOpAqh5xsxLPs",
-	"Q4x/Xlodjcf4RrMXL+XzsnBcIafXiUevg1JL4BaDkL5MWI9L83cXSB+KFVi9ZpAIG1/99d9+8ZNfGT0e",
-	"GAtw8zokQ6vc728Gvw4mF7xvlQ4dAvvNFFlGN+nKb3761d/9/Otf/umXP/vlXIfQX3b5/jiUtGU92nAu",
-	"LpqFvQ1b/XYNBnFcyOunl6+aPbl19W3NqTXlCi7JWXBkDpLmSuVLnShZjQashh50GTUo1aGN+QAB90c+",
-	"HJVKI9sykTDfHwDjr5c7181J8vpdgBnUn46kGX762Ub8I++CSgTQLTuAp9Fo715OXbVztxa9iE2uSHNS",
-	"YrdITr9bVCEREjABIPeVn1xDwTOEOqm1FX+AP78bLzhQxTb27nd37/fvtfZ6vNu/w/f5Hr+T3OneE/v9",
-	"3V4reU/c79/jd7t3GhE9E7qK7+7s7u7s3TtpBa5i5/VtnO82W83WJQOX75dpljyRfXXRriOT1Tqw1l+d",
-	"b8FtXuZpMW20P31dTdkSvTN/4M98Ch1nWgjMDLD1Dkar7JZpFjoQab5rlwxWUy5aNDzLcMkA0M9CqfZY",
-	"5SxTPGFdnnHZE7luEwlBrjIRR2yv1apk8Vq+RUjfTbUt3yb6/Y75kzKK4Z92EKhQFB5xkP+Qn2zL5KUK",
-	"3l1hs+5xSbEzHMBDDHnheo08ai3ADPV6YgyhZ5lg5gbmiHDHdjdTSj8RYhxbTk5MbK5JeDBDeAEA7RG+",
-	"0U06fQ9KYIf8XCwAoDUPrUENY975UsE59C7kdGUazSKbQP6z+ZS9wscp7G2pTTMuiUBkRhYQ+i/arcFS",
-	"wEWwiTTZ7LBfbY+bEexyLZxD3CzAVLNROoCQ7BVu6mqjPmt0uU57R6WRC5++NspeV/Bc5B+Kqb2ghcYz",
-	"9tPXZtkQa2PNIj7x+9NF8W6jYoSNrzs/9FQXYkRbHTjQ7JZsW1oqT+lhhgXhEBAPyIYA0ZdqGjv/gXGu",
-	"Bjm3X4CifeSUNGo1Jj4hrk+bHWUiL0Zc8oHII/ZBzvtc8ohlqS5GSp5F7Gg8zlMtIvZqDLlSH5YjHrGn",
-	"alCoiD1T5yVVmSNyGWVYBU1i4s0446nUvu2p7BqFSC9oPdAkwoso0TYYnrHKMs+OG3kGuYh4aSrUvlVe",
-	"KdgDdVkH7vDSVUpWa5OsYI2IN2PRK3STGeUtHZQ5HWzmNzpB3UL5nmYcUQEczgXrTsE6GkP2WKXNoALN",
-	"t/vV2EghkcBMQbv9INnSlFxNzItzNYlYz7QrHxkJooUsIkqfi5Bvp4T9ZtnCzBEm6mbn40piYaEC/iN6",
-	"CGahAnmOUBXVJY9r3E9bQLoKITKzJulBnBtlxGyh2LjMMkh0dAAnp9LBy5zKU7nD4jArIG4HO8l6oeAF",
-	"AFMCUQwXoTNCGwwZkbAbx68ePHh0fHyzWXkn+iLjtlE/esBmGngaI3uEASQJ5iJigufjoydPHz2ceZd4",
-	"M05z+7KKE9PzD9M9C97QMwpIloXvcJeCl9h+sxsPjp49ePR0/kW0z0QSR/5iKf3ltlXLzlOzJCGZcjIU",
-	"ANFhTiugc0rwpbASmv1UpnoIj1pkjVSzTPQhNTRR6K6Ae9uQLoA2AbCjmqWQRHNdwnkDF7WeGX6js+HX",
-	"w7UXNoJnmVd84NsVMO3wu7iEmYUgyUuElsm4lLaPBL6j08wssshdcFThwbVMTTqkLMJypG1NBWdwokFi",
-	"qfmHtuAqRl3M0qLIBIxZkz0O9wJi92BTEPinn+boRqG/c6FVdo49l7ihWFcMuIRBhI5e+E6pio7dRPYd",
-	"lXUKgW5PBWbGTegeB2KzRW8/lY981qMZrjxBf4+HLbFaPnCtU/aWyys3e7/MMrIJ4GgBlrHELElA/AFV",
-	"2CPDzN5zI6D2PZV1qdfEJA0flixOzWTimpCQKpwBwFaOi1mVxSFyqPEp8rQDB1fTY71AzjLXZ/gripSU",
-	"GKrnuOftaYz5ZbQYENzHg+JAjBVhXOjIpqhrjXgTbwrCmhpnvCeGKgNiZEYEmKDmkAHjqEykIopks1BF",
-	"YgWYkX90SwS9wsdKLTr2ehywjQNJG+8V6bk4lf7B7pSliOv0OUMnPvscBq8rYIA+Z5+fys93dnbc/82d",
-	"cZLzfhGzz1mcyk4uzlMxMav9XKWJSMz1rjBnzCQ3BrRk+JC/lblXmC0Cjao+DkcQDJYPH1FhKr2MnoI3",
-	"pdqou0n1FbAnqLX2BvZ5+DnXAv8Q3h/8zfqp5Jk/NYFWD/T4aotO5ZHnHEk1o9w5UPQkRRohYmdfTsua",
-	"Ck6JrQ+7PCJ4Jykmvj61ssDsl/QCFcq8h3YxeBltQHmCoFK0s7+niT6VENcsuTyZYNRCS8ZHVx23HmT1",
-	"+ybN3FbXsuN0IM2AwIEChwi4mcifYH5UZahTk9Zf30XbHFIRYZ/60i46+ac+hD6BA4BO+3OOksh/zCud",
-	"ixQtqxIlKZQyg1KbcEJ1ovQhGNjcwsmBZ8RKaW3EdLPC2apkL81SygaN6uFAvTsVLFirVVkIPUSuInDQ",
-	"wANb0fmcsjz1vPgWsSzNWa/MczOSFZiqEU9lwUnj9jCp/VPJ8HUOVA+OdyKCx4aYga6KEN+ArsgU7Bmo",
-	"SDE6kRfhtjvgMAwNCOzXLHIWeCqh/mM8Dr5gJA0YNMyYRApqx00bSLLD3ZaoH9D5GKot5hFsi1FfwqEF",
-	"pDnc/jRiFv5vInWgLkWzqrZPj4n8GEK/VAlCGUVjpo3CLXBohVtoxDmi6W7A+SOxHjbImDXhsDA95HZU",
-	"w57Y3T2DRxZDOg/dFM30F5YblCS5FQfPhO81ZyHoa+7FlaMKblp4TEkuC/KWwQ5Gm0zj7rLDbGRUoVk8",
-	"EelgaA5srQLMbryH6FYIhq/Le2eZGgToic1ZFoB04eF5Bpwtqm/t3WnEdNmD2qNYj3Rs1lQsRjzN4uCl",
-	"Q6OPZnXvhKSTHBas2fQDmWo0McHvkvKMjXPRT9+gHhye12Gb6R017z8yBjpAFluDgPcconqN2e5r2dKc",
-	"jXlPRAwTv+AlpBvP2r11H36J61LzKQE3uCOSvohXq3o+TVjoQSzrBdlHzjHaNevWMeGidhV5KWTOElgw",
-	"Y5FrJS1cX88cRJK5mXFfrHKAzX/4hVDgmcUR4hYy0J369EYvbeZ4u8QonDpHqzCPyJFZWWEmPVcTVw1h",
-	"lko6TsGOpcFVIwEIFiX4GqwouHXrwfEf3rpl5Oqrk8c799kNfF8ebPjutLB8/yOen92M2Afv795v7bfY",
-	"jQ/e//AmnJLm4d27ZpE/etMTGahuQjukfqrNsKZ6T41GPDJaMGNajNKeyszA5xDz7qJ9itWBvGCq1ytz",
-	"jWUcqm/0QevJAaUUHCIW/RHWSJZKgJYdf/8w9pZzE7v7ydPjT27dwlbhC/RQiCoC6RBigqg184DMF+60",
-	"ZAD2ZGBH4FIqMw5GBiTLFyoH8mNdZkWTPeSATFqkI6Ej0+WxyHtCFrg6ZcIS0UtHPCMfPkolbJUeqgn6",
-	"5Q+NyjNUmVPGwKLJMvhgkg5Ss6aNygAIu3SajXjRZB+J3EhMY3Zr83WIDaj8rAtok2iOsDHXeqLyhCy5",
-	"PxK9gszjW7f+4Pj5s1u3IrAb85yDVoR80lYvGgnTJGw/KKERtVLDzORlMWSQK4TL7iScvMrIi9G4mAaQ",
-	"tD2VlSMjCwHh16xjjg4D6L0Dz2w12SN4MjfDZVqhz1JCgKFN5trTdzcFSL8w4mPIQjDj3mRPJDPd9joB",
-	"uEyUTiueRRqFCHXSXbMW5lq3G7UO7kd37t2F70aM40jY30/l/l507+49cyzkvFcYew7tgX6aCVyDOBsY",
-	"WcU1kFo7InCZMACZ18bYDDbvoBRat9nB3l4wrJDnx2LzBUKuMRNhhwoHvSKGwS9Zd4aXLsoFsRIX+0l7",
-	"gqprwf0XKFg5Bwd0oGqDx4EUNHOz/yz9XWMLoMlP7zU6BFlCCOMbtILlpVk/UHSMIn0O6lVXFf8cUVaN",
-	"XpPqwtx67ohFQrmGLVjg9q5GFdFEKcemSVrlwWsoGvL29dv/FwAA//8=",
+	"7P1bkyRJdh+GfxX/F9dsu3ejsquqLztTZbT91/Rlp3f6tl01M0vMNDM8MzwzfSvSPTfco7JzBk1bUaQZ",
+	"SRACYJKZZBTEi4yS+ADQpCfCQAj4LsLOrvSkryDzc9w9PG4ZkVk1Wb3gzMt0RUb49fjxc/2dr/fGcr6Q",
+	"ggmt9o6/3lvQjM6ZZhn8dZqyTD9NzD+52DveW1A924v2BJ2zveM9an4d8mQv2svYL3OesWTvWGc5i/bU",
+	"eMbm1Hw3kdmc6r3jPS70g3t70d6cCz7P53vHh9GeXi0Y/sSmLNt79y7aO10ssMOEqXHGF5pL0/P5jBGR",
+	"z0csI3JC9IwRxUTCsgj/TeeMcEFomhKuFRmnlM8VoSIhGVvITKu9aI+9pfNFavpTczWki8Xw4OBwL8KZ",
+	"/TJn2SqY2mLRNbHvZWyyd7z39+4UC3gHf1V3cBJmOg/pnD3J5Lw+o5ciXREmdMaZInpGNaFZxi9ZQqgm",
+	"esYV0XzOiMxISjXLWgY6MW03rndCNds3Tez5dVY642Lqx3UuNxnViE1kxoqRtQxIy+2Go9lUZqsX0Egj",
+	"tY3tK1tviusDO5xRIVi6rj98Y+vuXkjsyJDiMz7nupmo5/StOQ4hcVN1UaLXw4PmpU6h1XA8CZvQPNX4",
+	"iW3Z/HHQeeweyvmCitUL2bYa+PtQyCsviMyFztb1BL9fR095pmTWvOyxYG/1cAxvxI6lLDJ2yWWuyIJO",
+	"2+gbPymt+py+fcbEVM/2jg/v27X2D5qovZWjXjMvfZqw+UJqJsarT9iqvhCnBAeFB92swJimKcvIeCal",
+	"YopMZEakYMQMiSk9IE9xoezfhCvDXxnVLCFLrmdckKN7ZCbzTEXwoODOZqIRgcUEvjySySoiXJMZVURI",
+	"MskzPWMZYZMJG5ueNMmYzjOhoI0Jz5QmVKil4fm+6RmjCctIHMx0/zVbpHTFknhAzl3vF2yFH1EhoRvT",
+	"PZkyrci9o6MBOV9KM1lzZ2SMsF/mNCUc5sozMuEsTfA2MX2avYI/xlJoJrSlHngxZUUDA/L5zDwohh8s",
+	"GxdkkclpxpTCK8yMEMdz8OGAvBR+pGbhzC0ASxdcd3bruPJvXrDVgDzOMpnhYHG1lBlfkq1IlgucnpCa",
+	"KC0zlgwckeM6FoQYrqchnRZyP6pT+4JqzTLT5j/84v+3/4/e/OB7jQz/6dxcy+0HAX7eWLZoOgNiJHOR",
+	"tLIbjr9fA7v5qRy1zucXcnTdgtIzrvRG9wrXbK72Nr5Kjja9Sl5IfU6nT3hqpJZmAcOcHDrWCs+kMCwG",
+	"D5FiRNNp2yiF1ENNp6Vx4qw6duicTuGmfwdTeYqfHOJU3F9+LjTLKAoJLycfUT2etezpyPx2FSkRGrdy",
+	"4quZFGztmoHgtTCv2T2NQOIVK3OeKbzZvGrwzRC/2es7NhjPC/zGjO81GzN+ybLWc5TZF7oO0qZk/pqN",
+	"pRjzlMMUWw9YVnrtOhjHa5lr1j5d8+u1zzVP1/SYp9fe4RnoUGvJzukCcD65smpXC6nhjzjKTTUlHEvr",
+	"9MOmr6qUneWjOdeaJR+tWma9nDklLFcsI8p9UFIj6XjOhmomF22r4b4ajlpv0MP1N+g//PLL/ODg4GAf",
+	"/n/4pO063YzhGjW5xG9PSKzp9O+fmk6OHph/fhS36Xc75L/us2aKwJFsRwt+QNCLumjlK0YZuwqPt42b",
+	"fj5VLBPt08ndz9t25ds3nX1OmwSDM8MlE0W0JEvKtRFxhQSFE+TIS8pTOkpZSOV3W5RP833vUw6jgWGx",
+	"0UzK9uVe4u/XKyu9M02phRSKAaU+lGKS8jGsj5XhzT/pYpHyMdwfd36hzHp9XSyDeTNhe8f3Dj6M9piR",
+	"sc2zjFF4EchkYMSTGUsTIHOmlFEijTBmlnaxIIJdsoyYF0CIN59EREmjA42pMEI52qoI1wM7e6ZABj7e",
+	"Ozj8+Cc/Pfrs3ucH/+CDnz34vU/uPr//4kevPnx9eG4667cJoBngctTFxXGeZUaXUZpqRhLJFKgJNE3l",
+	"MlT5THePpGDbrB1qC35hVD4eM6X6T8D0+9puZNs8nIq1pIqMaZZxlhCZw7CfyGzEk4SJ7fb9btO+01zP",
+	"BhPfcGXjDXsdZyxhQnOaFsoXrCpLzDFMJFwzO9/w/iMjuKxmwiR2hoBxJpUaKq5ZTOaMCmcrJEs2AuuJ",
+	"uV+cXmpeM3KDLtkO9CyT+XRGKBllcqlYNiBn+XjmfscxZewXbKxZYpXxlTkpZDyjYsqQVCNn6x2tyE8e",
+	"nxMuxmmesGRA4ocvX58NX75++pOnL85iknLTphmAm6MZlhrsgY5oLlyabkMYYPCpEwZ3TZZIwnVEFMsM",
+	"M4Dvjskvc6lZuDhDnpDljAmykvlNcYVTQXjTcE9goHExkJhwoKMJmoyZFxm5sIZ68/H3FUnlFFf7kqY8",
+	"2eoUHh0Fi412mb3jL+w/67pOsfLc8rOSBoVEa0hqxEjCaZqyZO/dm6jYRkfv3I65tJunaBkitm14Y/ec",
+	"GyxZYIijibm8IzLKtbdZZYwsMymmJySGdRvgDzFYsRRhdDwz43hOU3Onsu12pfkIuLWb+7ar7NHzApiD",
+	"vQRHwG2SY3MvznMFD2BpyU/PXr6IiMwIJWaRUqYZGO1ubs39thdjQyorjW8PjSJPZC62XN97a2WOCTRc",
+	"XdyM4QiJMlwVXt75OtneWEKMfp4lhWDB3nIUJs6lfEaz6VYCxb3Du+sIT0s5TKHt9YTHjUAsCbx6TNQi",
+	"5eWbSmbWhmsOl8yImslMMwGeRs3eanVzBAhjBj4myCF5zj+CAX5g/gXGe0rAShWFc4CrGQiz1sLBgfnS",
+	"bstzKlbbMekPW0UlsyVzKlbDCeVpnjFV2RopifmZmJ/BE6rZfKEVmWRyjvo4TZKMKXVMdLYidEq5QP/o",
+	"jvfADRSYa0mUGtM5q4/X7EDgt6jKU7Au+XgWR4X84ywu1vVGcqOsu34zpmSejZkafCni10xnq/3TiWZZ",
+	"TKb80t7DqqztDb4UX4onMquPObKmgCxPGegq6erYvLxPPgPmdvrqKblgK2VVmCmzthF0MAzIw2D6cKUu",
+	"DffJFUvqC+H8RGaAKTWSOmMXRtg0XMG0zDVh3MiNEcmF5ql580tBnAySMaVpZpYHKXpBlVoa1oJSoVmP",
+	"fXKKZhsYi+JTYQRI0WMscyn0DDxS5mzLpfAUGBGqScrMS0Z+oGTORa7ZgHwOi+kJteT0MsOGgYhGmoAd",
+	"zRd28V0TA3Jaamxu9z6zV7Z1ykO8Qw7f1RvVMzYn+SIy9AILYngG7hZQQ41oPV9O2IKJhEhh5E+Q3s1k",
+	"oHtg2WZ9zfn5VJjzLDP+1bYyw2Erk/B6f4k3PKyoK3OuFBdT4gj6GEyThAYrTkXi6QMFB+Fo+QY07I7x",
+	"21X1NpitdJHG+zAPWq3dhOZY8THICobqZEYznq5I8E3IauHqS29g9bqHGcGFZ9eEjNiYmpMQGlfoGI9m",
+	"QjUdUcVOCmequ+rndEWWMruwMTewJSpfGAWMJc9Zwul2csr9dXJKXnQxnJs+hmDCqm3VQ+x2/3y1YF40",
+	"rg4A6Hyep5ovaKbvmGt+30zYigNGANj97sXh0GMnOcfVscdego4bZhAblpShniwXLIPviKYX5s6CiYGJ",
+	"0Q4IwtfAwHTGtOZiCk9oknDzGU1fZaYNzZnaO57QVLFobxE8+npPMaXQlZSyIXJ7VbeoPscfgFXL3Ij+",
+	"jpSouY7JcsbHM0KJbY0wkai9qMGA6Tys94/uPyg5We/XLZqRH9ycvh1CuEV9ZB+bx2tG4byHY6rY2hF9",
+	"8KMH3U5f+0iOfsHGINdD6CBEFJZWlY4vhFymLJmyZEh1a4iYyFPLBtH2W3F5ROWGRiCodn/jAhb7uAAj",
+	"HwHWp+kgPqrP6wlL+SXL7KL08qHAgj7C71Z776rukmiPicQvRZMqBhLncrayRjCWaQKfHJPYyIlwLmJy",
+	"C8KA3N9Gf0ylMBrCTKaJuh2RGByRKG0lsfs74cpMOInNCbaPmNGAk/iEmOUwNGiDYbDvCTfif4+dNi+u",
+	"pZXaFxccFe3O5fyEo+Kcskvc584vnsGb76I9KdLVUC7FMKCS8qp/bgWoBZPmRrJmJiHBUmZELHDqoxEU",
+	"Fh0bKoKxcJ2MaDeSuR6QJ8DB41/mLDeru9AzXG2rSw0zqhnEstE0da2pKBTkVutHYSTbIuzRLutIypRR",
+	"EPoyNqfZRS8CN/pJennFM+5c3v2Oa+Eh7jNA0CL8+Go7h0pBcQ5GbEqFkZ3NMQjZ5VpCVJrqvN/JPsNX",
+	"zUc5MtHGY2x/dBGLfoARmnmouQrtFkaEkoWUKVrMvN++Psh8PqdZc3ggM9f2mBGvJIlpbq37oVOooVU9",
+	"y5iCxSptv8zRv9iyP9Zy+y7au6RpzlpCmxhVecYSAu+goby8W6DMgSsuaui70te70NP4RSmq3YdcAEdx",
+	"fKLYoqgcF1ucnVIghF1fN6dwbTyJlAgy4HnlkxQw+ah2ldbvRH9iG9hV6Q5603aBnxYtzp3E21+EKvhF",
+	"EPFwv1/EQ1ukQ8s4rTKKcVCNVIPEYgnXxY2Wvosh6pQrGxxJmBhnq4VmCSiSaPtQM7kUAxSPgijItVMi",
+	"+//ozQ+/13RIYOw2FL2/JPBCbhRIYbvxokNNJrOE0MIMzdpBJgLVVo7Ek4/hXuBohePmr5TK/QX3vLu8",
+	"8CUU+TGWtd40xspCwKIiVgNS0I9hR228t5Phe/2rPj34yZEGTMYaY0AfkRNiAxQhtcTtVp8u1ZgaRXKT",
+	"hbWCmfsy8pqskG4xOtdizUAmjbko5+jR8xF8RtWSihFLGatiPOYKBHOTe/sERQhuL4Q8DaIHwAhTertJ",
+	"0ajf5CDhNC9anYyOG8ioRDlN9IgWSthq7Kz3UoZxjv3kEmDgOYQlXvmktR0yWGK8JyKSsAkXLCEpv2Ak",
+	"DvuMtzw9lSuyHOtZmlT7dN0JbL1rHlsas0FK7dFLJZ1W2BVAuzMukQ02kOX1czRsQxrws6mhVS0JRiq4",
+	"w42tFRYjK8J7qQdbdOkQihUfWkM2mCIDSzYvegpbsB3N6CWGX4wYE36Pw2H6sRvakCCRTUKOwBVJ2UQX",
+	"Dm2leZoaSd8sxYDEB/Ex3mDYqo3uNt/dPTgYrNf/H9wrGSQOmogcd/CSCf2IatpM22CGkhMSw5wGP4gD",
+	"hwh60tHCDaEjOPEBeYKO7MK+gvc4NcfXzNhoRntVwWN7Rb9Dsa9z1lal23AqO1N3NONvW9Vez/vHgaDR",
+	"OlYh9dDQTHwcKqXK64gNjIkHfEnI5V5UiDF1taBqtPCj82ei7/DgdJZvLSD/NcPpQQvVAb6f1ofKLdR3",
+	"N/2WwUIlPPFeN3+V9LuhK+p9Q8TxpIH8+1+y2yv+N6To71hn79Cuf1e1aacgN+vCrZLDJ/bEMWHupy8g",
+	"Nnlotyqwlpm2AlOZuTWkTIe5ANdyUqjtiqcoXdu/zVdm4aO9EU2pGLNhCnxlkclLbl7QmVsNOGELrYbW",
+	"vRc+ysWc6vEMekq4unCt0EzDQgffzLjRQVdDecmyBJbERUYXY4H4R6OVDxM+mRjG+aZKKdHe232zKPuX",
+	"FELDlVkdWLLPKdfnuELw98/MMj2yqwRPnuBSvcaVgkevpEw/LVYL7VawRGduxYJnT/xI4eFHuHTPYM7Y",
+	"nF2+c7968Pi1Xa/nfjVKjz8NVhEVW64uwlbdcla+/xiX9KVfUVwHXNbKWM/c0j5yK+tI7Zm1gJVS5Pa+",
+	"moFpBqnP/rHJbjwVD2dcMOWH9VQ8FtOUq1nQs7slCirPBDY7zrjmY2rOEpuzbMrEeLUZMbiW0CBRNIdi",
+	"XdGmHwxX2odi1wwK6PXsyMY377yLDFulve6+V7QSyLX+m+f2tSpDgrEVrdgBtLKWV7ar8gS9QNHfc9Mk",
+	"WwQ56J02H/ZW23z26oxcXmfYWut8XB5fw6Y1maFqF0+LouintKEfbJyxwD7S05ixiSFnTNN0E1PNUBXa",
+	"Z+eeVjXWd3jBcDEdKi7GrMV8IaxgNKeCTlkWBxYM+MyptmkKw1eoH2JI3NbmrxlVQ7reSuocVtjpmGbZ",
+	"itAWU2mjf6i35Ouo0EvAAVftFoLdy+9c2tDX12GmyRfJxqSYZ/28w7li2ZAnVzxbRjmyG9cngbXdYmPT",
+	"zJwY5taz2ZthWIsfP065iZqqpO/OaTHs0mkvrXcnt6oKeKH9b8/69e1p2uTe+2j1otyQfXpaaq86mBu4",
+	"+1zXN3MHlnq/jrvQX0Lv1534yiX7r3VxzbkInx7WbE9VJtvhKaqe+h6eI0PRU7nvNS9sYPDC/uMLfO1N",
+	"+N4+ImogxJfpeW/K9SwfDcZyfkfSBd83RDFl4o4fz7vwc3XBF/tygauyv5CQGoRDfheVZIfO3ff+rpq4",
+	"0O30uq5r+soXzto8Ra4WKV25jGd7SXR28+nrZ9W7ovsbZbST8t2w7qMzxsRn9tV2b6o7EK+te38zr2/t",
+	"AHTOouy9/V2kp5uTfN4vQqyw4VDQeNNNbTdyp97cfaraIvVKziGbmgv2bBtKhxm3qNm027bXRWyWwwd6",
+	"xQ/seHtuYFvylLWqxd9GEOhWyq8A30+gPwT610RmISNr8S5z4TODJjILHDqFxReCy2cyDVAfq2GbPTSq",
+	"XThCHBtsQAulc3ZSiktApDnBLOAaF4nHdIOet4hyKzmtNnEzdel6CKu32W6GfvGylznwqNqkKHAPYyhE",
+	"yGAwzeOEHFgeAy7jjVxC10iAQrYRYRDu0HNw32YkKU+ZGLNkCOlq20e7lnw65aV7CvEsVHAxtRlaikjh",
+	"ybjRL9MZYbmNwSMQMysjFIabKZaQ0YowiBlCv/WAnNlYCKpIbL+PLQ6Rg3LQkiRMs7E2JOCgSFxCX78d",
+	"XnKRyGVIfbWPWlak1Wbi/VUVe4l1W4VRnJXey6y4fjZq57tGRb0iSwvuU1wMV7O35Cm7CfNGnrIbMm24",
+	"nq/FrJGj1vw+mDRgXtdhzgjkn1IQ7wZmjFs/Pr714+MvDvY/PN3/Pbr/1XD/ze9/+eWg9qD0bDDcf3O7",
+	"/OcPbv/4d8EWUhICv1uzPmu2iVTbnUkRmHm2FyjXY/StM9qti2B/71Y+e9910bWCctdyfvEGBrDT9azK",
+	"7ZvQa4MMvcnnJbl1W87zu0W/1yJ8d83KNDI453O2w4mt0QZeFOcOHMfuTV8ZY8YXC5ag0muftaoJIbRz",
+	"8V853He9KtG1epNU0t0ewm2M4b00CL9Yd8s52g8ONkiKNrLZdpb1QBbrNm1vbAov7mAf2FTa7uu5km/O",
+	"KPS5DyE3v0eFXYgrTOtCpZRrVdiGoPOo3TBkUfM3B/RtTG+rXMe9Tdhq7726eXqAMPdm3OutJJ1DPPdv",
+	"Nx7wlrhls/0OKpngV2szJPpxg1CZK5kS3qznFDtXxXevhp/14blH9z88OuiZiXLmE69dyMiEZy4c1xoO",
+	"NwgUeeI+dp4Q24Lr7nx9OHafO7ZmnvOuuEbB3MOKucSYEpxXUWYlvkMX/M7l0R0wnKq4zKyqubgflJjV",
+	"TOuF+vHxnTsVGPKjg///j//euoxWdAb2tZ2Yt58+2tgnJVa2klB7IBsVhM0XegXgryTGykKcqRgxYJUz",
+	"VGI7PkeVLR1coS6nSsF1SHKRMqVKzWHekn8wIKfOsiknpRcV0yrId9KS4EXvGg1hB2mqJAK3c6FIbO5y",
+	"O9J4QM6znBEtpzhRy6pgmkEOjJ19Uebmc8o1F9MgN1ICWCW0GnzpEpEcVK7R+2YsBXTTujRwulhAlasd",
+	"sqrF4pyqi93bDPsUp3N5GwNyKlYAEEnY2zFbaBIPYjyUg0EceVCeT18/wyI/FqjKbvlgTcm6tbpd3Yrk",
+	"ju8AbUjlP8Mnb24HAkqT5QjX4DUgEgcy7Jy+DYVXYCuVoBAsqNdXOoDYwWGwr62ANlYUs4kdJw7QxKWR",
+	"3z84MEcxo2PNMvR1YXZ/TWoDjrytXgxyKlXMzrE+WvjVZe1i2SyJADwqcsiAHqLPJQqZQ9UoeATWlC6n",
+	"hiF1na2G4Bxsl31cbq2HXCTwmRF9lWa00C0RTMui0Ayw7YSldOXajisjvnvUkUzaPQM1k3maDKGzdm6v",
+	"JY6ZUPLk9Omzx48A9PYEOSwZrRwnbzcHBDytH3ILHoQCusVVi+hfFCLkQ0WtCV9+0g6jhReZdpqYrUen",
+	"q4cPvF3wjKnW9HPkXIX7FfKYNWSJYaIx+ph9EcgBsVk2ztHu3kO0DNtd7zS6Enx3Y/roNS1wBSfcLdma",
+	"dW72EhVsrXGoGziQ7G42uI+01DTFq7+zLqrpE7VVD8/aHRwedhDQHk6gcUnyhOvTsYvvcyK2dTdad+UU",
+	"89wwM7mvsG0afuibwT99W/DnI9egG8djJwNWgeZ6hR8GMwFQOd2WWgKoosuZJHOaMJ8aPWUnJB6n/Bgv",
+	"dmqRXkGOhC98zud8DvYELtiAgAEPE/jhpUqTPtf62Sdnz8+OIXRjsSAZm3KlWcYSwrVi6aSwV+Bdt5Bp",
+	"6pGeHcglVsLANSQJz9jY4nf2QNjTMhtmMm27gGVhXoRpUCt89obwm9iCRc0mMPyqgdzZEnNVMa7FTg7x",
+	"XdO09JN51ShFemW9FbgzlijtT4OShO4Fbi9I0CRhSSjcPzVNz6Dih5Xj3fqOck1SKS+URxaNYH8wtZZ5",
+	"q0JMbtlPbsdr9qI4cZvEaGC0zObrmrFFSscuEbh7ccurWFrgYt27Fjdjc3lZXt5zpx6huIbHJ83nQjlq",
+	"c7Q9IGdsnBntBg4fqsQ4PIvYYRqIf/CDH8QRvDKReUYSPuXazqFUDQK0HNjWXntSNrA2AP5a3G4tgxAn",
+	"XBUyYkbD6gciBF+0gE+Yn4YXrPnn3vgXIRhsIzTQz/etsL//NInrYXHdIVKAVT7ki7XGDJSDw/g1VITH",
+	"dAuMGpSjEBVNQx5SwM/CEZWmH7l7w697aZUrUTn2pDlO1npV7jikxnS5e9XY93rVUJriUr/xWBqbs44i",
+	"yBbOmjbd1d7zEAg5nZtRn4C4fbDWzNxmPdyv/CCkDsSygzfvms98GzbfJmh8JVrBCTevow1FqsloLXEH",
+	"kLt7eHBA8DgCtzYyhg97tGUtBFsaDgHyz4CAAd/6aqwqjfeR0VBS+9GAxGFhRkCj1qGAly9SSROWFP0M",
+	"wtiGzoqup+PGZG9fLrYHTzbCscwSIx0dmk/5VwgJ3rhWo1xxAcbD1cILZGGGJCCmp1Rb+0NRIEKzt1W8",
+	"l8MHrQhJ0zXown7xMOlaignP5iyJyILmyvw/Yyqfs8TIEWNzpNI0XOA+d0grzu55gJ1rZ+8abWiEjS+u",
+	"iErr2sjksi1qRi5DpcznouOH5ud+Ma0d2FN+ma82Hd9K5+b6V4tFPrECLc21HNrf46jlQHEdEcW0NyIw",
+	"XJKeo3RGjYaocvZWF8oQSLEzmSYYGNvQVC50v6P8EF/dMlcjYUm+aNw5a4kaGpWuDa8UfzMEhKQUYqA5",
+	"i725nk/Qyu8AntxHupBAm/NIxjIx/27GUbC/4qIWEhk4GGytsWMSf3r+ZP+DOMJ/HD4w//rJR4cfHNw9",
+	"QGyyz8F1qvYPj+4fxSe+4gXy5KXMLkZSXljFGau5to5z6NBO+oCb++FzRRKZj/QkT0+Q1nCV5FK5pIKV",
+	"zB1d14xZYTtQHMW21TzQ5IoHkSnN51SjnJGmLydQ2a6TRh+7z969iZoc2l33oYMgtB4jMw1rKWRjAA9L",
+	"EEpp+3mVbI5bolewtB1lr3M+eDbUkuvxzAGCQsCULYQMhbyougCwdKoZIqQxnlW0fkCcc2fPfge0xBXW",
+	"dR2tzGCgH1dTyfcKiIVcAaarlrK3THEGDTRJFFYq96JBDwH/3BYWacXNQMMo6tttaq35rUBuDFVodWLk",
+	"M1f3swC0r3/llfVGM3DGZWaV3ppw0sfh4UTbTk4BDG0s8zQhQe3BXiqtFdzb7Oj4q+PEWCQQJIboW8hA",
+	"grfVOpO+RxpNrJG4Iin1F28R3KuJHhWfip4ZU1OxEY2ZD6jOM+bHbZbSmpw4FjyAgwhIOaUvqhPdsDDA",
+	"duyqn/cIl7Mf7r/mOmXNMk5kVoAjy5OiDZ6wqETf7KxouVk1nVosaF9C3hnlylugDNekKZSTJ4qlbAyg",
+	"kvNemW90qoY0bZLtTWtgqUPeLssdWRBQI29zQFHEMbZUud8ImBTHJFbXPKawiNwVBydsGe4NRydky9iu",
+	"OCSrY/blWdqGDtRdr0vKtRpO0MCzgSCERebfROu5PiVZLiCREtfHg5WbteAiN6rzEuzd9m1Gk5V9d0xD",
+	"lN4RCxSiW/YAorCT3C4OhrkMMW8zpSvVhxc5u0nFvuINCD4h0deOsCpNcCtV1NSK4bLEDyqCRHD9lne1",
+	"UMIsqy8nI6IAX9FsKgJFmfU7DckSQ4PMWRIeg2oWBYkUl18l3THQ9CuackXlraCNejm+ZPRoNWqdjhuL",
+	"XOmSX9R1B2CfuYJ/WIOI6cbZQ5wpOu/vLx3rh0Hjp2P9yrV/OtavfRfmvaAX+M11tKF3yWj1LdJjFfoV",
+	"IF39+9BN6zo+lKphIUMh64pAwJXBlQq0uF7WjC5vFPVic7i8BVHlc4j3A2HPKMO2arj5Z5JjqTtmI8BG",
+	"qTTkGQ/c69VGlhiqZ75dZHLMQDE1f6kcqtqZfyIkoG3Rk1E8IJ/7WltOYx8xw4PsoYisSG4m5SrmFy65",
+	"wEyl6tDqduD1tXht5K9yPKEs5fajN8wVYreRhVqCgNrTHuZpuOHaUxdBktrD0xcPHz979vgR+v1ANoQf",
+	"MS5lxMZyzqwk7ApseM5sleBeQ/IlDhpKA5YKUEDBCf92ROh4LDMwLkDcEmLbgufSouL21BQ8YfU8IxZG",
+	"st/LvCjV3+Ptgk77+h2tBbXP0Uaq74vlKDbbF6x8e+17s8ni2fPedq6C7EuyYtqZKwxxv3r84tHTFz/B",
+	"R30GVsU5QAEBB1vseUhakT/2xUBL+11skKew8sVW7Ed5d9pZro0Cqt0JV/CjbKGWtctga0Lzwgnszu9b",
+	"WrZdun7LZsiGeapOMwnQN+hNNgJxCTYZTS+CZCulS8p8REZ4YS0Zn850YBrIdVFxyrXnTAkxSKBzmbCY",
+	"xEaFiqPQvGDrt8AVNiCPIX4ebaZjmqbMV4Oy19lmnkEQcpqKYNAs5UzpIRMtERjuDbKQSvFRCsFEkbNT",
+	"OxMPRGs6fYNBXgEuEc8IZEheQnZIyufcxsxYPHvlKp9RMpK5aRnuaDNzNqZKH4ORxa0l2lZtM1DbBi71",
+	"ZSmwzb4LtWhgrOFAfeKCDXn3YabLmUz99tpINryTubK+RPMYjK23YmsVjm8PCALQ+w7K2wh28ABEyArk",
+	"tgqZtR+5TyFEHFqLbMlM00gUigm+jOaIji/sEovB1tDMKb9g6WrN5ouEuGpPRpOfMrKgYwcWDetqNJhi",
+	"+bWUZMKWgUkMJBpXAtpuKrllU06oIIcHB5FNeHSPKDG63iw0uN0ekNNUSa/alnbH7SMX02NPE42+4Oru",
+	"gbJtM1NuxV63i28PrqdcFTKgyjErLXs7V+tZ0QjDBCZccDXDQiftl1Ynm8AUiE7nb95qfbaSfZlZUggM",
+	"jqdMQyfxOsl+U1l8U0H5d0uu3ZWYeq0S5dWEvGuU5rZDOUw2/KLVoaUaMkHxlJbm1M/egjzBDO5J0Ujx",
+	"sLCxvAksnM3ZKqUShWBSN9e7e9KQZ9cuiZZMe1XToDWtlWxjoY0L2UgrA3wis/mm+L/o2tvIwePdgRE4",
+	"EIt4Hlu5mgoSq7mKbck9rmzgNVcuqiACw0PRKiW5ymmKAfm3YjanPI0j8v/84//42//4f0RkMBjcdgIG",
+	"WD7st1wRc0nVK7w2xa8HMS8l2AS7LC1pSuGlCYUKMRwGi4uy8YWP84ht255f123l6yPDmoPApF3BStyY",
+	"COu9lfK+YuuZiiMYkhELrM1ppudpjKGLUO/LblHFQUXi731ttuFdjCqsK/Jno7pPzO/WEzGw7/Eigh5w",
+	"A10Dg6ZwtSIP/+hHDx505YeX4shcAR8F4aCdcWVFiLmNqjBs9RjnHRFPZFDko+QDL+VywmtdWZwd4LLt",
+	"4eblW99sCwZOLmdGKGdYVgTe5Uyd1FKc6y2Zz7cYbUe8lq39WCUGs7CjjI7N0DxJGel3LpUmh9HB0b0g",
+	"n7O0rF9/87/9t9/88R+++3//6l/+5h//h9/+q3/y67/6H37zX//bb/7ZX/z6P/+L3/z3/8s3/+x//82f",
+	"/pt66ear4HX4EK+ClMDhsVc//Rydgsjs/a1rbTjOtGOrdUIb9oxZmouPCQXHXZVnWnBXFG4z88qAxJlc",
+	"tn4Q6LuIf8ve6nojJxBW499D9WPEphydZ5Y24FsrblJV9rwPrH7tXI4D8lQQtm+IP+T3+WIBqfoJSeUS",
+	"VEKFeRvslzlNB0FhLYEL6xbYtrEHAlr9At8szO7W07OX5O7hgwf7h7fB0hdGtbRG3jUcnrYIvIJOnz7a",
+	"Kydpf3G6/3tvvj5615JwHYbqrdMdnnGlH7t3WyK4KkBS1lTgLiKvItvszv71pdeklVY7qWSQ9u5jwtsS",
+	"0cDHQRV5ePaZYb0/f3b287DVERdYfr8eVabnbfHEyL5Mqx+fP38WoYwADAmZ/ElwFeLO44WwSKm5Gthb",
+	"PSCfYbIU0LIa0wWKFQUhGM5yd7yA/7F+3As/uWO/ac5h35qZpaXadvWQ/DL4kZMnyoO4e7+h4WsIVGvG",
+	"964G9xRr+80f/ctv/vC/+vVf/OqbP/qzb/7Hf92J0XTdgXBbC6phZrKRKeZyxFMWR+Q3//wPfvOnf/nN",
+	"H/2n6xFewxi78txO0VBg+MbZvJbOX5a4PuySttqD5N2ppeSnZy9fEDCGgnUVZE1VlkDN4Y/7HeqSE7je",
+	"LayXNU46wJOKMzJI/CBPNSbDQ9HLkKUPNhaJXHhcgxk8DFYDGcFdOGi7lUtRvBMRm6YZGDThGuaC/O2v",
+	"/vhvf/UnA3KKT9BrlNoQFnN3K0euhhv7Xp31jk+Fg4Cv0VAfvoLwQIdPcBgtXGb74D+zOi626iQUbjzO",
+	"D+bZ5kZABzt/P33R5WgYgmw6ktBSBKLo0P77t3/+19/88R9G5Lf/5s9//Tf/Dv+67c5fCc0HNmIGspFZ",
+	"ZqvQ0FBB6nVeu6MDe0jUFUXtMQpj1qxgRgUNDcgzLhgZZYwimsBlcZHZfN2IKBk4bTA6kUP8Iea495TM",
+	"G2ben8xaCKwxlvEUIhlhVTCMsYG/YOqxWzYX5uhSkcEIrzM+ynURhupac5/aEEl3RdKpXTSKxncfXoFS",
+	"PxTyn5tD7Ksuo2UA7PlqsPmt1R1JuWb+EaEpBAEG7jJrgFlKOB4bBlwOSKzpNHaEgb/NweMykuaDjEE2",
+	"mujtRjunU1fNKAQL2yZ80y3ENcRrXt+I18d0FkPuH8RpvV9lqDDYlgj+B+SC6TpuzeJvYTvK0aG1sxnY",
+	"ptRMZoUhtEymTuTe+O4tbLF9TXTeNhuKmNsYakGCbbWvtsGJ+eBd5CPqogsHqi56Qfu7TT2HLneeel70",
+	"esXUc0xTfg+yzs18MnbJ2bJ9z7ZIjBnLJo8EyvuUJNmKZLlAi28h/De42rgAvKDeGZlegjspuY4tBzNC",
+	"ifNGbZIItm4XPmZp8tFqQx2/5NE2IhvXfUCq6i2HmuDJeodGaJhrBgR2uUydS5PJ5TYxUUGIbVtEbf8T",
+	"hMlBnxnCbUoQ6iHDBrTRmtBS923WIb3KRFqOjEfO4qPJ3SS7zuKu+ajlADtnpVuW/fzO7fed2+87t993",
+	"br/v3H7fuf2+c/td3e33d8t9952v7Ttf23e+thv0tQGOLEr6cLic1TOy+f1zBoBVeDNXgDdtEVfqUp8L",
+	"350ZbslcuA5ztAITHy5WoYIUhsT7B51VIL5z9n3n7PvO2feds+87Z993zr7vnH3fOfveb2efB91oMCD3",
+	"ru7gU8FRHTP3d79s9F/IUSvC9y/kKESsga5ckuP6fnpUb7mAcqTNHQeVWuzUbEpoqWPkoB66Ee8iRNoJ",
+	"JKMV5Gg6XAfIfUXgn83wzexwa/6LmlEd62W46fkF7tz+HfsRPNXdgCNhpxO9gQnKNQ7aTvDBwP9pSP2Y",
+	"HBa2uiNnFonIXZ8mH5F7oWpwv7AnRuQBsdl7EfkRyZgZJoO0YXDA5iOQhKVAedQckIh8EEKe1E4TDM8e",
+	"KNoUgtDb6dxhEu7ykBYFTo5Kxbws8K3zGDqbZAjlaBQ/OJoNNkLIWVz1qST0yL0bpqUO5aR5SjhUs3i2",
+	"2heuJJZnVdux0G6Xs70luCCPB4cP7m3gdUaDOxXE5oTaoTOrX7nSt1zpZv90HwTjqsmmZHf1Pl83B2Xh",
+	"Mg3PnwG9ejSxNf7xtuO2pnpv7/oVGVMgSDT3Yn6rhOr0ddavve4diyh2IMLjqxZGyVAzxjRZZHKa0TlU",
+	"MLYRC1eIAOgBBd/TsmFHX4/4mFUdBtsgdNqU3oYxwG8u2x1VulSzLHI1GOFQxj5lGfQVLvyTVVweMQhC",
+	"pZqYvnxgD1hLX6xsM8CCxoCGBvA9H9EQAAGWQxuKimeWhCscbN3NdgOhY6/l8maix1zH1xFAZoSC9yOG",
+	"7LVc1gshf9v4Tv0y6V/L5VM/kNdy+SgYy2u5/MgP57Vcfu5HZLYpHJSZoB/Xa7l84ob2Wi5DwEPTQTFA",
+	"tzwWybi255uCMmwEPbExSNpmQNPzErgZmn7R/q2QeVwRRnEziIs+oIuNpFUivR5oYWeFjtmiWPeYd49y",
+	"sz2EiQbhAXTQta0W11VRAja2YKBGBI1LJlbD1QdWYu+OjnMqsFNY3TTbF7Plfo3BmsnFND4udHGaMQsu",
+	"CYZPI7NZAMmBmQFNVvZt1DMA3YdoWULPNW8iKG98XIDqhyCNAxIjepB9Ae0Fviw1iT30znEN1D9AQDqx",
+	"7mtK7NpaoCLfvfWHhGia5dGronwNBPyYXppB5GFTY7yJY6NfpZQLFQY2uOWE25kmK/N/HEcIFHtVuJKH",
+	"RS9WKceu8A/fnw2itp0i9kcF46QMb1JgLtcO3Y0dpMGX4kuxT2JzkSZ5sXtxNZgiLlv6eCEt5hDDgq0g",
+	"u5piNIve1J8I1GKLJAKtBDIky1wNJudhJEXUv0OiVoRPvhQkQE5r+BAp9gRVvCVXzBJo4NeEyQg5xDbs",
+	"CSmVBTAHqX0eFGT0SeRh0RyQl8yIzEH1+WUuNTV/W0A57NOyqNIRqhgauMZDVaCEAQehAtd6xIrzNvhS",
+	"BIfHb3EBQz3FACE/Uw8f3fe8GGpWT2R2jjEs7s8z15p7cAqhPfDXU/EZ5QIORIcv2u7gBJDFHSpuwBT7",
+	"aBRQnbvNKziHeK1q256YCr0GeV4uLoRciuuBWPOXTHjF42g7Lhz+1XljIOuBtUEjblFEDomQCSOJFCwi",
+	"R458DJ1kIw5WMnjfccuI3MMHiHxHR8JMMk1XEbmPLWl6YU6SxEM5IA8B3xH4O8mVc4a5UDDr0LP+eTMN",
+	"1R2U+qOuiI2Pcp4mT8VENgku8znXrTGfc66r5TKdJcCcp1HOU92+4+s3N7APHGEEqgWLp3oN7QFDpdoO",
+	"bmswxEuWqVaLkv3Rm5RwxhFRuWFTilweDg4GBydGm79kaWyn7hckCOhz3ayZ+2GVyItv/BxLa9NI326H",
+	"d6hJe6LapRptjs+Ijhvq0Y9k0lJYzvwS+U0pLLtISK+k0tOMnf3smYcJ1TJjJ5ithMDm3jR8eFCyDTfW",
+	"RZbJaphav+F601swFCcnSBCawvN+96gFGBEXYtgbX7CMkNeHtbs+7ORplvHLMmL52ljMlE30UOadDsdc",
+	"GLnUHFcCdgew1EoLX8fmRWCEGw4KwUUVpV61hycgczYjn2aZzAo7uoPfJlOpy2Y6PwJz1ul4zBa6n43O",
+	"meW7bLF8XujUNkHBkIRb+k38sB3qdVgquQPXNKC08s1bQvsLSx1bMg6PQrEFAWEUC7PurD9imqI80q9M",
+	"i+cR76Iqk3Ao671NbUaNeY0fNVnbkHQ73XDC47s7bzeWNtTFazZE3lAiSLxWLRgIOXQbEJeBmEPBvyz3",
+	"I2UqT64qwOy1TCYcx2ALOcwuo1+B+v69CXZwtzZe1+vObbyljq9o4w2I+IZtvG4ku99Ae/B3u4WaTSU6",
+	"bJ0OCCYcw+FgueZScC2tFDfjRlhYQUF3MC42JYq4Nq93AddFQNejnXe2fljMqGGKxQ8d5lv35prmd0iK",
+	"djC7XkObQ1jJfRWroU0R6ixvL1YP7ZvlrMS1zEJ6yO/Mdrl+Hd2L4VdDOZn0/vLlZLIteHMrFHPGdLYa",
+	"zrnIdYXx9pCaWu7BUvFJcCcPi71tqi7XrwYIFl0tajPmi2TjdWjVZJ8Ks6yKQb1YdsmyFcGjZdMsOORW",
+	"xPb72IWp4ztES5IwzcYArT/Os4wJbX+rmST6OGWKVFUHHV1fyWqpOaCtKmlFpWNQ3e4oVJ9D8TRY2jVn",
+	"zggqva9oPC7lINX2NBIjKvFf5sz+bMir3O9umZpg6e7lo6Dfq4pHlpxuXjpyc9LjWSeUwZyL8OlhdG0M",
+	"fvc82/Hfdd884mqR0pWL565x5vWal85Wz/2xfrs/lft29R2THryw//jiizfAht6EL+7z+UJm6DeierZ3",
+	"vDflepaPBmM5vyPpgu8byp0ycccz/Xfh5+qCL/blAjdzfyGhtI0/uN/uRRAw9fU4KEx8Zl99966dOreE",
+	"2vi7Km7slHS/ZVpZf82+WUcTO75udnzVSMXEsw3Tnz1wRBwkl9gcLvCJZpgICG9nVKgU0U/Aq8uVbxEs",
+	"OCy11R7DN50VGsIPMHCVioTg0MitOGExZtMlbP/0PL5dtFQMyWWslBPimKinbVel2TDzje5/9ebro+ju",
+	"u1v7ABGAD+6+u/3jW/seNOD3vzjY/xCetsAHPEwpn2/JXhaLHqWKThcLLFQEdcCaN9J6w6o5LCfk8MDI",
+	"vi5BJ3CbHbqc3zXAdpAwN1RsLEXSYLk9YzbwCTzIZcvcmKapIvGrl2fn5A5d8DuXh3fUXN2BJuPAKW3e",
+	"V4S6eKoBOYXcMIboA2h2T6nSzjPIVTBJO7SIjHINISHW/AcB2IitktPUNciL3HprWiSn6Lt0IQbo+4Ai",
+	"xa7aGJlKhuVWLeIMflokyhiCmi90WN8aaqE9nZCUTTSRuY5wBIoIxhKo2QZlxJrcHH5/Pnhwr7pB3eHr",
+	"Sxslso6csHp3tYQwUmIjH0H6vk5W2U++Nf2y5JyqRgvg7vhoMI66PQI3v342Dn1mqvUc4YsROar8ANcq",
+	"UpOSRIomX/cWuR4uuiRqyvgOEqnDKo2ls+GOQ8zF0DQYb4pnEoRiQK5/qfygXfcqyMmAPMc8csdN3HtY",
+	"Tdh2t4H7jSrWmIp3hgPBDIjc1hd0mFMMhOZeLibsYU20SLgC2HANPSay/kaz4DBNXJS4WNy494yr+Stb",
+	"wSXU3YA0SZRN2XcVPUerofs5vh0Cx5Tq/FMuCNfFthraD9loGWHqt//+L3/913/wzT/9s2/+6C/21sf5",
+	"d6US4Y2pMzpmC5q1HpUZo2Z+cfBicQ58LleNLIM0rxk1HF2w0kQODvbvjSYfHk3u3v/Rj0Z37yX0Ab07",
+	"Zh8efZgcsAN270d3H+wfHEwOHvyI0oMR/fDgaPSj/YPDzhDTIsugNWfB03zkmVOZTBt5XGsm3cfn569I",
+	"UeNsbX7LQwvGdI1W2xIm298Zw20dN2utHoZvv8aX+5Xg+7ZNrkYHGKoZzVgyDKBL13X7qWLqDL44sx+8",
+	"x6bbaA9rHXdTAxDo5/hyXcio1wu07daIYCvLb9M2bG3/xcHu2A6Lne7eDhv0e1U7rOV6N2+HdXP6L80O",
+	"e03sdANb2JaM9vqZZm/T6PYMrY3Odm1Rff9Fgf/S6PDbuSLfrCO5Hd9LN3Enfe5XtRWD+PuKwPYVGnt2",
+	"yccsIhlLqeaXIAAVOFMBGvFh2RpYCHsyH6VsjX3wYHBQmAit2gFjBpSkTZmAR/xq//DrMhbRQaMYXVof",
+	"9lYrMz1DRQjMHIJkH5N4zPUK0tADPGzz7F08IKcIIjejihya1bsfBjkXodMI+YapM1LoTKbBawNy6oEf",
+	"MwadQ9ZSgHAGCG/x1+9iC/mmAnivOXzv362A8CEYoTNRyqyCu/r13hhwL/d+8z/9+Tf/6V+DznfJ0r3j",
+	"vc+evrJO+nB57x+02hMLiky4mGqaXgwda6ripq2zrvfElUOw7nLbR/fv9Ygo7oeiumCZQv9EAX5lgREC",
+	"8qhDpJeBV//q3/76L/55A3DcNSwAwi03wHeVcDy4IFSszO6DF+WEUPdLM3YyGbFUiqlynCAuX05xHUC5",
+	"Av3VnSKlWNbDGPOpYtnTR3hdjGdUD+WCCfxsk8U82P/wdP/36P5Xw/3GdaxwXTe4Zj4L+4xxbVfiXOtv",
+	"EOjlTvH9neDjLm/+nC6+wKm9sf/bnV+/duo3nGb5+66Z7nx6nuFsOC1XVeA9m86Wm/R+7o3nhRvOxkHW",
+	"v2fTuTqL3HAdyt+/Z+uxBYt2mBLbQ02wt7QJ3veJYe4+p8m0Z4SqxYIl1vuCuPMHHhz0BBFlx0Yee1uC",
+	"6GpDqHQoEDiCrlnuUrUJ1na3+g10/LSgsGpZo6bstIcO/Re8UglH6Ae3B32S/oqw+3UtQ4ss8dVCEj6Z",
+	"MLAbCwCJ2ji9sJ8h3X2DldbqtdgpT/OMrUvaC3C2G7Ee4lPIhdp3kUBxn2y9CU/ZsNXP4HK/1820swvk",
+	"NP2TNx2cUm0pXnuk0iVzZV5AQYoAVTFXFrPU7GqBydQnY7IR5r/SnQXQYeC+n9AC/wzVNmijX7ZiGxgM",
+	"YvU4KBimdAlavQaHQmTm508ViS0JFcgoJwWmTBGGAzi3DnDNpf0UICkBNoqFDuoH9ICHvQA/wb8DvBP7",
+	"wLbZhjN+bmG/tQxzc935BVAN4B6bZvEVNBi4Xwrax9FYQoj2XB+Oo0QBxJc7qKUTXXHAhMemk0Hu2g8T",
+	"dH0D3phq71f2yYRXzXvgmQmGs53dfFPz97demqmwIyIzrNkTNqnAJMYysUBt66ZmzsRj9669pdbVYXl4",
+	"9llEfv7s7OeGJ/707OWLkBOPuKDgRK270WeMtQU0ARSonBBKljK7GEl50VilCmO78O0wuHDGk6Qaptqz",
+	"AkFv1PgKkcIi9aDKG2E1N8FmboSz3hRPvUZu+t7w0Z1v3k1snNrNPeGEqE2JwVpPK9l/nWWkfoeupdoG",
+	"2oVq3rPA2VzVMu1PZmixHazPqVgRulhAIZHy/CIr7I/5goeoow5n3JYaOnXeIawTlqZGqLfRUnZZ+ITE",
+	"gdMdC/sZ0Rg0XSHDFxG9Cuiqd7GSagro3YOGQiUlT/maJSpKboDLmiUIh1dbuecefBW8G3NUASwaDcKZ",
+	"A1rlqUM5DKKg6ZwVcxZYMgeq8JAp04rcOzoy37lAMjMgW6nNf4XpDi7hhUNkLzrzvDUpWyFoWOwDCuJv",
+	"Y0VXLcaxbAMGsE38IqfpcJGxCX/bHbBgmBa8uT5jvU/IRBEr8V0S+rZJ6AV5+JDEcDv9VnSlp28bZAjd",
+	"71oEg05vQAQr+r2yCOYDoW5aBLNzuo4gwyvzkY3SVzfgMO+dJ+l3JNcaiWNbyXWzi+s74nkfiGfD6+XN",
+	"OqrZ8X2w07vgEeXp6lxq2gRq5GAU60FAmMET+hswiYwl5OzThw8fn52VnBxBxpYThoMsun5+CJs11D0c",
+	"ROm1CW5uWD09ZSUttTXO8YRQD+/nULi5IvHfw9L9LgSq0a8mVWsMpfegKBZU/OKCHN4Bt69XtkDcGq/6",
+	"zinkX039wu+VOj1Ow4PIw0IbA9eNFE7fU2FhqbPnZ338awld1aTXNQW6mvb7eanGBZCfpytp9Z+Ermz9",
+	"qEsGcP8I8ghfIFEoSym+Eli0QY0IX169Iefd5oaaN1xhhziotB5vC8u8thbIWaUOiF+QoHblFbFJK0wm",
+	"AeikUqB0CEFaWqiozIGLsxztBWCtxZaXyoPAmVnPvHYruBf97lx2r3Rdn6rjDS1Zv1pzMSVxAZU4cF80",
+	"JlJvpg0El8m3rhAETLBLN7AZDQ+L3PSr2yZtQ61xE5uo6P1DDdRQlTsOpKTOFOst8ymHDt2kqdvq5iRV",
+	"jtCaD1xquZjaZmp7eWd3zARKfe+eEdS7v6IuXzkmN67SV2d4HZp9cHT7L8U5e6t7HoaOSezOd7L1JKts",
+	"ZF0Lr8y7L3zSTXV9msttF4gMFohBkQXN6JzpoMyGrxF+gmb/cnpQBxdq4TlvemzPzTCPG2QcsO1rKvMi",
+	"5la4szH6gII98yBd+AKCcrm8IKrJ3Gg2VAEIkstxSWk2DULGrGCiwIE0mNO3Dkpr+H/96n+NyS3nOysX",
+	"AL49IJ/PmLBitILSRBiANufalQALxXHwanG0UBdZNL/5s//5//6b/+bX/+ff/Pa/+w+/+Wd/8uv//Ge/",
+	"/Vf/5Dd/+off/It/V42IOLpXDYloyqxpyagpZ1Zet48RU8vsrEj89FE8IJ+jzR5bjayVf4P8HO6g0AA2",
+	"CpcZHHu24oobEQUDAJac9oGGczniaTFqOSFzykVqlLKHMy5oeROePtosNiewnTWuZMJpStC646cKCUc/",
+	"LKdQffCg3O8Xh/sfvkFstYPowbuWvjEGd8zajSYbFPNwSF1LqhrtFRuFr15wkXRbEd34PzFvA7hye2Vp",
+	"Z7v5vqrUJrYnq7nCLxRWsLVDPCvuHL3Ms5ZSHL4Y9bNPzp6fYdCp0lQzcit2ax5HYWHfiMS5CP+UGXFB",
+	"q260TUtPnpw+ffb40W2six07RXSIkdex5Vf40L6DtTJMu7pUNSTQvbcvCG1W1K74hKesRwno8o6Yj9yW",
+	"wKnNmgPHu2HcApyjpjhYdVGhDCwXIxgGsasBeWIWa46YRcMZy8xlQv2XDskODQvd1ZVnjHdSi1uA46JE",
+	"vL0X0KpMxjLN5yIq7SqQSnknM7l04y+K4sRRUCfkuoLcKxc7nGd/QCNbGroAXAr5jT0/fmkar//y2Q+K",
+	"KYT7Yu49+6e2f+N62VOgAguNfeRLxgDzKhYJJH2aDec8EZBB/mYtR92xEuf73b0CV+76qspbcSXdvOIW",
+	"OKka0mm3l5+kYNdDGte7yU1r8DijyibINLgTO7fTfv4QX/52cngY9tE/04W9BbN5Q9YaQhkYhmffMf+0",
+	"FVhcUUAE3TOdsgRRYIHNgvV+mXGtmTAyUYoOIzs4klEB+gTPgI2jqAkofpjsUIpeql8RlXNgRzcUUg8V",
+	"o9l41uReaJjOciYVC6sJjxgTJMkgNc9hrlJNFlIpPkpXfr5Fqj8gyHJUeezsVAFKyMU4zROLvjjhLN1w",
+	"ZteS+jRjadPlDrOG6bmasTOZ2lljhJqPjysKQUeVQqduQ12p040yj9Yk/vTL97HnqUj4sQ98xs+b6hkP",
+	"TkcQXQQrFLlDXByJFtK6StZNmQV0lKfLyslf9pS5zK/Rilgxogp6pJasSYQ6xR+CFjEHC/aUChI/Tdh8",
+	"ITUT49X+J2wVb+TCbYpGBVhmo+laZUNVi5sWHkmU1efysq9Xl+ZJEz41hgoXddfNWzjjVCrnRgZBsie9",
+	"Qr3d4ZrsPDnBmrzOcxn0Y7fSgjfzDETVng5eV0uu3utHMuEM+vUvmekGqmeSZEwpWFOfA9LLqVyEZ6/L",
+	"XgXasa7yfi0nLMkXwwu2amj7kfmNmN9KgQeAItq7eQz0tualxk7Q1OTe2HYiQmo+4WOARWno5kX4cxHP",
+	"mwQ3Rt/6mUXhxArN2V/K52rL6VifeVMv/sa31wPeDG5cQYdzIP4kqlG/IfYNHNRDaU0v68ICIFzb8Avz",
+	"cmRvcBjUpa3QaLGQIACWkoVieSLFat5zHB5qt3FN0BZmBBynFAXgvNd6/DWdNl0PdFploSpITbUnZwMm",
+	"ChrnL+Sooa+fylFlRmWMIDQKoASnQVHs2Z9aK4wEy1dcDtutoLpQQ19mvsF1QTm4zXXROSxg8Um/foDK",
+	"61MCgDA5IaLOEqAb5xOxkFFSpKutIqwty7YkU5+3W/TisAdXdhSWFi2uHDerKr8LD2rpZmxgweXDVLoC",
+	"Ii+jhBTorvQ1YtNuzQi2053bEMJ+r2hAcArrjVsPnKje01VajQSEkhYarI5yAp6rbMjBGAw8CSP0YgBN",
+	"ihHaniWoRl7N6dqKFxeYO+5eF8xaHRatI093Q8Sfd+v2ZceHascHKkMi335qzDWxfm6ZzLYvoovTY8rB",
+	"lHSlCFamj0MsNdK6GEWJ7xawo8pVCf7iX8jRAF4YWjONRQmplAEqKjqgZEAUS5kRT3pD24ClpD+Te2Je",
+	"xz1u4HMtdYxwSvDjIGPUSLB2OvXqRhkbyyzpKcrKNGGqtUN2aYY+QE45nBrehb3iZwR/CGU8/MLVD1/k",
+	"7lKvJ7VR1eSAPiVKg79uKTNU9a1jCbzBo4yK8YxIYX2/VJHY7OJASD2cyFwk8V53dXLouZHYLptj87Yq",
+	"Y+Cr0m9SiZldtgX19baQqhxb6zySYFXCDouv/MhLlqLWxXrkyk2LVY/S+5Z3FF++i9Z/8JGR2fq/Huqz",
+	"/b9C1Ob+75+mLNPB62+iJk/kamGU2zFPmDr2odf+KyMLlCdnnjSO3/xQGWIMbuTyOOJKbs0vlBSD13QZ",
+	"8Gt49wlrqr+9oZxmGno5gaa6ZbXy4ryiUF3JVxcyRxhg5WJzwKfM8mKZpnJp9B1kKJ2nurdk59ZghzKE",
+	"X/adShGXO49GhS53r38ExFibYu9h25O/1xZZwBMHXwNJ8uYKxiga8CuYFszvC6msxQVvvojQVEln3XUF",
+	"lZZsNJPyYp8njfHuplml6XzRN3YHu5/RxYKJ9qidFvdNj7U5Ny823h42r6IYcdc+XYuWePlehAbDMLYM",
+	"prWZSz1Lo0LZ8S3KPHhhwrmuwHphr3WwliRsmCA6rMxGXA8XKRXOyhHA2sHfdCQMWaXuQ1sL0v3Z7gyr",
+	"ewb7EDUG5NgQGJkwYq7A5MSI5UEgLsZ5MpEUXkw6mbCxJhS/QpNrbAc7pBoU7mppvd5nhguuOdXdBFbg",
+	"1s7p22GSZ6gzNwe3pWabE+LechFMMAEuiK0rXAJwiRd0lUqaDOb07SP7XaMHzBctuH90/0G5bEGzxyBh",
+	"Qy7UBuCThrL7LMlL9947S24tHkX8zSwChG0Bc0Oi9YG8hwcHBxVT5a0JB5c4gDYCe4Z2IiIF/mkP3W0w",
+	"vtyHXEYXGkdumZ4WLCu1CS+ivfP2gLwUdmRAP+mSrhSCylT8/2tXwHxfBjA5agIwsXvbGfpuXwtKF/aV",
+	"js/M+66K7UbnEojSflY9jf2vniKIr4/Nms+ZzPUwY3MbLlbxueD5ICOml4wJgu+xTJ0EBZUjoCb3k4vV",
+	"3uzENBYCtmat/vdXiTVYMrh/UKeDajCA1dSKsDt/jbReT+eNCaKxqyf8A6NbgF184Di0tU2G5yD8LWNO",
+	"wwecP3sjDUhsiwb/wH5PjW4Cf5W+CAqyHCNU0JimKURvi4RYuQgTMGiaFsVZnF4wHxB74yJ/0LMgX0P5",
+	"nszb946OBgFcq5uy3XT3pwVsLR5gYdHwSeibcM/CJFH3LIjzdd6GQXCHNq6oT1cdKJ5aRRz/zthYFmmo",
+	"8CiVy+GIphTdGbjCE27jTfDPjCmZojsNH2AkiNB9Q1TM+lmR/AzHEz564lYrfPjYr1j49GGwauHzR8Ea",
+	"hc8/La0e/AL6cQCHCw9DJlb9DbXkM7eSwbPXwWoGj5/J5Ud+QeE56NRP3KIWj14XC1s8fCE1LNIbc9wQ",
+	"QHiHypbpUKBUsVN1K+i3nnhgVJyuOCE0u5Yq/VJ1EZUu9wMU7BB93salWfRQyjPBVMHtsZS54yEutsUG",
+	"WBfYdn1idMzoh1wN5zJjzQmuSc6uFN1WLgq9fYScjadct9UfszT5aGVTdpO8ZUJSDHMxThntFt/Ep/ZF",
+	"I6FkXGZQVOnrPiW526y9sZlLfEwUYyS284oHtrwzF1NrbQZdwC5dgMvNFUkcWN+Sp6lD+rY83rF+M4Ek",
+	"R1YEFcWHKcUQABtJ53rbi/Z+mbPcsmtb/g2dcmMGgejAjLXuj/H9EeKPnAVDsI9em5E8swOxzz7G8di/",
+	"HhfDsk9+5kZn/34hz9wY7ZNX4VBd527EzmWTb66ILakiKQU0P2zghMyLss9c2+rcS9q/ALkfyqgFKMAc",
+	"aqO/+T6L4ZihNLYp80ZwFpf3Cb8ra5e1c3TxpGMqihrsppcTlC+WXDFwfGJVQAfq4l/nTdmg7tJW6yqf",
+	"qwoC5/eVHaDP/Sh1qU5CFmkYJMQDQ2QzFUTTC1as0FjOLdJyb+0EaekzzpZNxhUQ+duquT8xAht59frl",
+	"w8dnZ09f/ATHgNEjVJFxSvmcJTaRE1tSbCxFomILtamdTmFPfDMZZkznmfCFu4AsehNcPwinc6ouCvQv",
+	"lc/nNGshUFZchRDRaL1uVy3N3lrX3EcAW3ZaDM9fTJ7Zl66agF/7M1LcIwWtNt33gbuydt2D57O7zBy8",
+	"BnhFZpvZgmZU29scCvGhMuHKAzatYCDdNOYGjlI2L2BMbX8+2Qp5k8/01i43q9OpgPNbn2TxRGbzl5PP",
+	"UXVpuOGUpiKhmbnlFlLZigyxff8jmcB9p+ZqSjXz70B4P/pBDGW7iDLi0crMip09P/sJpDqfgSvUqU82",
+	"rHDKlTYSL9GzTOZTXJnTV0+DL/HmNGKSdfTGhpHYSzTIbfAXqZ2KoRgccM9b0M72rPjePXHNvIv2rLzS",
+	"zC8R8tY662cyTcrJnwj0yyeQXgjvwksKmXM/7gefNXE+M7BnjKpN6+FBSHBjquKTTM4x9BkCy/w1YNhk",
+	"o0VirQHiutiLH28TmX+MiTRnNkd+09KAE82yYUKbAqpPiRWpyIJmGlokI2buL+XTd5YzZiG1CjVikqcp",
+	"MU2SW5+eP7wN2aULitVmuBgzIGyQWTCXs93Oc/fB/W4zD4YPtk0BfgWB1EKyATMyI7BZEaWhw6jRBm1e",
+	"YSIZkKfaBU1csIUGnAIQf3jqStUGqo33Q8E9CdwCKj+JhCUDckDmjAqFfG+w0dQP1oXDs0Xb/Atzeuv+",
+	"RK7Upo2rjC3ThzHj7c4VmWSMETqlXEQWxs5BJ3jufsEA6I4SwZbu1+ufM6bStEuSNKDWea6AZeI3LKmo",
+	"KJigZT0V8Ip5PKcJw6BvxbJLlHQVI0xc8kyKuYO9iz9+enb+8vU/GD56+jpuFDQnjCUt+/IYzWGQBOVs",
+	"a2DUztMULyJHrrRpB02jmG/sLX02BcuWgzPtcDGNbMiR0QbMT4V/JaDSATn1N5Qh9AnlKYwM7PZAJ85Y",
+	"m0pVeP7X7+WH4UY+aNrINWRreVqwSdsxGky4RkbjDA+eOkCWLxgSgpleP72mLJm2stiHM0A68cnh8C5a",
+	"cK02A4kK+dwI6fkCLPp01U4UEVmkuTJvakmoecNwej3DyVv0fBC6nD+GT2fa0tO1z1xOW6btMyCC0O6o",
+	"ORfCjNgaj3sei+uehieY4ZInetZlRMMDE2SEYtHzgC0FSP0WcQYqKbifXdFAWdQMJCsW2k3w2lwydmEm",
+	"I4WeNfp2IVxPLei4RTx/JZWeZuzsZ89I8SqcfHu7w90HPBRGEXlpVy5FIRzhtxAqbStUZ/ySp2zKyMPX",
+	"j0/PHxOjhekBeQyyIG4OiovFMTdThXyTQTl6+cHdDZLAmwKTP5apYX9WiGySceCXYm7zUp4QR6FW1SLA",
+	"u818gdzakq3SiAZS63fTVA5QHLHLJnnxqRjJXCRdQIfXgl1Ymu/61bLDehR8YS57CBngl2xYaYqmaY+w",
+	"xqZGG4MCgye+BHvGFAtKcMyZRyqKg9djDD6AftqWrooK28MPgJE9ZcA11YYKFdZbQRQno6wC5MjjweGD",
+	"e4j4gvabkUxWtjZIuViLPZ/HxaVZTqrFrGE8J4W+7HCd1qajtxjOC686LHVPCnmFL3eZurvxavC6ceau",
+	"Ro93dyPOvd+NzdvLxvVSvJxMMBsM4dIsSXXD3dhYp7oUesWyIJtyn+AoVME+cePKx6/tiFcpv4YYHNjN",
+	"wrWyO1LbXbtCVy4FYonwI5msukLI6ycVzp6DHUL7kWU2qEfagHq8AcMG7wcxCLWxPKpwxv75UA2cj8Ig",
+	"jYTivAjI90C29va5Mo+0gFI2YVaZu2u0IkLiu4OGc1QJBTWaZ1M8sp55nRoz7e3dmDCh+WQF2HVWZDQc",
+	"CWDoMNzAvs5+mdOUaBDGrFJLs5SbpQYGKaSegacEY05O0N1VJp3YLAbsXAgUh6USF1TPgqgj0wYMwmFV",
+	"ud/tWkbBXtsR+rk43uxg+cIaWRHGSZkxu6GW4PG+2JNZwrIBGIvwnwB+Zii4l4nNsVaqZ9UgqEaYFJvF",
+	"0ExqQbBNmO1mSHgDOJ/yGDrKszUCfAUJRLB9IMhaWzOgXmAmsNkjdWIJH6/78g6p8JLza/51wSS/2LsH",
+	"dtLKoT1sOrNQ4wI9EzRtN2JUwRzjH8ZkxKZceHmEZxV8Rxx5gdwYHxzEhtlMMmmpEnlAUVY6wF60FqCw",
+	"zF1c8YGdBJiQLtbRQUdCwFAXomOp3Nmg0WKyFmiQohpbllqOjaYMRGPmjt9HwbMJUUYiomlpSc2c5rQU",
+	"qTAHcwD1IDzARyp+PV+4DsYSKDIVwQrQDb1cVQKUDJ7/YEC1zvhIDTDLM7rKcQHAVbXuUG5w/hsSziiJ",
+	"g2vWo7xaDm3tKg7y1Z8t9DOUTg1G27hAysHYYW5VL7yGs6Ob0WghQR52FcfDBYm/9/U7LFXobHiKiSQs",
+	"cgvuJ9TS4daaWVQnmqauKATeXqYtSn6fjN5BfHJMY+tXnwHQIrwUBf7oeBTbb37ovgFrWz43C7WcyeKI",
+	"DMiZpU3LauD+jW1s3i8kF85cjeRa4flffO9rFGbevSHf+9q8IsUzOmKpGkCImVn8d6UrYBuw2h92cOfD",
+	"pujINlHFfHPFACwjK6R8TBujCc6znJntqVz0Nki5CCBoZD7bpOZOuKDpMIDUbkZKtg53nqYuCiYqFMvY",
+	"SKye21r5GbgRSxWr4idv7ISFaWErXBXYm5DAyeQibWyxs1yA52MtzLqSnm7VUCdTQhhpk72vORylExHZ",
+	"iaNhryFKchScWSnYlgNpL6/yKFuRLBfVNGb3AbmlZjLT3sRzu7g1kDroBVMdIGf9IyM29DqCJpTwse6Y",
+	"1iJj5i2WEJnrsZwj1CwA3L56eXZO7tAFv3N5eEfN1R3DbePAYLmUeZpA2NZeZP9YUvAA4x8jNrQRX/7v",
+	"MDYMH+Iuld7h8zwFTtDP22250Ofm+zMcTPjocxxS+OgjF/lVfhhGjYW/vHZDrLxejLMlvLN03tbonbtN",
+	"G/RiwY4TB8N+r5iS5qydN56UVohY11GC8kp21a5Sf/VPdlj272Zspb0spH0DViqFL0qlxiuq7FrLaNc+",
+	"ffFm50UZr8FSW96UYtndOxWUcGLtfTUDb+FpLjvwOmy2XYsKze9wRetW6KYFqli6EJrI6jUawzLWOzoP",
+	"7999cFDydT64lrV6cG/HJUHXkVApCC8UmmvStI8gL6ncVYWoZrZsUJD24f+HT/72V3/8t7/6kybt/P2r",
+	"rHolV0Tb4oeGZGcstih7a9Go+izy78SytrtgrqtScWimacIEo6BRFkGlPz17+eLYXmUQUCoS9papyIf6",
+	"ArglzEORW5gaqAYHg7RiRYhvD8AsAWGmKPODQdrchmi0QCt1/AWS1t/H5Lc3sdWvCpuaVAy+UkH6t84V",
+	"mlbwqxhdjFAuFXUkJhKXSejBMFutagedVrWtjR5u+U27G8sXgfNgHu1czqjKvm4q8ibUCYDiuBGFAnve",
+	"oJTxuhANaybEhBQuCCUJ6stRQxwJ6KyQ/korFqiwgqPb9YbUe9S5la8jAm6euj18bzOPDxjkGnSjjE1y",
+	"Vaq43ebvDQq0uo/cENbthJcjG7MGoF6Ng8zX6oTE41xpOUeICLGq+UudoQFY1pwKiuLLNKMTKuhetGdY",
+	"0FwKs+50sci4YuDr1XzO9i/yObwipxoKgMvLHEqImh4bA6v8JNqk2vN2eVZFZDmjGoQ3+wq3HMDMlYsp",
+	"pldxD2JAtE20MmwEb1r0vnBLW1cUmOt0aOdnrRkdh8JKrjYiD9OCGsTVQlAtEOJokfWPoMyCwAYSpXma",
+	"kgnPmBqQhzNprgpzjWidMpIywKmiwtUONzTwfUXkUhC4kS9pimh7FmxgQJ6xiTZHCH1ERmLpExzYLDOv",
+	"Wa5dlG+8ckhVOVapu8PrVMj73A54u16PrtnrQ/t6oy7WowF7SnpCfdiPApSPaxPFzwOFp8p0TkiMHkLv",
+	"ZwjF9Sm/hLCN0ImHcQgOoaP5i74i/gZ+TN2MeWnd4qV7lWamd6WDSW5eDbQUrmQpbs29tXNh6SbEpLNG",
+	"Nfu8ScEulr52MW2ljhci/W///V/++q//4Jt/+mff/NFfdOnp2+nlMGG8Lp63SF3+OgEcVSmCSxbzXAV7",
+	"i3GWc56mvAg2a79VPnhwzwyvM+r8E7a6HrzT3mA+wlbk6oFNCq924pB+wlbX76/oJd2axWuQand2kD5h",
+	"q+2kAbcHDeJkni1kcWIu2KpafXZ7tluZJwyiaVquTmGT8cHVNTwhNEkIJfirTRVzblqRrmzdyRWZw+hK",
+	"Z/6r2f755+Vp3b1fngfd/+rN10fR3Xe39qEELD64++72j2/t+6Kwv48VWu++u91SHhaSRs/aTK7nkIlD",
+	"lU3i88AozoduM3O4cLKv4QBKM5pUChaTGPLgBwVMxdAhZrngwm5eUU5/7I5IfgY5RI+FbkqOPw3rhdps",
+	"I64cHj7EPB0bDVUu9vOF4dJjmWVsDHf+LQQJGK3i2xGI6rY66i3BplTzS0ZizGqJixzL2KWuwjfEaIgi",
+	"IbcWUvGGLyAawn9hIzZ9EVYwGDn+a6G2iZAjmaxOoIwL4MTB57fhhrGJ0kTPMqYw6/iW7/Dg9oCc2vIV",
+	"tiKNGZsCAO0M9YvY5cEEOVxxJSNLS4Qvk0tr7EroKgpC5Yr52HgkDASiaVpMvog0BLsQAh/Viw44iKlG",
+	"grU/Bgl+2HrP4lTrkD5AN4OsyFKznTHp9s3Ghm3+E5whG1XRr7TUt3kDtueFnwfVgDF2Q8qLelVYpFEf",
+	"9mHr6Bi6aq4C032aU7kcqpbcJdDD2bKg7wjNUI4WG+gfC7TJBROGPRWYZVuObEkzqJj3ng0tY3OaXfTI",
+	"m2iSbTx9F0MIp1rakoBkfK/RXrWaX+NVWnDp3ekU4dWwS3EI+72OcI7KDG42pAMHs+vt23k0zjNX+KJd",
+	"UAFgOPffRu54177aMHXlzPFYc+cjDG9EZjLPIkyQFgmBxFhnLgdJ7qtCzrFCnE1dsQnDkmCRj+rFu8C7",
+	"v3N/4ON3EbxvxrLRBziJzT6B1N9+X7xr21nVLyTpCivyvoURbLY97+PoN6GV93L8/Qn3/Rp+8ylS+rEY",
+	"y6RVEmL2V8N7Hp59Btzpp2cvX5RtrDQIFecK0k7SldENeEI+PX+y/wGmItGEUIUPLBKL94fB91SRn3x0",
+	"+MHB3YMTEi8ydsnZ0gwxJmqGiDcuBwIAcDBSY2WTeWkC2W4r7RyMRqTB+GSyyNiYJcwoGfLSgS/4YtTO",
+	"AwcD24v27Bj2or3PuUjkUu0fHt0/6hmoa8b7VHx6/sS0hH8U7eHftlVs1O7CK5xt002c5nNRFjO6y4H3",
+	"21PQXJ3bC9NKKO7TMYlhNeII/3H4wPzLTgQrxYRrE9vLCNXIpcwuRlJe9MIutWNZL48jNh1ZzlY2qsJO",
+	"gCuSyHykJ3nqvcvOmgPZ7qfg4t131h8L/VksAFVkmjOlilrnNq59DE5vKLQxYuQZ1VyQlGnIEeKiMvsB",
+	"eV7gVlYHKKT2g2yGl1xuIERypV/LBizFKq63I4DIE5Dt6U0LG7AEuJ3tL6S3ruF7fgM5KGmLkp1ypY8N",
+	"x4nIz5+d/dxQnGE7oVI14gJhCuvZDjPW5qGHnzDwx5FpowMA2Qy+7dia2UlfS3q9/bILAjBl3RuxM9k8",
+	"YD+7Fc6RlusTZGnaYNt8KVwKt4/iQtpeC+BQTwHWGe0KDAiTcEcslWJKtDRCtu+wyaig1KqpbDgcP2tf",
+	"kRmfcuHT5iJ/h4G9xTSaoOlyvsg1MKUMUdhc6j1PXdlcDjBwG809w9Vei6M9Q4Ng0N8WOC44MNxHtzJu",
+	"6dtIgSVnkO9Yp4eZVA2V58ztCxf93vER4lHTlF+y9R5Ym1KJZYBtiqK/N5QmRwckgF2oRUNmMmU9IG9N",
+	"H6/hVUi9YmIDZGQ7QotiYofpcHWyXPTHQsaWGm2Cp2Dh4onpGg4S4OQ2xqnaJT6s1fXYGI6jAiPn0DUB",
+	"IgHfMkw2FxdCLkWnp6eYXYQE4nYnhMcIRlxsREArTbT4vC0jMVb5eMyUim26NcgJRS4ioSOHsAB5iyCQ",
+	"PJxxweDck8dimnI1I6NVXSxZt/JHxZhK1REb8DCopiD1hKU4ygC2NmgT7j+ocUkAilcFVn9bQS9jJLWh",
+	"Rw6cwkHRlQC8HcgdoNHZdPrY5vHFJGNzyoWqOwSsRboPO7KvRujJPixnQMa16hm2WEhDBY14rx2Dszvp",
+	"ECpHYNbhRnBTfQ69x6OkChM5td6g5pqHv2wcjZ3+qk9S5SP3bvDd0MkbdXTujRbfpcrIS56w7PuKWEmh",
+	"QSVINseSt4W8rkIa/Rb7CjFlYbWW/oWKqvnMrceFAnxNiYQCEOOgzn4BidWYP114fOli0epSsp5khO60",
+	"WLv1HPUwFVrlqW5T78xvIWu5lkPenP7co7KEknk2Zo2naSdZzesjyWy1sFIAWXe0mBvEmivv3OXpr4/P",
+	"K1kNMjZm/JIlJRaWAW1U6jkIGTRBFbHx1hWXSm9/Z2s8x3nFBuBUekikb5EtauGJ1worltSAvlxr6zaj",
+	"ucpWyEPicrigM2Ndssy/UqkRBXprdsG0mVVTePhzKbiW5q8tQbnHeZYxMW7xybtfCxAuPkZxxBWvMMfa",
+	"g/coDcaWhPJ0RbTUNFUBAKkvzjiW4hJDr2XGEkLnMkenfBGe8/DFP6gE55Q09gpSJ8Ti3H33vbZCqsOv",
+	"pGBrrqfQWQOYqkYo+8njAmiAJnMu7hhewpXmY1uwAhBYG6caYK1CmRlo9dgDhYRfkQvGFq6cOowk8pFM",
+	"YynGPOVYXCJXNgzWqAIwYlCrIe8HUVqL5TtVnN45M2OZUb5JyOzB/oen+79H978a3vnhfktu0pJyPRxn",
+	"XPMxTduzSc8DI433vWM8itn8LE+ZIjE0ZjYhiMuBehAkdl3EJ2Wc3bVxTEf3PzzqEfII3bI5y6aGvL/F",
+	"Sfg+vrVZWEPstzgH20N1BgVkr60WMQU5OnMJE9Ta7eYyYyQ3q6CxxatPvck38oItdx/IaoX4+oJfsNWA",
+	"nGFpIMw/+YjRzCyOvGCIB24TVxdUqaXMYEc+ooqPCc31jAnt6gQ2DXDzAFqM4uwIFcE13J0p0+7ZLq2Y",
+	"L9gyqNPSD9vXffAuqi6IYuOs1XQNv+FBwDueYXFwdUzi5Uyx8TC2rB7KGQgyooqFhNZqSoFO67N7U5rf",
+	"TrexWKJdbqWPq2lA9FS24oa1jygSY3xNbG5lW0oUgurJAopHvMjTlMjAtgiP+/jEXoAIWty+dDxnG1y6",
+	"t358fOvHx8HVu//m97/8clB7UHo2GO6/uV3+8wctEcgvpH7NaLKyZeJq1NDCS9YU7FtQowxYC8GYZ+Oc",
+	"azLKGL0orEAucllBnN0JiYUc/jKXmsYR/BsiYONjLNACwSGGJ5r/+fDSDIJCE5IvTkiMtVFtn3SxgMR/",
+	"c/EsZGp0WdA7sdMhvjvEgjMu/Bls9zFX9te4MlDwWAdSOc4RiwDCuPGfMGyA/k37V1R1O/DKtekevJA/",
+	"s00XT57YHvy22Z58OblGladk+q3xC/eZvw3s1jaeqkD/eLxtquGIf1Urh9zjOi3llXcllps++lh1PuJf",
+	"OYvOxsXzAX+WJUM0I1TCCC2pHESH0VF0N7oX3X8TdZormkvuQj+fU65tzVn4+wzt1/7vovIu/FmqrgtP",
+	"HtvgX/u5nLtivW9Ka/ugY2G3qeVe2FnKvOKALHFWETkk1iAfkSOCNZcjcpf40soRuWcLAdGRMKuYpqvi",
+	"QPpV3naNz1iwwGcsWN0zFiytSErrKpLTYjA1SDVPgpGneL8UnWerp3OguQp3FCJWWE5WsRw0ncie53Cb",
+	"o4V1yJsN7B32d9T/O1wL6LVxaMoEUKd9egktTGuAhkHHM+8FKZXzB1sqEJlRxleRR0y1dbeKjO8YO4zr",
+	"vpCiGHi/1bT1xXuajxEos9/L9kBtY+XygJzKnwNfB72YYBMRb6NQbWdK72e8DQ+VM+JW08wq3VfKBTja",
+	"jeoHOoTxL4H3W6LtOuWGseRZgwxeCFe1xcqVdwOvVwTci73v891iOoY97zyUPOz8OU2apltwrD5YCH3A",
+	"gGvsBooZmRstzYws11y7zbOHhlRMdFUvZxIhzbEZNIsbPWbESC4gQc1oKCeQH2brSVospgJUvMDg7RW6",
+	"1kTFTXkQW53sIm1mbfAgptwB08Z+WHJSAtLlYurBNyKLTwNfc2FLP4LXJctFH0XOlZXYZGle4zfJt82v",
+	"PIsqUWKpHrDNCbL01HUoriNHpjQVW4b4xnNlyrsTYEdXIhqSJLN3Z0MCHv7o7AF29cs1Zt07XLW7qb4l",
+	"Z/553TPvYMuI+5R4yqiPCutE97692VuoJJEO52ra5l8OhlMOByl4def5M2Lc0GOjd4YVB+5xIbXL0+13",
+	"0DWsbS50XxczGBTa1+yaijJ5em30Rjc5TpXGgAoZhgw4QrWVF4NaBBB7YS4l1eYs6xTE4aUCVtzuwgxq",
+	"XDDhGXW/JNstZJ2iWLE7wiUuWOxsUBDdbV+JxmqE7Ragm6tYnt8crm+9fGW9wyedF8VvI+uVR4ZtM8PD",
+	"XPOa5vGtXra6bexeL+jAcqhdWrbj7uXc3sT0rSu0nUf2Ib5nROttTEylYLAGDzw2ZzHHoKC+Y/SlPTKy",
+	"JkRY42iCAjIQ9uizDi/YqlL28vDog/WwNi2ANuztgmdMNQZ+vSgXuwpLqGIZ4FeFXAuR1AH/tgq+QNBD",
+	"pL1B73AvEA6yXIArc43L33JGPIC12lxCLoNYDSx/PMoVF2AdWC0YuY8nOi4iVuOompcQu8ozc/r2UZ7Z",
+	"GBBMqHMgdmED/We5jYXODqYT6dO+VmCU2QE3L2YJIqsA3rMVQKhYVeZL09QpNbC/cGXYnW9e57ZFtfAm",
+	"r0H6j9fj690/uv+gu7p7H1C1ksRbIKtlbfGjWDhbSEC0oLb+BtFSQnH34yJhuBQiCe/bZgfk2Sdnz8/I",
+	"mKZjKO1g3cZhKaFYXhrGOGcuzi4kOAjD5bo/dWk67ZZXpy/onAU3eCef/FSx7Omjuq7TZHLxvLcg2+5L",
+	"5CbMGp/tOgmnRn/rwdMipJMklAThQuCCIFwZQsVcEU5tsDWe2vXgnlcX5ttxRkTkPlFyzgqB6Po8QOHw",
+	"CzdFWb92dtqqZca5FP3D0INRcefVnlW8RE0afe1E7UL0mrJkuBYqyMgOoP7gNskMwpLnNqw5FI4cXk6Y",
+	"n8Ow0jsy5VoLkAzeC3SotwFxU7lwuxrYgSzZncpbEuC202r7ilv+dqvJC1EJrhf2QGfcl92ncNjyjLXd",
+	"Xt1D3EpnCiWszi4Kn023AwsIMcDz7qcmv7f20oqAuBWCUskW02TjyKZmUMVKIolgWpRYWQvEXtTLjtMf",
+	"cNQDYQe4LVtijfaxDnWl6l2ThanJ+hzt+QyUbp4bFjgMz9YJidVKaTY/xuIOULzSiq72E66JloQKIXMI",
+	"8IH3GvM/zF3Hkm6Y/OqZCtWJngaojWuWX6dvseDYgQ2r7JpliUW8Dw1bZb5bO4mVTMqA0wdFy627wHO6",
+	"ChWUruHNKpeHNBYmqdSliO2DDPrcuL5UZkfKX08ruDDHL2muu+ItiY22zGhvpudpm4UHhkmoIh+fP3/W",
+	"eBz6Vv7XXKfNsXxXJvOAeguSxv6KpS6vg6c1t3JXp6Kbc2C7EagbU/fcCLYF//enoVylphMMYzPK38Az",
+	"FNSZDYb04F50heNjM5ohGpTNKU/jExLbd1yFZOEMKFyAMjwgnyF+hJFJmRrTBUsGBIs9ywlh+6YdCBCy",
+	"Jd0bDDDf+xp+G+sB1EK2dpjiqdFg746xXlCuGfxpXrPBSkVZlUENq6TPDvUUa8K7SoV1gngG9mX/8s7U",
+	"ds+x1pdOWs+bqmyo/0m6SU5y44xEXaf7P5zVWqij9oI9NcNa7wSN5jiEr2ulTG3OcX+pUlViCwFBwTUT",
+	"EToeywyAoyxIv+N1/WTPGUvbBW7EffUVoCTAW6XOglUo0g3Bn0HdHzzbIDYalakcwYBdEATF1TM27xsb",
+	"dIaYtA2hHoGXoflyQn5Rn66F8HHOrRJ3relZXIzTHNe9+BQxvGU24pp4q/teA50FJaxa7PWaTqPAa34Y",
+	"HRwcEMvKVYMGv/FpKeJSGtbQ2t8bTCl0aonSj8UnspS2P8CIj519Pu6jQwaJ+Vc7JICi1uOgoM/HELat",
+	"s2WjfIXEVPWFLsIV+ocTbAS/Vw2MtRQcNNaSaRVeps0hhmBY7FrI8qWMJdxYxqxVcsTGNFcsQJ0S6Dti",
+	"GRFOOVxT321j0oSZNFW0kBkbtsYq2gBIyPW0lDE2ij4khjrPLsZVYxsxBiielBOtS2tx52uevItdIGOa",
+	"Wj4w71Fqx4aK4fp33TWweTcjCyi32jsTBLDAU5G9sgeWMzmZ9MxlQpvRS/OR/af5FBr+VIxTRltityhW",
+	"dlga8RsRMSxylHkER5+WYXWY0McQZgfhrFAGIscO/CPEcUfrRoLlGAYkBkuJTRRzLZaqwrlBKFt6Y0aV",
+	"a2SA5Gm/hmgprsiT06fPHj/CvHzzmcU/UXQVxEHZsok4MxhnzbVmh2YtsjbxDBQF6NQ9z0dm8UZ+9NgO",
+	"5jFiRrWrDNQClhq8bIZrfXQQEvJ2kVJhQ0YcqJRZBldjC1GnjFawnPGUBY0lbMGgaIUI0+aQXfE0hcH4",
+	"VQthWmHSNi61J5F5Wnptv/UPnkAjQG7jJpuSDR7YwD3lvnCmqGuxFa0PF3+KS2gDtbXETQfsFSmOiQ6i",
+	"yd1W9wkkh6g2HzHa7f+B1wPGs6HHqDUYxGFvNoX+lCBmuLalxW3DvSMU8Aq5krW8VfZGCbAiZtui33WR",
+	"HDyFV5SZHURVf+eUGOYFr11fzs8xZZR7mRHIhu1Bl5hjOuznSjhjIglcCKwVfaIxdtS87zB9rbW6n4x3",
+	"9VDc/s4Oi16NFjfr9KhBOIWRMxsjR1mYoZbd8L+3cidDqGpopcQ2avYXBnBrClnWVq60clVxT6AZDNOf",
+	"jwt4xAICCAX3sLSqeXU/X1hcG5ct3TLUXGie9sWKw/V39aL8CNH9B5d5T55RkZeCI1e9AqLSJVLdgoZT",
+	"VN7FMD45PEvugNS8LMFhLrHwKoMOg5gL/tcJ6WHuyYfOuVq+LDfKS9wk1dC/Pcxa4ckWLBszoR3wt8Pq",
+	"BLBuQEaKLYDkgbkgDw8OShst81Ea7LL4/9j72x43kiRPEP8q8ee/gZFqIilmKqWqysSiJ0tSdWW3nlqZ",
+	"as10S2A4GU7SO4Ph7PBgUuwqHXoPt8AedoHdBe7F4YAD9g6Lw+KwuH25g8Vi77tcT8/cvbqvcHAz86dg",
+	"BBlkZlHVNRpMl5JkhD+7ubnZz35mM5Nv3jBQ+C4Rk9WFgAXVBlAG3V87Kze2wbn53d3w5lqzv1uQNwL7",
+	"vf4M9+xE0jXuPfrRVnoLq+vjR3TpVuwYJHDz+8BaYiBZpA96O8H+aeVsZyQFUgCRR2/4owkr/wLMpVNW",
+	"dqMzE+b58P4Xx5BUA+yhP7948TyOppypeUHs2XS1K3mkZmzI4foJUHbKnR0tCn04ASJoNM8y8kf5rXvQ",
+	"69VM0q1cDkSJDjotSVU3Os/9/O6khsXeRVVf3Vke8dGID0s/6Wf9zb+7M4psR5V7Rnsw8OgdHe8UcGEV",
+	"D0hc12BWxN/0kamVuyBXqEvfT9bjrbK6+mxEf7m+fd71YjMg3ELA1hDBS1D8gmlFQw7eIavxSd6VuKJf",
+	"32Z3VzSNNoKiCqq4Xc1z7XGw3xNvv6edB9as1TQVRkihr2LAJyyjjcCyjBcRG4J/oQJC2OByf1EMxLbH",
+	"kXBA2ZaBProSOlS21Vftu7Gtt3bwrnlRn8poLaU3iZKRGM9bW24q+QnCM7Mx9q1SlZ+6KMvoIQFN2CjF",
+	"R6IAnmwEHq6mWYDvUVTqSzA+HuRKojbtlix0W3+v8fHqE0+vXBtECme99QDDJdklAsarewQ8+RxYaYPr",
+	"v+LXvGCZqw+qQjoTl6mFXC2eZtEDJ6it1JoSrMtWsSkPbAhQJgbvtVI2v5FZKvKxM5Q5yqqjXg1NVZZy",
+	"VfaBuHQt+amx5fnrFuzeONImcDmlTDXgXFMlMQISEzZ5AtI5J4+lWQkxJp3K7bO5tbtjKm+hIjaV5Ko+",
+	"gkH0cnzbBCLUlmtsLk9tM2rvvQ1rzd2DC1Yfsgc1z3hBaVOcxwA8uIc2nQotejDW+M3Uo1UupNEpTTrl",
+	"JsNCXe1eyAUzvpXdOilqME8XxrqCoxxgBVz14Ei1wT6YDGO3Nsh52a6jF68fPXpycbFLLdVrE3js5uV6",
+	"rg/aieuyAXiiTuanoYSLPS+PMuEBhSR48UpYeh/dEm0D0ts+W81TRL4PV+GanveDZq2OAdoWIYPQymDA",
+	"tYgc2OjY0jO6BdLDZ9zcKMmw8E2mc5QmuU0AVPJuBBFdKwvb5HgB+5meRkouH6lSwJE5R5zhDcyBM7Te",
+	"93Nek6Lq5ZPnj8+f/yxe5Z8waWTibepouB5Ua2E5Qki2q8Nmz9gH5Zobs2rvgpbU2BRX13mlcCIl8yIP",
+	"zJKtOyfNAVFViZzYqNtG69THPV4vjMK6zyvGSwbjtCWN0NnL8+j1q6f6BsvzkhcmTRubzdC1MtGqFbA6",
+	"eFk6MFccGjs87Iw5g13myxkrJ5jRaiJzXhtJ08wfpH+Jo8OjKBVjUSotS0rKVmIb2e3s4AUGNQsVB5N1",
+	"BNoHCOqCj4XS9Vhdluag3X3od8V6FDgeYb98BaUSVzDRNJlBw37r9mQi50QVCWWwKS+Y9XNBk20e2ynQ",
+	"tfP3ZXejb8l4b/ygG8dU87ti3frazcqpxHRtwqGL82fO56rCVMCur8OJlIqrbl0gnWVSuL+eROHDuq7t",
+	"S0CYvbpf+VCUoqSMMxUb9LKRPUOJ34O2kQp1hTtC5Cl/z1uiHemcv5EznL/HmOh+m9s+XBL0+GW85BG+",
+	"urNJFTQCk9q9ST1L2TK68/ry0V17XbJAmRWjQ2c9zGP9kqHp+wYgx/Am6kxbJDabmULAuT61atfOI4TZ",
+	"xbdKrubagImdKMcOaIKIlZNFCcg5E5SJllRzia+qkld8ViJebrV0Wn67d0/1KRNZM6DU3L0tBADy8yCE",
+	"QQK9/IDru53C8LNVCzDwfTUuMljQmD1n41JCU2x7VX2rQYwrQF+0AcgCC3B97EZnWRZhzCbghVGlHwk8",
+	"3abdlmpvxoYbpeJLeGg1GbLZtt7gmhKDSY1J9AV7KZQ44RoPJNpaKUvbtA2lGWZmnedWgCw4n1G+cH29",
+	"mxrcopsXc12SBUxPJMru2/xtfoCJC6Bqkx7RvgOJcAZGKOoth1Y5o3Z49pNcRsk35xeXL179Tf/x+auk",
+	"C0WXUvanWnnX6yw5QSg1IKbJ9BZYlfQCwWzDbm3AtvbTH6/gysPnsd5MDq9sModSb1hrmvJWKgf22YXe",
+	"fPhCNFgSZL8sWK4Q3quwSEJ4Y5GZHFdMXRRFpxy4qPs29wCjdpABZOGNCuQm1pXX3YvW4Um/4Vn61fK5",
+	"/NoUi19cSvmM5cunWDR+91QO4daEnwzx7Tt/8e0XP2Cr3TuIIKz5hkgCpyB9dDjBS8q41OAuol/D9FZg",
+	"mQU7BghXCjbS97srvjyJkuxKTVU/iUYyy+QCt8fx/SjjZckLFdMlK46SAwoN7SfdapBlxSF5VO8lbvAO",
+	"v9xL4JXB/CU/+VbLoecQ6/qDgB+81HeY5w2XoDO64tARLXLgDZmrOcv07IKIPCFGv79MtBhNer3EuzLO",
+	"87JYmqsjxJYFkcwJgfz7+nor86RCIbJCDEJ2GncTYxG+GbuizWjpBpnDhUVTORCZr2tMmcgz3dBHE5Gz",
+	"6M7hoV1r0B/pSvri4d1T6DjKbTMYWk38LaQ56UYXelL0cmVqAv9KXdCgYMMrXoIx/VooMciAErlgQ1zc",
+	"eqIOFiItJ7ZuM3RJt5dgpIGaFZylasI5nkNinEvIOarVUkCYUqCPbaCtwgZezKSCld2NzgA7r+CCjgFw",
+	"jUl1YfRFHj3pHj48RsiAsrOO4RqwEkISs8P7X/R68J/eplxOq3vRaFeVvEmkV3jRJYYHCRQm37BjDl6h",
+	"jDkGj2bYNKagrvsu6UYJKU8rxbuAMbwNnLqbgB5RPZ/L4FCehuEbQ9St3W3GKP7tDl8YjVemFPj0jS0K",
+	"Pj425ZmxezE6N2dKw5mzTv0e6oN5OC/FNY/gBVR+IDrHmsTRW1nKIoBy346KbHXhRsTlS0JR4zJuAKHn",
+	"RMBiAkUqCGwTSkn2btxlaSGueU4uDSev9ZL/5vLyJZGCw0IbyHR5ahMEHEGIq93U3egCssypSposvZ6S",
+	"zz77LAl3y1GvF337FnSLt52Tt50nr1697XxYOeB6dZuFuvNcrp1Xxzdtuj+GI1lWMPnreQS2OVCpHs8k",
+	"Vz1UjI0WInhcRCuNXOxstCYzPloB3T53kcsTzmw+3Rkr2JSXcBpqET4seMrzUrBMheNfsTPJOk/XWf38",
+	"tpoaalSzTtEcW+uW+pSXE9mga8GSxAdASifPzs6f1mYEnxfZZo5wqgqfds2PcWjq9uEv53zOd0ydPGXv",
+	"+xvJy+pJy9CmgehHvTUD51hXD8Nf9189uXz1N/1HL14/v7T6BM+vRSHzKc8tVacJL/Q99dAdQD6CvO9G",
+	"ZxW8g8kjAkARcDdQOwF3SZZIfUry96WlJ292q7nkrRtT1s4KIQtRLvt69NZDNy7wBxom40qwYA5CZAC4",
+	"0yBgDOsB6ApUUxwN5gZpWnCWgXnK4lhOCFrjElzDS/qzn5eb9qwcRT3447B7+9l8vUT+xG28HtaCwavQ",
+	"G5Eb3Abo8cahbVVIeNRmQuxGyctXLx49ubg4f/6z/uX5sycvXl/2n50/f3355OIW1lo13zdDdC6EMOqH",
+	"oTWqFghhx+xh7/iLcMi6vd5hHdCFHEp9CifuN+IeDJyU5ZA/EvRefBdWt7cRZzLLTlEJXQillYhorI/C",
+	"495xrY0RpUDKM7bcvJyNtxoEwpLsMuZ4tZFmcTTPIRcZxhuDrqZ3LoYQV1JbdqMEpcXjJ0/P/ub7n0kj",
+	"yhwGzIWlbjWntfOp+7erdEjnnMbViIZMXOnBzvkCRMZKDmsaOS1x35yd31TUrh+AdYLAjcCaJKbNw7Cw",
+	"F0m9eINRgeB0WPlGLhjSEDVhBYWUW6rKZjH2xcPjTRzqdef/K87SV0jlUa9DIcsHXtxgUzIPuQJ8ptDC",
+	"IcuyARterabjaxvwPAVE5DbeFJ+QYCTneXpqgX50y9S7An7Z2Qti9Mam7Ig0QLX0ah5CETR9M5h2PQZu",
+	"BX0xAhAt3ny1ODE3DADARWQCMqUQ2RFviMxtQ+3qZV9qxV/KWyTI0W27gGdX7l3eUPq1m7JjY/z0xjRY",
+	"Fu8a1i+A8ldvoxTK3i9kxltESxfXvHgFj+p2b/1OFQsH38aVRqztwf6M1m7Q9mmw9sRMNWMnyo5GjkLz",
+	"AB5pqAWQRYSwN7Rk2rnXWmftakUzvgP/RCblVSuPPmj4irNiOLEmYBppJ+tqRWFsxAW9PTGZVXeWhH8W",
+	"8nn7zGfdkOJITdU9sM391Cv5nyRRJlSpnIev2xhiZc+CVkhbTwLXuUrpZ0A3+caVRSFLrfgGAyqUYe9o",
+	"RbPQnK38VqR9IMT9HR4HGc9bHwoBN623Ft1uWiNz9usTpEr37hH0672hP9DI6o/uDQzWWMCL1Rel6i8A",
+	"3eBY8UKOvHYWcKriRX5eqjdQHn3z2CuWvnrtl47NCzIC3nZSE8A+Kh6lYjTihWcfR0OxXhuezap7iwnZ",
+	"bc9cvhPXWYt/tl/ZTCf2Gz/Nif0Sc5zQyMl8KDLB6nF5u5yr5h1ElK3SPrHlSlm19FAw2DxvkWs27MVj",
+	"70XiQaLs0htxMOBzLISyCf1i41nKWD6eGyKOs+GQz8qDp/Rd0g7Jl/G+ntdWer7JYX8j2CLJ57orEfqR",
+	"bdBgRnFv8AYYf6CHPPUTxsP1ni3baXdY9xoLk8knh9O8GktVBHOqj1UzJs1d98xNOWdFfyrSXIwnNQf7",
+	"szBED5A7pssLoVsWjcQ1t4nZ5CgyhYFtk1E+PlodegRPEZWWAqgI3eFaY/CXccs0Jn7Ht1Bj5KJmuF/J",
+	"Rc08Q4fBiKBkNGJFHPH3uvfEfAtFteWZWqe/yHkxDA4Mwwejm9KWTBEKuaQX8dPX8HqQz6PiRg7gVdBx",
+	"h2YbUN8NSDdbgp5eZQtO2TIMFZpylgPjXwzwDhIsCRIGilz5DuF5nmOPvFW7FRwrlGmvbHnh91+70is/",
+	"uHRV8xxjsNdeovXJPuV5+Vo/XKNFVpZkqD6iVKDZpgp9iefl7TByIZTvTlZVdy6tayfGg/OlopD6UrNB",
+	"jWk4J2oPB6+F0WAZXYk8pSgIDARmAD70PSOsIBezt9WYomMFQAXm+oNM+VpGgF8Cw411DWrVaWmsFxNe",
+	"d4zVCXNn6aRFDQscqD/Ab8V8uW5iwtrLdmpPWd+gdbKViDH11moQo22FJPKdNA8HcnkMh3PAtQBQtKiR",
+	"hVCxbmHh5ek0cTfTtkJwDDG+fVwwzW3Csc8DaJEcReb9lrXBVqK6VMvK4BrnD7PJ96YcNgLB8ITMxZBj",
+	"/QakJ2rXNEsb1l5ZQ7kOUkrLZDzUaw8xwqd4QtxsqxM8eQF+mEsa2NgAByyoN5OEMmMBXmIFQ0zjoaDA",
+	"Nh2vcqDRURVs2+quWZnH1WXkrfJgeDZLtq9lMd3SUd+I/tdb1cBbzCFREwkQsMY0J/nnaR+nZbWyX1mc",
+	"R0JDM5TZfJonNE2c5ZF/xbQ36PWENTVa8bowY54PZUpBjOtW8VOhyifmWVLvN2T/XUXnhGKRQZTFSfTo",
+	"4ldx9NdPL/5ar9WfX7x47g/3QOSsWNZmdYY1TYPWFAGof3NhhbVWOdYaKFST4w/DdW8yxXaUSGSheRJZ",
+	"sJe8/N4m3u6+bQbQvBSM26mXFjt2j5izzkit7Yc3ULbXLc6z2QypUwFJ2hBWByBTaPdCFlcDKa9Oq3mk",
+	"XUw6Pg1zQzMyEWnK8430WA0Z+LYbZVgJa4a4hIzPNx3gihhfVXArl5Ym6bt3M6dX98ewdlarv7nR0zdJ",
+	"/RBsn/5FbKfg4+/7dN1eMlhVbQswad1xtRYNgYm56P82Qbtufk1d3bHYyzaz+nG260fcqpdmAYT9lfN6",
+	"WBgrKU9pzVXOsD3hvaKcVG9Sob4NcQ2Vi4iagF4/4Eii0/K2wVWpmuKT8CKe6O4krl5I3OsYw9BJiozc",
+	"sFRUYL47jXpEltD+Ygq5pDYHv65m9/FGzz0nSmdAdLmDKAxoh6sJzK5tpBnCpsVyzYv9bgxU7fe9J2wm",
+	"p4rVxbWhzseMrzlY80ZWpvAN17r6Zo3JHVPnshhD+PwyOr94Ed0/fPjw4LAbvcizpY0PgxVG2E2ItDfh",
+	"rl6gVpCymV/zYukHVeHWFiyLZgUfifdhJMOj55316Q3PDn797tujD7UxA6/AxPAVK4eT3Q5TtFFso1Do",
+	"501dwUXg0JxL5vMGenBTdf2cef3a365Bew1Uu+edo2t+AmDX+oVqCIcJK3qtRZjMXfobChc3rPZxJSYa",
+	"wOuY5Qgiv8y6BNyevkNgHLWfycjg3Yn1iviM4TH+fsLmqgxL99IWGQgg5FSj1AkFjzI+ohBwYjbe8Hp9",
+	"1qYqDAfJlvM0ShxlMiRexRxHWCHF/lGFBG8mGx2yUsgiKqWEfPSn1p9GaEUzOKO5smWw2YxyyUx4ltp+",
+	"NLxrPeLJCQCxMYzH8QF68wjjC7mhNg6PMo+qPisTAETNmFKmUmvg0cvBAxFAG6wiaq2UeF+FZ5ZmVURn",
+	"efhqxAZgC8+tpRMc+B7G/HdzPncI7rd5RKZ5n/DDDCg8i+2BDCjmG/ugUSvq1yHmmITulQWAny0HAIQq",
+	"6AkeQ3jagA2vQmgq4d9TgRZQSAjjpDWM+R1bwV3gL7HmUv2u7tgdV+1dk+3KZQaDNWhKMGGgVO2EAWU2",
+	"1ipw/VJT0CtSu/tcHJcZ/JVhDokNajJFGPY3u4fBHmrSgVBz9VFDPevEHdo88DJsAYA/OSgE9XoNagXl",
+	"op7Zlg47FIUOlIGfLSIDP5pcXfjpidch/Oa17Zb5bDqHny9dF/GLc9tRU4HpLn728R+mUtN1/Ozja0yl",
+	"6cp3r+xgWNm/2+nNZrMWvOf2nrqSgKsRw2EcO+gnPEVvl7NgPQhC+zCk2IQj1OSSbpO8uSEoEgOJmlC0",
+	"FJGEl2th41Z4nqrYIYvCaNZhxkStL8qPM2gDNV8Ji2kOlvCRGGWxjEOefBfWkcC66NaE9ySVFt8/Whcp",
+	"0WvTA7wn9jdz4WN8CzNuLDzmYD16lsNWQJJ2ab5wR7hEX1smuap6kGx2JNotthnNmlgT9O3IkOrG0X1H",
+	"JEzS9ii+vzsyDWr1MGj6swc7CFXTVU5IsiNsuipbewPp3rGn/+RcEXXxpgyvNUkgMBWlsggvIF13pBSo",
+	"6MfbXDF4qq8RdRZLcwhtvifaYfFPruYY+aDiG902uNXkN3eUtH4jnje99EQ/9JiXTGSVK0rNpcHlUbPC",
+	"MUb+TsiYewsZ5equPPVjC6LtFZ+y4mrt0TOyQUHwBvpRSjHlwJ7ps6kjV6YobzMI37Zzt8u06d36afeH",
+	"oiGErSyWzxAuV59iL6BdUCcWW1dKjI8khRyom0fzwucp7kZnlAWHuMos1Z111vt3LH2rQO2xG52PvFQ4",
+	"QsGNDnK3ygIsILHHugUBJ374F5vNMoF0n9b68ZvD+H78ID7sxfd78cNefPhF750nJtZaw7/YaAUPnZQN",
+	"x5OVK69kFsDrkM+F0FkdJBEHZtWpyNvizmTGL0wx8AGL0n++wuL0n2dYJLRhXtZaOrZL9kRmKXr+ewn4",
+	"MQkN2ySjIQPJpX4UwJXzkrfNMbKTp1YWm70f+pnWKgkmsf4Qd+azdOuhuuaFqrVAnud65BWSd6HZEK0G",
+	"3UgvFLgYqiih9xPjAKAg6VJGKS/5EALHhvMCzNr4m2rJyrjgBtG7VmDp+XqDj64GBdJcVrjAg+URLMgQ",
+	"7UgtoDnzsI1m0CqoRG/8a48Z3Zw9+4x1lft3Fdtab+ohBonz8R3D2B/SbteeuVOR+98erpBTf3+739vJ",
+	"66Noef4renTnXVY/RLspJjc7P9Zyka2729ucZt3GpGY3OEZ+UOfCzSXpOvHpuvqueWHsVeDtX9i94fXR",
+	"J5c+r4Rn2RUY24oTE6XiWqR40CKp99Q8jg8od1ll6dLo1afRYWji2ADPWE9WEXcuhnLGX4ze8MFEyoZr",
+	"EPh2PIDjAh8GQhiPPAgt5jFRVZgUOnjdI1XCZg4zGq1+wx3UWpfNspaaLDX5xeg1lmE/P7KF2a/OdKm6",
+	"txCnfcnfl9ulQtxwRfOla+0IkpR2Q0hZ9yBOxWaIEYaMYpMtsGYaEYZ4IX7PN1IDOivpKgbIhD4oyA5B",
+	"4MaNq2xbS6VWJW/gITYIj9Yaha7vVhzEtuY6meD1al+C74Ln5f59w/5wbnvqQ46SBm4D/r60jAoeAaAN",
+	"6QCCuCFwWho6XjAADGQ5iRIqm7iFbVbQXCbgDcDQN1lYC0EcwGFN9hTiTEKXFxnBVZSoqepO2fs+Pdb/",
+	"v/7wvyVRJqaCtrPbU7a1OcugS1pca7FvMxAuZzy6Y+o96vXuNlVmMctebeixw+/jSIlxzso5QK7QTupK",
+	"Pnx4t1t1fhwd38j1kfJ0Putf8WUzgwhYWeQix4w+aDkTyvFAPGHDCXpWgYSPmBm1sAED2owXUWKrSVxG",
+	"RyC+wCEgVrDAS2HYYM2rfNZP2VIl+gmQZdZSBKSn0AC0pmBBV3xpHJqefybASKP/E5PAmbstgDqJZRib",
+	"nYmhvg0mHhMfnuHWqoV8ToZrlnyrll26bk0aF6seAw8HPeFAQo/eZ8+C5jXXy66Azicap2ovj3tfOk8z",
+	"WT0TcIsbQl109BokQbhL9IjqAfSCzVAT0IqD1YH0U1YrQMwSGAfNK2aJBFAksNofHPaOjw5mTKQb8eg3",
+	"Wtw+f/VacNYdB826i+pOAuTalIEo8QL0fN5sxGQZwAeUFJJhB10/f7wehXXHwLDu/vQnDTmq+LAELkCb",
+	"cbdG6JJX3+Yj97URMh/tnFVnfY6sas2VTOg7V2xi+TcetFpxzU2U/w2vfnBebVRELmmfv8Sn9XveutnI",
+	"tOzxu3s8ok25N12AxVQLZlVagnDg2zacobiJvbCQQxDbic/9mcTRA/zWz6iBR+0X+MOUFVdcC+OEpIKp",
+	"lFE2AMe17tpkHXKmeiPqtPz4C4WHw7wY68aa7q5PzvXl1j5nMc6bMlPR4RpjRoDUz+UIJ7vIoz/+4V//",
+	"8Q//Jswnxqw8p7Mw0UUBAmyuMBmw2+b/8O/+89/913/xp3/2H/70r/626jbaRbqZDPrYsAZZ5yL3a7q9",
+	"VCWfUrI074isDRt7cDMshaeltcFUm8excWNxzZWdjG70XJZRKccIEsAj2eqEeoXOFe+bEirc3Zkci/zA",
+	"aMC7Gpc2draOQvsZK66U8yBqpSjAsXeji5KVQpViqAi3FsDcI8W17EGaAwi6xgzexHEyL7iiPAMmm3Xw",
+	"foUk1CYesIHlddqWVlDxXOGqVAbamCmOWLc8AAkSPkHrejIfcqNIGKMIsMoKyCm4Ga3hT2EzQMRNu2X0",
+	"964Txptbe5/YCUVSpWD0RXrz/Wlvd0STBGLvd8RmuiaFkaRA1wRZmwxXU4VbaVf0iqv9AmvqxOF3ZfCF",
+	"B2vRX17S8V/hHCk4y7QOkgRa+onbifZcpaXejRI9oOkcUaC1z1kCwhFwzOUlL65ZtoLCgh1nyuqDNc3i",
+	"sII96vvIIUHcIgdtKkxngR3pxB1b5qrRjQYD1ZIKuAe98n0Cc/aL2u0IGQwLzIoVWkL/wkA/vPB9C2OC",
+	"e0pP3wwOuwbgZZ5G+QfXCjEKYeQI6053y2BuYAZbZLXz7LrAIpsxMUUKEMczL+z3UbkQQ8ssAh/a+UPZ",
+	"NS+0SlqQvOg3AZ7oQbwowxhC1YiWQ5iNyKOpyDLhMiDvQGg7YBnLUXfY4e3hhOU5z9r6fPKRGG+Xzskk",
+	"MrCKZSGueeFyfNSkZ3J5PhxqNOL5sFgCME0fV2qi9xFTmHcCkseYnLpCuV+h+ZjQaQJsFMmkLGfq5N49",
+	"/fEe5KyIKEoeL1tsCEc+lqBKtnQpT/CgVBIR1SxS0Ei7sIwZiwJ9Cj6VWh0SpbN0QGtiTLAsiwiAqGEa",
+	"DuOcj7WWTjHfhljDJFxCuDqmyLyT6E99+JDchZoSQzvZhQvDMnFl2p9wfJO6IrU+svIcmYYyzmDGcLo8",
+	"NlB3zOAS6Y/ZrI4ci04uRAchMQG+4MUMEm+Hl9cLH+midaRr4ld0Q2m/47t5xFmRCV5Y675i1zylbJQL",
+	"WVwpzLtgs0gQSgJGgaUpQZywcV0fi9iUUcR6wocyV/NpHbrywvARYCMNfCp0RGEmN3bFc49lHPc1wCVl",
+	"ybIYAFxaro7mkDEZiLadYYOe7+4mRXbB95jDsb/5nn1Ojz5TlGQVqfmbIcVubIYsh6EJsmyoKJeLEwr/",
+	"kXmMRkBRDOeijAYFZ1d4s81lGckZpwfsae7CYPAHsGMqm9LLDL2x7EFKkvkspgeskQTY8KM7iVDEjJ/c",
+	"rc3FoH+fsKJuedR0mGUKlXFV4TLJZQRYmghCG1U3+mrp3dOjhM1mCQgnuncE28PLdQkiWNnAkG5jm6FP",
+	"69vMZjPKH4opKvTm1ne7NQkDyB7h0lpQ4kKbAGMoi7TCC0ivdqM3E0g1J42egdPqMgek0UxKAhnqspVX",
+	"uNkrMIh4uNjKIHoBnaIlzw1WMtbi3g6fLsP542j25zMI9HTvQHxYUT+oVyJP2/jGePEL/aQNbvCiB9aS",
+	"5OiHKaAAXoZlvZlaB54Chu5FXy0EIWxWcjZRJtcFmgTNJvFWLlwdc0kUT5CVeJ3jtJU5SLdpwYqcOIJW",
+	"VmIeCMsR01MOkbdC4cEZe+GQtCy7XqGJv+Zu3lzDOLpuwB8LNcvY8rl+1KCo2DUTUPSNGEhdeONmVIoJ",
+	"fQJb6VzxduvyJTwK0Bqet8/PrrciJC8VqmHHUMoIFHCYddGtrO7OtmdyzfVnhRjyBqKFMIEdu6LMo8z4",
+	"9UBRP7wH8A3rIACH03AZ3UmmMhel1BV2zbfJ3ZPo+EFP97bX7R0/6EaPfdIDvDUNpSoVOiNPHWSTINCA",
+	"0ibNEk3DpBfkESAe25CAbG15pbFSBFpYvxocvmE3oBWcC61Y9Zmfbt3IGn3FhKVlwpWZtWztvljI9Lx5",
+	"G1zoJ+mN/rSFgUi/8IyMRLePMaNG2XCozXYA8P5p5brOdJDsdmmHuJDtTBDWFjkFxoQw2T/GnuN0r86y",
+	"Po5MvLNnotix6WLK+7+X+cZ5vBRT/mv9nOH06Su+Oc8edipcwI6tc/0KbjZF7AI0N2FR6/r4WqFt8ocK",
+	"Sl9DQ0T0t8aqQRqXhxknDLnTyMNrjNWZaKT8lVFVxkhe+EKgIkOdcca7IYYqTaB0VY+r4EC35pfwku3d",
+	"psxBXqdSuAPbiV7PzBYs5or8qLd57Qq/R1HlcsxWDJlb5J49JQtMczrYyMtFRdgKVujLT1qXanTj8bAV",
+	"KX9jth39C5EWW4rlzb57E/e3kVLf570wnvxWqiPGZ7Y7aV7Qw2Ew4Hp+Py/IVjfI1GdTnWAXY7MENq2d",
+	"W04c1Rq2aNdujRVor84cXjzRd5rH1IE6rruSIfcn6tB6Q3yNhjdnNYIrkqVeieS8XOXDBgdmbYD91+6q",
+	"3yULCKL96DvLwmQYUXRJZrtq0VwxFCTtDj7P5N3cHi1X6UHL6TJlQkvdLRmgPRt5DclpXazq+nZgbGSN",
+	"NmC9o0k5KbiayCxNPDdR47nRDp/9jBVXT+XijS2BvrigQtZd6rad6NoLYJNevmWWJjs22467fdGZdIzd",
+	"oOCM6PBvon2YhdK8ZX9BBqCKJxMsd2CuOvVSYwI9PexNCuU1kQlgxjuJkkyOkzhKUpGPS5Zd6b8l0/9d",
+	"8OGElfovveSzhBwfB2oKvE8sE8t5bj6VPB/yvISPAQiDzWab0BeVUB528PvaKB69HrMrNVUHngvJNqKe",
+	"rECpX/DleVq7BOzv6KBYfSbuLApR8hd5tsQTD47vFyQ0XPbX403xwQOm+GvM821XxrwQtUe+SQa62h10",
+	"7lQA8hudCqxBSTJJ1WuUDoBZGHf56nlc465J6xn3HCPNVk02Y+RCpH+rrL2i1qWNCdFrC8+EKmt/cOi8",
+	"Jkrs7VodZKRrzgpXF7UrRssw38oVkDRPpmyI1448ZUV6QBE6qmYIKvKEyqwTIaFXDjNVuM34MG6xB/RV",
+	"5Tlrwp469LochZyigPiecFEAfsE+tw5Ctl2K/vroA6vas9mskNc8tbggh6YUBaIBtWDnhYJcMT/5Vi/s",
+	"D7GWmAbiqTW+bnS2grNyhF4BmG1WyHQ+5JT9kL8v67ydlBP9wpnnvcTSa1Mq19CQGIG3Kt78Qa1bGOYA",
+	"qJE8Y56XTUK0Qbw0ygT+uznLtpRh9uKy1SY2p0rtBi+mLKe92r4dhuas3iIluFEKkDDEpqyDxQEhHviN",
+	"8cWLPEpwOJJTwDKigcEBzc2vJwDhO3r/Xq83Fjm2tdUWI9XYNt2qk+ifDqxPB9aP6MAaymLWIL9uTfia",
+	"LRNbcWnrresVqNR1i3yeD/llA26a59c8kzNz34vRvyOGk0iXRio9gObmRY6eH0iyM2R5LktDunkaJaNC",
+	"TpOGiGNs2aed/mmn/xnudL2wg1OrcTVPeNYUncCM2QG0O0C76KP6yTdPXySGKFbJKQ93HWUwcac97Qq8",
+	"jLtC9WvDicgrcHR3Y9alduljdyinFTPzg+O63siGpTRjSi1kkba73c7Iqehk4IMH9x9sut4WfJYtL2W7",
+	"cd9d4MadEhVHS5xVsqLU38UdMZ1lYgj0V7nMee1OnOdqPtCTPTC6TQWckhOyM7FASkAhPRWqPHjtXqb4",
+	"VfT4e5eGKPnJt2Sf/pDE+tNc8QI+oZnrJ9/CqHxIutEzvXJmhRwXbKqily8uLrUsF2V059XXj6Iveg++",
+	"uBvGshjIqbcu7nkd+qmu+J+4+utcE3VuvMJATdZvWlhetLvqdq6xC63zxXy6H/x47gc7WsHK4aTlrcKo",
+	"ANUdugRsN46Yv/dOop98a0+5D3H0k29TMRalgj9JbYC/zQbRfxvOX/jA8xIyPcxz8b4/xRdxHrp6j8Bn",
+	"chXiFwhANBTrAP8l03vQFj1xXmu0IHAtwh9tvJzeuJ8UrU+K1p+DorV2ftacwjhN29n1Vjow5eVEpn7t",
+	"+gjtxJ2fPdH/ffn6srbu3805UlDvXjOJgBsUUjeaN1GK5u0kqkvvuGvnK+trjpfdZkd7JserIkcffY8c",
+	"X0xN0OVKOZJ9Uiv+cagVnw6+TwffD975tYWz+HsX67UimVpY13/PS18X//vJtf1pd//j3t2OJmq1m+kV",
+	"xh3U/ghVrv3xF3zZTmr8I3Gvf3sYutbP0x+sY93Orj+X3orY5FpHJFWN3GtcT2w22waV9EkKf5LCPyIp",
+	"nDEcG9Pe30/6kL2U5/3XF51Yf/7mF/jv5Zva+dJ7m8zrF2ZgTGkw++CbKAT8m3J0qxa1Rd0ePIdkhdvb",
+	"q8P3wYI895tcwMRl7jm7QBgIsApp1UcA4W5XE5p7gQrdatZML+ukrgue9glLvcygzdk/N1VJt16q0jEN",
+	"mNSNcH32CTCN3wqjKVyqKBedYy7S7cDYNHDEfESfXDJB+sKlJ6QvLk0ldgZuI8ED0Qp99AwPpke3keLh",
+	"E1fNJ66akKtmyt4HK8ZzrLoleBNOkz87jo990lFoKTiWB/acxXC07nP64zcQbvHOf+xATA2oYca0BtIZ",
+	"i3IyH4ADXbKZAH7IMc/v2eC2D/7r6krMDuQMt/7BTMLUOkVlC26Ml4bR/QdHkPGDG9U/I7aOH9rY7UAd",
+	"siPfxydSjD/TJbIrQ8cPrh/bEW1saj4q2ntu/w+Q9mMnFotdEpZ9WKO8E5VQTeB7hZ4NYuCDJKUmCtZP",
+	"oo/JaAk7Z9Pzw7uLQubj6IoDz7LVSqEMo/dQ2D9kMYF0SOnBfBb9bi5LZgj0gFDMJ5aRxZUlGsMbZiJn",
+	"PE9i/ynU3Sj9gkn2kEAS78S8NWHZqE+vGh5109FCizOZe3dSUrwrVlSstDp0w0wqrk4jMdJ1jZjIVP2D",
+	"unZF+jfwLAPrKVNRJqHZRsB6TIxxlGi9MAn8y1hhbRWGW7cuOUJwI9Nt0berjWQpYso9Tte6LvE0UsLo",
+	"VsgChB7u0TzzeNFbxHYje0J9k8zx9xcK0yTH0YCPRQ4R5NZDTxaTZqOeMR3odnfijl0ULQ0FsKFe4Lvw",
+	"9zcsG8HndwCMLUXWlpWiahovkd2DhsAUFruJar6j75ZtqDFuH9Pt+ESZFQJI5PDUX5xah4koY/eSTcKi",
+	"tYjbIHL7URDjdqOzGxgbzogdovRVLmN1ECVQjDjjg7qp9cE8t5sNomxCdK4aJ7YzRIhKeVWDw4/LCOGY",
+	"Qab60qtFHdgjVpKS6CWNNwKySuCkI1u/uSmsMU18Isj8RJD5UW+5eMJrdQiUye/tWsuy4Ry833i1JcWh",
+	"/nIL1LF2M/4oaB5/LJSKO9ytNvHUrVOv9us9/Aiew4vNaZ5g/wFMZQ1GxqOBt4CTxK6hJEpymfOEOKq9",
+	"1/aW2ilYSKunRnBKwl1zNMK7V8FLPbiJPTXgwND9zfnC7zMAf81NDYrIE7waKiTZ0t+5IxprEKMad4Eo",
+	"/eGEPMJQAClDfnZAurib8kGXgJK70SVkGatc7e8kECp3j83EvevDeyydivwe5VC+963dGx/ulVyVyd0Y",
+	"zXp42GodTOa+HxbuK3I0gusLDFPL6xS5rfOO9WBDIWbbUVF22nRXvqfMqi6Hlkv+hAGn4QYI0lWzNOVp",
+	"XRLRcPGuolYqWe3qaAQJolLXrk00UOsvmkHlFkS0RjboUUcd9s+IHfKWGR/TeQE5/egO0MKU8cPliDSG",
+	"lMascp6lJUww59bfxsYV3jbNshejzslvNmRvpEptIup31Su6t0DM1VIP2ZSla1rkgRi3p8Z0rJj+mDVx",
+	"ZLpOh+tl087at3pB+3n/SsavBF/UdJLl/ZJd8boopk3kg9bgVkfxka5k1TI3+W70Is+WcC/GpMxKH6+R",
+	"4jzMxN9tzZG44GI8aThe8LfVFF94kd+hJc1CZzFZthI5IcQK8rkYtu/u2/xtfqAVtT4Y5pMY/oYsNyvM",
+	"nfAEXLRNehytlUhMX+rSW1O5B1Ei52XB8iuAl7FAU2TRGHiLiyjR1wdQnSxnMr7MJpylIUhMK5KQDwbC",
+	"syasoASKRi+ix/wkyzMpMz2sXFGCVygb8+v1MYUpBGzZ/EVEy+wxWUCZJlEisOHj67V1r/aDKDtPdk7Z",
+	"ArBvL89N9VAl74a85sW10NrpRC66b3NfYwM9CwiqUwgyxcnGP2GugUk7w6PIzpoWdnoS9Gr0B6yluvdm",
+	"skQF781k+dLU/WayfC5/SbXDh6+p/jeT5YVpgn7Va8WbyfKMGvJmssQEhV9RU9Zyghph0yClyq8M3G2V",
+	"AnNW1lnyQm9JCB+CRFKYL6F2u1o44GqRdPSo2OTTgVTflYNY+VmxNgj+8rzk03o09MjQ0G8gV7WD4EMu",
+	"sf6m4YRKb3aueWnja4aqmPMg1yF/LxRY3zPDwr56pljVbF39T/RDj3nJRAZId5GzrL/5GoF5BESWRQNO",
+	"LsPwIpxU5hCcoTxTvJrFt+6Y8Q7smhNPt9hKKVu8liYzLmdZbYkBFr5GFdSXBZubOo+edA8fHp+arHBk",
+	"WS74DBjnMR+yIhr6mqo2Zo6nIQhq9bPJx+Rj1QJT5nzHhrQzOV0ydeUZnJz2uOml87ReU6rfI/rCf/sQ",
+	"9Zvgj5/CDsKW1YYbr4KJ39VSC+xNudQtfSUzXmfQmTHnplrI4qobJWwmkhO0tSjK4Q2pj+HwTqciF6os",
+	"WCkL1Y0SSBPqPU5H7GwGP5KjSSsMIBzBwgxfwU3XXBv0s7O5mkA5eaqPh0LOx5MA1wVvBGYa/ZpacD5L",
+	"TqJinqPHf8YLIVMxhN5EMkdDlEvQiJlesTf8/UwUy26ULPSxpls5Hhd8DCFl4GIAnVhGyubQRhWmYELp",
+	"IiBXtn4d41mg+b+b83xo38fnZ2BMLyccEqqa6JcuoBiUBGQ/jR9MAx9E9IPJyZ1Fer3ClYnOTlHCUCrf",
+	"zsRmQp/hekY6XgBW3NFjqxUWPVaduAO91f9iQyjfh2wdDqDX0tnL804Mfz2i+uBvV6f++BLr1X9eUN36",
+	"7zdUP/xt2wDvm3YE63ab2AC71oHu/v05vvXF6rl+wZVBEq0Ey9WmDwC1Q99GtErKFPGzgcsFribg+mdD",
+	"4yimUzf8DRK051iEFslgKUXm8hYmG7jqNJoloG30EAj8rRrIhiVhJoH6fnOOD711uGpMigVBimUlNxYq",
+	"4TDu+gKqqCV4OlFDnE+Xntw5QZbbMvVNTOwD5ymoHZwNJ26jeaAebBkYjjO54KnexUMcqC3C6kgCr1u/",
+	"ZuU2M6bpDQm6bufkcCUs37xFlQVrJjYLO5i7YJTqTw+YhN3Myj4pYGijXEfNbxwWDS4Kf2y2KPRkTakt",
+	"B9V2Z+1A7c9ahdtjv7oEwoCakiBs9LTCU7aUD3FnIlQpkSxp3Yvf4GP+m867vbHf9kn//d/N+XzjkP1S",
+	"P+S/pVocQlOvh5WhxkqxmKALbiQMo/raCXgE7oMbx519mrXGWWsc+n3ucG/c9rbFDVBh5cz8BrBCFY8f",
+	"Cy7qgQUX7/OxAeN1owsf/0jYR2cntOYB8zxZWkXe17+Fhk3wMtvXwITwxz/8a9uyP/7h30RoegMv8aW+",
+	"8Qt8gVBhaGocLPvmerES/pumKuwuosoaG0Auf/e8h6O2IyZyUGxmrGAlcWpBsW/zyHuK8jaL3EJGu2R0",
+	"znm1nSNZDESq3NsK21kluNBtMWPu6Viuc18VbHjFbe73ggd3Q+imKtmyq5uKDgvlJ8dSQaYe9N37yXqM",
+	"NR2zx4MJRqY8tiB5TGfvLnssW7Al+JCDZgZmWloanbjjTWQjKWC9i12M8/P8EkvRH75avnQF6S+eQ2F6",
+	"Z3gSYjs9aMreG9tYf8qKK17W4t9g2hAy5dlMhxNWsCHcwMnWCcY265ZnkS1yHZrcw2Id+WxLh3WWV7/B",
+	"uSzFSAxZ2Wid2qXNQam32VyAxN56c/1SDYr+5m02u3v7RWGh5LQDNy6JOBBCw2zehI+0fXi4VQ92WSWb",
+	"OuGX+X23f5dls6n9K4vme+jErBCyEOUyXELNJX65iWjNFlid0dsoszrKNyhTazzpPONpHzzBPqg6nLtn",
+	"xucEc5LY9xJH9QQBCnBIltF0npVilnFlXQX+hEMdsVNeCjmNpiLNwYX9+vLR2tn84uFxAIA9rAe85mm/",
+	"5KpUa2DxHtpJ2dZDbEAuyxgNGf5DWguw2asxBAq1k1wGCg0oS0Hh6LBhoowWBp2t8BAEhWpe5DyN5GhE",
+	"QR4U+FLG0UCrQ0FRpAAMKPRhjhmLWxCzXhBeNhyMx3wkcq6iWSGmrFhCdwZseDWfOfPwmc3UbX3M5kdc",
+	"DuDtvrOSypt84YBBoNwMd2O0sDkl1NGOkW9elcY5P+altTtDiEM0WBLQwcMs+q5v8twIFWlZN2GKwAPY",
+	"K0APxAYXKmc8r0aa4XQKgkiBW5jWQ8XJD079aFzI+SxoAALrcy288EfUcLETACRZ+7rhuLgMCwGkpSvJ",
+	"6ZallFHGijG3F4A1sInVputRROqJCUNyNrnIafRPyZsIM0FweeOVAOy6y99Ok+MtCYiSw2iqrinDxWeO",
+	"RnxYhv7mTKhSmWwdevz5Qi8ExE7U5nd3Mu7L7pe+nDugL1Y4Oi/kvMCoAJeoQS1Vyad9tk3Syw2WtYuS",
+	"FTsCSJ3RvBXQHuJg2pv1v+FZCtEwoVX/0MQTmM8bnHHWAErV115/cQz2dsXX1fH0K8PZsb9rvl9xs0d0",
+	"W+QFjWxb3AU2ogX0oj2oxDMSQCScCc2uRZgobMDONYQuAYwAR8XOU72dx46qM9CpFvl6qX0tESXecN5o",
+	"5e6CADFJLlrif/HxNQDFVc8RvBKR88JhG8Socc4rqNx2WMW1IJIGbLKt1aJa1sNKbgEuEXtAXDv2Daui",
+	"5Pqe8joXZRMcXdCVBeLATn1DWeTAMhDOMRL6sEfjDNmpPLiVscx4X9n05e0MMrqVz9zb+uOFLYG6g774",
+	"1TVOoDuMVWy3Dokhs5/zhXuvMkKh5vLyyfPH589/BvrWghda3bl2MMh2abldvQUvi+W2NQN/A8tNnS1r",
+	"LOSQw5bZaoCIq2CLd6oBFSsjXN/7mhZWa4/DGW5a7bg8vhbjecFVLaJ6yLOsVuy7AR/wob4CPDp7/ujJ",
+	"06dPHrfMvp8xMa0rGdQXKtqom/TwKUCzykLoU4SpK1BplV5ULGtXa0BP23D7xYucXq/26Thiw6Es4Kwq",
+	"ZVTwIRezMkTmtGyAwfPPHvQarCc8FSxHqQ52bbhJW06kKJ27PPwICdVNMndWWURfn51XZsEq1A1IAKc/",
+	"u+Z9+SDkn9iliC93LALXbptFt9rXdZwgM6lP/X5T8XUrT/8Dd1J8Wy8ArDMG3FIAGV1Y0FTatkV0u19p",
+	"yhOo1rsJwnr0rAFt5JE5DFZKv6iY4zKv41QRDpVZVi0rJARcTX8uzE8u2lFxJMvxrp10Sq4YGRxWXg+x",
+	"u+CWEiVDHJGyafYFYFH0L8YTBVX5gJk19TlDgBYvJHqiJS+7bYdhOOQ8bbeAtxrgeb6d/PJSzLaTYVrA",
+	"YrA6/eyxtOCaiJgpcdkykoSJ8raFnSgp5CIyEL4dhAw2bGcxR6/vJuKqlxe7cTyZ4I5If0lZ4bgqz2Lv",
+	"vPZPunDdeHLBmxxvOLyuVY6ryvFQEfXrdYyXUuSVIL5qrpP6FeK4mQzcXeTzEuhj5oU+7lK2bHljqRo5",
+	"amNVN97DK0rTh1DVfmXQJhV9u5oFd/3FSha8j0Jr04WbRJvVfA0JT8OJUIhtMKK2Vxf4Yl0mrJLPfDos",
+	"nJ1O3NHTA2aVZSOHu+VdaLjT6p8BysyW9Tmu5I4UWTAb8D51wG+PHaZwHtYv773awcytbs9WsHAtrHT0",
+	"ijeEDCYOW5nEUUI2Y/2nDajSH6gRfV11AhgZOhtj0rj0V/aSYcK8laE7IF0CXFzA3heDwIADt3rwQ+n4",
+	"sGUmQ0WP6Bi0foLheBQOYoLobUkh/5bVbvRVl1orciAChDpiByqxjnNqMz6tK0x5xnUZBpksVJT8/xPi",
+	"g8YdX/U5IbkqeFvCUhOgWwD+v8q4LiashGs4km7ARLeACANVZoM0wt8AsaOGeF9FW+dppHeXG38a74qc",
+	"2lIW4UlSI4qQmad9QVaCVzbFFaSSodJsz9tsio8hBfDA2bcomKvzfCRX+xksjm+bIqb6Zjh8/fHwYZPh",
+	"Wb/RLiu2X3z4asgBsL5btzuNrZc3jWnNyt7f1Po3uGrXVZ1ruVhGxTw3iEOf6hFc6ybkeQHkrxAfbnX7",
+	"Wp+lllh09062iWmvMTBp2VjUR4EEzaYH62IGIUwQ0pDU6R/fQ0Tp7UeHEpVEY3Qo+L4HspyAWCZXQVyJ",
+	"qTduYwfKIdAnK73vAPcg6FLmrtUtqZxMPFsFKMqqsFJitKPLke2nVuAykXND6KgqWFkfEhskTvBTSmVp",
+	"f7DctMqBu8jes2FhT2RWdaG02/ZIOliz5Q0QaENjzGN2FDBCvIVc/ccYrws4iHTNkJpcQwRnSflQpJwc",
+	"awFDtDfXpxGwNCyE4hCxFiAl0H7C8zQSZe2GbzbSBfNcA6W7oyaycLrgXbfMcdGzK646Tbgpyve9VpgH",
+	"wGUStYZuRDkQewAM8Xhuez29X6Uiolk7EL43cCin3AFAtkhqBAwwtdfRG0Vkr65Pkfpb6zTSp9kSwekp",
+	"Dtf6GCkgYk/FsNy4kbl+iqcGNtCNEpAtfT1oPsnJ0B2l/lDmcmFfWTBhogAsJxS8NeARWpcQdeYsnXp2",
+	"oEhRBiUNeF9LxabCbBouYBzmWRrD6ZyQJE38chycsKEwgys0Jkgt0W0BuMPpVROJiQcpsvKSCR4PGH11",
+	"gtO5f8WXSey5xokRDGdiwFXQQjEFSs9qCyHXto/Q83nfEeGXqKnqOkAikM7I0QiudTjNYMHMI5Ffs0yk",
+	"tmwbHQEwOmReIJyWk2V+6LJbFJ2446bbfqAZ8z/bkbdf4mgGz5i+b8406LzptNuqass6zbL4WmQlkr0F",
+	"ZHc3QmM1UfcankHkUJFZqlwUTqcKzMobE7yS7IujudIqIRkwYqc4FtGAlcNJN/oaTqPgFMNpN8ns6BWC",
+	"EDLPW0FlCYUippZuoqGfB9bEksRRohtZsbNQ4ZZ1aSiLlFboKeZPAIBOKhQbZDzFEBpjtTEvuyL7YXle",
+	"00k3QpyrgSsae4YsgGRAf2NGUBYGiClyWPPUVMFVQhRHcLz0zZXgBMLAh6W4Jsxp5Xzy2QGCzaqHxbBo",
+	"29KqLwuFRNcU8kRUB3hXKRG0iExHpuUDrje/NbuHMTdUagcDcTuOe97eTby4Y++bcJD1Ngta3Yk70Jq2",
+	"YTswJS9Gj2xrzDevsVX2Ads694ppQaWQmh/w5dUfLqDtF7bp5nuE061SLOESX8ekC0808a6+GI1oo2uh",
+	"GEDLCM2t1yAD7HVxDYmPzUVjxEQmEO061TfPqODWL8qnK0TpDcSlW01K7g3ICDA7l2xcd/XOSzYsN/oC",
+	"zHPGFliycUssBoCyU6IoaOejKNl4s5o1Rq7vlQNkTHyh0Kug/ropv2RjF8W7kiGZtwXSYUKCtk+TxF4d",
+	"89cgLVMY5YSlaWK9xtQjrY9swXdQ9UoRFaxprWvJ2qHZEYycbkTW6e6eP1arvBqb02dgF1pX8GF9//Zl",
+	"WnWrbZ+Wt0s23m9+4Us23ntyYSMQ6uUYc27+cRzNc/G7OTd6gbH0ReelM/DQlitk5sclUrBOci+JXTwC",
+	"eJENP2QqySFT+VkWQPZJT6kZw/RHLpLgV+cv//R//K9//8//U5WquZX2irTiRz345/Ov73Xf3VmhHDe/",
+	"vfus8bV3d39aqwWbCb0haZc+gT56xuBLNt7rTtjzLlA1uf5Bp2uBdAbFCWNDvFxG9QTHnq4Nl+QB57lx",
+	"M6IKO3KptlCd1ko7EICR55Qp65fE7CYTlkf3e+CTj9hY3pSPKWgqqeHVprarY43J3As3dVmmDO3CKdkQ",
+	"wxjasg56QiH0NZX7robNbd1B3bIAnl3eWrYxiD02z3rv9ZvZzz1ubyBCN7c982pkjQM1HOi8kQ0LrDjC",
+	"8Zcbcgqk/wWLUCW/n3kDzU+GJEHPb+XShskCySSAlwRBBwGuAISXOTDAwuQK1LtAF9/dmWGLv5/xYdlH",
+	"C5GY8sYp3JJObLcydggpsVwlGFsCJILovt+tCT4qoaXIvdSP6qPI26iNdlv/Icwva3oCszzgmczHLTHb",
+	"m7Ms0B3My59mHKmncN+0UlhSsi6Wg8mQkk8aKImhUnOGglUcRqNf6OtCTqMeFggW+HkxxkyTMvqynU/I",
+	"CytYx+3npzbBfaQPDV6WGU99L9RmUMmmBAI0ruVK5uIxcKPI0M5jPctwnhnXMxEog9+o3jtFMMpGkbSy",
+	"GSzamzq98y4ouJpnZZNnTP9mIdpwRCMEVwI8VxIGt0UlZUEGpk0WBBozRYEz1i3fbvk0+7Iud3dhtWCC",
+	"aGxOXracVBM9gQh+XA87T6pqmQLJdyECu+OUs1ytSxXTzgGuJnKhMKF26PSO7nhu97vdVn2x8dSbH93B",
+	"9WbFZK3bHQLuFKYs8jB2zhmXYGj3CdLLQvKjp7+4eHbhPSxKzG6Uy3k+5EREewuBhnGn5HWAGEM8gQwF",
+	"rJpuZ9UBPJ+lWyuDelBqpfPXTo9Z4YU5MaS/GJZJEQCYHqrT3ucTEGW6g6ohGZDnI6KlVJn0UDzVHUFW",
+	"SlrFMVRgAn06GE8nAkIpX9E+vEM1AMd7Wj1tapr0GnUu0MuaLn2PPW18daVXFOeaQ89G5aB0Vgi19KzQ",
+	"TZj/dkZpr4lQgv782i/FdgMimVsn5IH77od4BRKvD5Y+SbH1cjpAiMEblCc6QW92n5WJ4+qtj9+pQ8ds",
+	"JdZtVVtpCeitx5YPuGkNkHJgoIfWIUBtJFqQc71v7c1FL33densLMqMQ5BLBuuKVECh4e0akSvO8VHR5",
+	"8kozt6d0Tgz/69HO7rqE9gFQuapXNDpGMbXo7ncmQOA2sxWhJurFC3mLwaiGXu4ePDFgjSBHC6GJ4Kp3",
+	"gwiiG7XPW9HdCNOO6MsCxrSVXgHY5FwuwGzjSGaog/7dFbJ/AcLbxQ/dNEDJrf14dd9WBqI6cavSMBQk",
+	"+zT0WeG1b3vfec1hncChSlfA15ePIr074ijpG8z/66fnj09ph6YqUlpXHiwje+AYszSUc9Q7un941Dvs",
+	"9w6/+dnPj351/Kb3N1/88uGvf3H/2YPnn7/88tXh5TYEOL2DL88Ofs0Oft8/ePeXP9mEcdJd/Lkc1JEd",
+	"Gyj4pon5uRyc4cM7WsjMO6hJrhqdGmONvNR0IbPVb+XA+fbx1lUbf3v/qPb+0RjF3FQnnhVEjmHSHhqD",
+	"FuJITKa4NtVboE2LoSdUDiKQhZo0HHQ277QeGvOkHhm4DJdyNrvBvem3ctCeFaXgU1ZctbuYXAloV6uJ",
+	"wOyoWgXjWpHIZD4GpBlR10x4REu61Ry4O5FR0Yo5WJQ7bqBBR8aRa6en/VwOXtlSYO5sQT+XgwtT1gdb",
+	"Lm2JdgfulnsEV1mkeMYBvbjwV4heFbQt24xXRcLSeog7bsRxldrZN02m3e2m2ouStfcPTz4EI1O5P/jr",
+	"v0maO1nlzSxKChfB2342H8GbCufvFb6trLrtducm3369NR3S+6I08YIEcCgB3pv87IlL4Kum6h68lWgd",
+	"VU+iQe/qJtI8K0uwghXcsWmKe3eD12go3HsUG0dkeZIiAuzrxy7Aj4gCVmB6u/jJtsQthO6cFs/T+tku",
+	"yNe81T6KNfTn3M6l7+dy8CLPlv69j76qXv1uYLGvGtDXpm/Vzz63OnbFRNwm8asBnxjT6q3hTHdIk2/N",
+	"Z+sz2MNTt2RDW1tTBYULZiyMA2rRrUt69Ln0X0crWBt2UpJm+8a5QKUfAevi6r0xJAO16x8ALAP7lLG8",
+	"jiyqXsuyVLxVbUERosAoFDmhf5NaO2kr/8U65UTp63M7h99v8SrTak5WFgjaMWk0Nozi/rdBxvKPsQ12",
+	"hCfueHvcYalQSAkadhXaymk5GgsShY4EphuXqHsdx/3xFw8+38hPvuN9zV2E1qbLQkXsFT68mo81VLDX",
+	"TuSeV+zeV+v+j6ePcjbd1sF0i6dS3JllbNjEeaNKWbCxtW1DA+updc1xZi1kv7H9OTyiSjonnYIPeY6U",
+	"P8ImPzQ/mrxNH961jEt8qV98MUKC5XbJTsOBsr1vmrH9Lsq9L8imkI6euWzG0WH08tWLR08uLuDTkSOI",
+	"uW9J+Y4DHkq6I/Xiw/govh8fv9sMHGh0jb207jb4ZP2U9MUF8m/Sp6+N+UF/eGRpueBOb9Iy10yjvqfS",
+	"hzaK+CP7wo4209bmNqH6GHXVrN/ZS7xQUYIP12tyGcvH80beYPMrWCbs5YT8yUlAyLAZX6Q31ERm9eHO",
+	"BnSOkRw1VWGWS8gnEIgZkTsv39L442Yzzoqt0lzO5sVMKl7PkzLkecMv4HNucQe/4HlqLuAGknJbIA4a",
+	"Ky+GujJ69QNgr5r1ZC4rl9HV3wuWq8ylKq3XJZvH3kmcXWAX17xQtUQGjxyPJBralI8YVqvZzdpcQ6pH",
+	"BvCyByNYM+z+TvXXSuwJl3CYzVpz69HboZURtzAIa1Q1Q1LZa82YjFrpvyLO1oThCq7iaLCssIqh2d5P",
+	"oBJRqjRLdHIK/hMI38+E3rFZJhfASh/5Y9PqsEcTk8uvcL/XW93frlsb2FxOo+RbPaEfEsQMeUPZjc4w",
+	"MGYocyUU0nVmvDQZuCDkFYqMo1SMRanAgRhHSZcyyx0ktgywtUJYi8K4GkBEF3IO9BQIN/gtmPExxx1k",
+	"zIFfWY6casggwwqQhCJnxRI6EEbJ/P1/++//4X/67/6f//1f/t//8Z/+w7/9p3//P/7Hb7Um8OH//S//",
+	"8h/+h3//9//8P2FnqzE0lAhsN9OcGes9K+9U6/4VeGOJI0HqBt8N+7//X/7+f/4/dwpU2jDGz9eDdQdL",
+	"Q5hi+QtUNJxIWdmPNsQLk8wE+/AUs7bnoS90JQbXHtoHiZWxiUgTomShFimXdMClVNTiN1y2mRyL/MDM",
+	"QUs/+Z2fntz56UngLf/u7dvuyhfBd93+wbu74cfPmoK6qibX27RnB8v3pldBo9V+fCOl7VXBmlKzXLNs",
+	"zpWNWfHPrio/FnmovCMzOYn4ezYssyUQPOpCQFP0xTZmZD3LI2xXQEo11VtEi0AQzMSwZHKPKpLEi0KU",
+	"Jc/jSEk4yViE8wbVJb3e58iPcGa+Diuo3ooTv4dJtYvkFkxOk2jAywVHD+5UN09/5/YhV0M24+lJxHAE",
+	"wXz2No9c7QzeoGnTig8NAAzIGb2lT+cBjwYZy6+60Ut/8IFYB59iRGDN389YnlpyBbNfjTTvHB7dP37w",
+	"0FAGnHT+9F/+7d/97X8Pae1zTvDEIPv58RerV4f2u6ZZ6aytDs+1bYqvILHeoaIRJKf2tA2LqdL31rE8",
+	"oK9/q2TefcUWz+xZYn89UFdidiBn2IUDoLfUgkUPRLB9iGvkRmmzb3alXXPrfC7LqJRjvHoGTuQt75zP",
+	"feQ9GYPtHVQow9wSngn3H6xfQuzg9+++PYrvf7hz8Juzg1+/wy/uf7j70zsHd+Cbb48+fKePAPi2TviH",
+	"82kq6z6nP36Dj70LZlZMZ5QAcMZ0MztjUU7mg+5QTu9JNhNwuo15fs+2/UP7heFdV1vpRPS4f5ltdaeE",
+	"h2960V0zx43RFeEUH62crG1khonj/uMf/vUf//Bv6rb4D25eb/PK326H4+N1BoFW3megFFm1Bax91382",
+	"vMmvX1k8/xU9Wu/RNou94NeCL2puHJaXoMHaBcsLjmhjd2ogM93ECGp5On0jw2rkZ2vbm7Fe/JgsbrcU",
+	"oGanag3JorfCtrX0OFuOt3qCyJSKrcUZYez0vtu8WHdzyfoLaO01eiIVz5+ap2+IH7KqfLvbODzdLhJv",
+	"JYNb7QFhlup+jog2ouYjGDlIxn0MO8dLp3tUKP5yfT/IWI6B3hDAkk5FLlRZsFLC9ghmrLfTDXm3vfK9",
+	"Kb9ILe3xRlJWJOuCMf6XGPns9O+JYfdLTiO9OPUllJZ9N7qBNr2uX/72/7NSH1vVpJ8N9KdKeAfNgTfQ",
+	"fqhewUZgrs/7tK8Q5wx2ezNVLTGcX+vz8DEVCB/O81emUPh8ZkrGR23xPwQ1bhf84c30v2ps6yanyjrJ",
+	"tH85/FEE8IXZgzVH6RxNXGFIu8JoQsj5fWpyNNpzFD00ZI0lGWbcUBWLbCjAHx7vJL8v2oXkW/+RCXzE",
+	"HCkB833bWP2gJ//w7/7z3/3Xf/Gnf/Yf/vSv/nZPOoTX+ZUglHbCJ+5cS5G2Dx+m6owgMp89WWS+suLI",
+	"vuPqNF/9iur2OnLJVXmTk7g9ov/PSsu9Abp+B0T7n69KHaTa9cdsneD7lbvHVZbUjUMU15FdcJA9igAE",
+	"Lra9NE8FlsnNhE/eem7NX7I5XqwV6OPWIBs3uFK7G3INYmIj2iHAMnhz2GLdfBx/NFX+0dzSfv235Fe0",
+	"ZriP715U5ZNrnpePaUJqmDxYycCkt+CDiZRXXUjGthLJRr+2jXmttNd7u7aZYsp/XRvyfBbwzp+fPT+D",
+	"Bg+YCrWvMyXYvYsJy8cTJnYLHb/3l7XB49S8TOQcRrImbByg9m0Dvs7w6Q9xpwVr2VDmQ17koGusNGsb",
+	"YW5Sym+KM5jwkIrM5iaOVMkKYOIEeojDdqxWG8+O2oh1n/6kPXfm17JwPFMnaxMq3QKLJh+N+LDcHMkw",
+	"k0X5BJ/Vb1032sWvBLJjwCPdKDFZgkxXLIubS984ZoYm2N5LvEQi3SiZ5wVnw4k+F5OAUWmFb8nzm8Mr",
+	"eqKVDGumcFiTOMuLl4bm4tz5zZ2wlMgpWZ4Cx72iRmfiiusW8AVRncBPhs8NE0XiOjNMM8k8H2acFckJ",
+	"YQ5MkoqFF7FlyYdsqpfV1Ar0KYnGwuReKDhTMj/1e6vbY5hXDI0kkSbF0TzPuFJRIvO+aRUAfEZMZHrY",
+	"q6lZDG1NSLDlCFAMoRuR/p96pEBjWUai9Mn7iQiLciqbcHXHnuIxwhHvHv0NnagmXsY+0cNczAAA6VZN",
+	"mOKZOgu6RmMCltrrFkjOV67l9Nk2Hz4/sn0wP5uOmNdtb+gL2yV83+sXfPHEds7VDz2Ej6+DbtITtq/0",
+	"iOkwfLxwvba8pK1B6RUa05a5lZ0y1OBJC67xf2EIATG5C+LKMI9p7K30aDFZulT6sAT1ZsijARsSMRPJ",
+	"CdhndpjiUB5YcU3AJJsjiTlG3M62RJogxc0aToJ8Yq2INetJM+Ea3njY0u+UIXCFuq/Tmjax5ghyV8nV",
+	"5mNaQulcdLG5NYWPyJwHbIjhpN/tNFIh9sWsvsfnLy2N6zadbjAeY8BTyANH8quOn7JZXSi9aJM2tghr",
+	"ZKyom3jMxp0mCDfpcx8hdWqoSn7M7KmXcvaykZ73MqTldZkb3WohrCwsRS0mFCVmqw8yhQm3QaZfeuGl",
+	"vbqFcNnyHr6l7b/SSQh3EDnJSXOzRsS++URwQ4OhrANg1gb+INodWacCICDXVX/Ds0xGCC2Po6WcF8hL",
+	"LlSE8PPOKpDuqFczi69VXRT7hYEEAJM4gROG86LQc4lJ7+NoIudFHKVsCXrRVOblZOXWl7Jly+MNMui3",
+	"e5Sy7rd8GNq1w5WzLre/Ke5d/UgWNXe7LOsPmyM9fLoA2AGKcxXm+40jppCTcIpZOyD/X8FZSrcgmzrW",
+	"peBadWK6u+KWCQzaE8JsFYqn+tbyXsOnEXcKmW2UYa8kYr9KOev7TOFrN7UntW7AR9vG9/faPLcumOo8",
+	"18Ond9lgaeYd8P/d6AITqYI7m95PTLoWfEaf/SkvCXJt9icFZXV3CLuyXaMJsOumwoQbrurKDISz6wN2",
+	"tgmTwkRJlQiAh8fbRCf81Up4wl/Vxif8VSVA4a+aIxRM+qa2xzX1IgifetCjOAb6fLh6iOvX9mtM1TXu",
+	"3YJqK72h2RRE70e3lWJvbgNH7oR1xQy5hTN4YxoazFem3NED9hIv/ZRJJCuUCXHwCO+0eLDhnyWaGyKD",
+	"R9pkP13n5QoChf7yzwBRvPEomzGlFrLYyOH20jy3v+PvtpDBeunvSHqzxobNZjO8L2A2aOsKHECUZim7",
+	"0Rub3yh261hfItDkrPVSyiIBOtQymskM0l6y2ay7jZX/Bpvt0k8KO9J9gbsy2qtJiQt7Yh+B7lDyFmOm",
+	"MJ5mpx0Ce67TB1c1SIwkHAmepX7YK9iwJWWAz/S1Bfc7WXIBr2KVyu5OPpGGPfzD3hTb63cbtKh3jTtm",
+	"n6f73k/2fCVcFxNY9Nn2IadV7MNJF1W7hu9rf3p3t+a7z5qikTy+59eKqzCzb+M9DpMXk/FKodiyOCuT",
+	"OXVzRuca0Or5CNGtMSasc4l+C25y0UuyrkDOL3RBjbSYgcRylOzXz35nE0JCMyGUspwUcj6ekFigbnRr",
+	"b5RvmCjrLAdI4V5KcIJQhgLrwLhmAg7Y06gXIkWtaed+b5Nt5w36gpsYZTZn3lNDOeNI3JJlSat8e98D",
+	"Q7ffvJrf0ereWgUGe6DBVlX1YEr23Ic0Em0zTyCncDSTqqT8Ey7ZlPGO6R93ZsDWb23q1teymL4YmRn/",
+	"AFmn++iEaDLFBw4KzHvtMrXr7whLoHfHSZSMZc6T6A6liudCP44OeZ5Gx4e9uzH65UQ+XnnMDEMukS9C",
+	"H6gjvbVTtlR3W2WrkuWmhbUZwaSX80YVTj8UjGS7SDh6wQXC7WQxKbLaNe6ftJXM5nm2XN2ukOy/zZBs",
+	"A57ChA76xQ3YBtyRxuuKqZYGHPaAcaa3I9y8NSgM7SGzBCpGGk8N0RNgRUooezx6G29vVWWGG6QKtbi3",
+	"gHe19NAS+0qmDY6EgUxJddZj3Y3OSxVNOIMTVh9/Bnl0IFLaosImQoE+x17sSIlhd4QV0LvbvK1XryrZ",
+	"dEaF+CKRHge7vMlSgkLx8MvPtYwAaIApyfrsElS9nQ/PJ7ZJrg9jx+QxYIo/PNbff/Ps7NHBxTdnRw8e",
+	"wmNaVbk/FCn8y7v40TY2+FaPFH6RxAAFcHwN1ywTWjEZFrzs1tjpUYlk+bJFjiOHCPsQb/Kh+PixD++q",
+	"LpTE/giRIzDsyxkHsvQkeDnprI/518eeGZO2OYswt9yEzWY8b07l0IDVrAnOSuwpnGAPqpC4DWnHkLvK",
+	"dWONgk2bxk+yVblYf6/gLg/FtSrf0nmB6UpRbWkhETHRR5sDHdQRAxAwB7BDDBOsyPwAuKLRXGnhg+5q",
+	"8qob5zXl3qWMF6dRksuyP5R5Djfk5DRK9JjJeZmcgOaOpLgLoc/76LBnZMGpjSA7AVcNPualPz16/x4K",
+	"7+MGNL591E7owp3yYbGcGe+3fqxVhly95OgoWfkRTJbtc3jhfhAqONOCwaXx8n/HxAYAeAJQXO6hRm6Q",
+	"KnSDMQnfW+1U4p0miUNIYYO9jBDGWaI3WAg4t4PgEqKoUhbrEnPTttwooArvwl+Xt1ur3b/4KmRgbqUB",
+	"wtprSF/93CWKo3XJioJgVA0l+4gKdsXzerumEYPrhZpdn7GRbwyRFShyTA1hJ0IZYuSDN4BuhbhF3kJM",
+	"7tenUql87+6Vuvpv6GmpHjsf3eliGxTcpm8QBE0FPrnB9du5+o7WOvriDnLC0c/kT6AGfJSl+rGW6C0u",
+	"zR/MkrwdV2DFTNRqb7o3AjtSi3dp1d/AOoA3/RbvvH719DY9UFTqKz7LEHJ0o1E3h1a4+nxKrFCo8Ouy",
+	"j/xWh/HhFx9qBYuTCoebAQDbJVcqZYMFpcJyoEtNVgIWK4lC1tS0ceDRBbpqlc14uYZLm2VZNGVksyYr",
+	"y0JA5taqdWVVC3Hru8U944rPyrZWUJmlXJWk+xk7ghjRKIIfElOYihIu8ZwVmbBw6WjBC46W9xskCcyY",
+	"Kvu+hr/hjTrdS3Wq5cRuToIhebd5evd+Itl19RFOpf1EX38sCb+lqK76OH2L4tox3POC+SgLRZbMzN8W",
+	"K0Ve8yJjszCpMjrETr54eKwPieY8Ow97x1/0NvjK1sjrVZoEsNvK0ahlRA6V80K/Zf7WL7sqLmnvVBSa",
+	"T8ah/RmHfkwGh6qxdBezwZo9jHQbexZWsEU+gsDSEr0ecmUS3xtUOUCKIIRa6zgWtVPlGVsH4ZiU5Uz9",
+	"9OTevd/8/w7+mwY40BtZpA96NYjHG4CMgPFjOC9EubzQA2gyqioxPJtjTEA1Vry+t2DhZN6PCMLOo7OX",
+	"59EVXxpCMvO8wVvp3WUwa4pDNvPkq7OL80f9s9eX3/Q/QyeBt9dnhdCqo1YoS0BiYhkQOd0FN5/uht4U",
+	"uhOux3qEIVqas4IXv+DLWu8EtTYoB15YLUhxVQ9XRzCbvBKcsGz4oIGOJS9fXHjZdfHHRHcekk3oEvBt",
+	"R2CdXamp6psK3U1oJnQ/PuhZFPmo5oLz9BcXzy5ImCuHh9GHavTN5eXLGFV3xxHOIgg31H++lKocF/zi",
+	"l0/Rc0e5X5Wh5CT0vRZds5kC1CDSp2MmX4uXiT2I4dscbg3zciinHBjAP/vsSX7NMznj3c8+i54AJO/n",
+	"Fy+eG7E4YR6pHadHT6Lk27ewo9+i8eqt2ddvOydvOwoTL73txG9hl7/tnHS73Q9JNzqjfOm2WD0IJqyO",
+	"qSjRZSbx25w8jooggeoE6dsTeLuLRyrl5lClFtaRXtTQ/1khxwWbArxnULAcBqvrvY0lJsR7CqOJuEOw",
+	"xAPTu8zH3eiXcz0YwAHEIbuHjfvTUhcjyi08KeXDjBXIkQ7V6PolVmujsSk8+n2JDeVyliGv6qOJyHVn",
+	"ZRE9yceZUBPYiGewcA4MmxESzCcu0jOJRMrzUoyEDfKGn3TbZQm3PgBDL+U8YuoqYgMIwjHne5fm25yA",
+	"mZLRUJ+DHDnvEUWNXuwo+esDumscnKcJbaa3eeTnapyypd5HsLDeQGoTnNkHvftxUNYrXhbLg7NRyQs/",
+	"Rl2FwCxaoBfi97STTfc++wyXgx/XmomcW0e18bxb2wICRUuM9/si+oX4qhudGdeJKWLMSxUd3z/UK3GW",
+	"Md1/oNv1uMfsFiDnImBY9SjYJUFJAAAPoFe5qfQweia+QruGwwpA6uzgsS/0Y34ZkCkDlROjtj0wA4VC",
+	"v4weHuseRTOAw+lfdOeU1ggLLAR71uvZxdMtpezrJ0zSAq3jmsCdkch4dCeZzrNSzFhR3tM/HuidnNwN",
+	"+9Tr6eaalQLv6Sk4evAQGqQFWpaRGqlLUl1Tld+toAd6MLETMewg84JLaECVQ6YHkRHlQZBcQR9LUJ3b",
+	"n1M4lVECQcYh3PJDzBMF4WoQ7pmP8RcaFshL5Hf5Qdzr9UyqQ4A124wS9pFeL5pyyHNCaU8WQvHo+OiI",
+	"RA5g1HTBsnDJGOyE51yVrr77R1HGr3mmopTzGVbpt+cIG0TpM/REyJJlXcp1gcIWa/UnDUUgdcB+74AY",
+	"un/eCqWN+FQywKzokTeQ688+Q/SIUQ4gBx+vrGf90kCmArNwea9HAJzXN5Ru9PW8gHVCDwJ6STdoPtPy",
+	"wFvzLE/hHMv1so6Oj74MV/V0Ppwk3ehyITGbcTHPOMb+ewcZHATRmW0HpKeaZbqD5ULCulJ+49yTsEcO",
+	"o59Br97m89z0OaW36DJEpRlXs/6tG72Z6C2C39jYNDgzEG8bh5qWGUwE36oyWxpZpXB2LGZfyz4tTfXJ",
+	"CcV3o0eVF3QtQP4Y46QCIaQATH1aLKNinutfaJZ0/bgn44BCxWZOEwUJ9/B3xycZv81hyw6BloGNVezz",
+	"AuvvKEpcuQ2sSxSqFEPonpoPtC41cAyWOA9+t0iy1a4Buk7r3aIXE0/f5no9YYprfad1118QpGKkdxuM",
+	"Ho4Wwcm60TnV86B3Xz/lz0F1LiEYGRUFYVWsxxzsg6QYVPZMqn9UsOyuhD799MzCiaxOouP3782HGIUV",
+	"T0HOh6EV+ITeJ3gSO75MhFQNCw6KAstwXlw5OS8XsrjyrwMPetB7zH5TEvm7rmZEO9RUx8roqBecOpgN",
+	"KmNLUHXsyecdSqgajuaZnUG9i7yVPBppTRxWNElyGjWSQWIqcOTJ6F3woSxSGNRHBWeAIWf0bTTgSwmh",
+	"J5l+zRyDXzqIBRlnEvi9S6xADvCGr2nFFCUGfE660SMMKnublzLi7/WSzcemJZgmRysGYRQLMAhgfYTx",
+	"0H3k77WKJ2R+4mUnhL0dpjs6RDGP7iVVm4lL6/1WcxZFRAlzbdoeaDxk7dGnwzkdFSfRYQ/K9pL5YWW6",
+	"5Jxn7rNeNgU+gK+YEAKWphgcbELAV56AHVHwsVAlgJb1xUTxTCt+A9CfKOhJv4hvAvxfuc/6kupqdmLG",
+	"fNMghWAqsf0ih6AsBYfjS7eHTqIj/Tv10YgsUxFILtMIF9gEHAim+N5qE6jLsJH0mppntAx0swpoAtk5",
+	"1InZRbqLsfkQbPAjPJuDjGxWubX90e+fUGfpIm22zSUkD6xIHnf3tIp5qZ+bsQJyKdx5c/9RBG9GwC/x",
+	"vrzrRYfBZdgluYBrJwhoCGsreDkv8qBw5Jhg+tagH/bEPjWHa+mHmGWfHwaUNpGjJKOyhIrEONcCwFwS",
+	"SiAxxp3D1JXu6pmN6aB8xdGd3l1ivGKWfU43V2FMW5566YyjO4d39S0n4+7hicygicSW1Y3gCuNohuD8",
+	"xu7pag3n1Z2ju/qAIW6xO/fvwnljGoVsYT4ujYBHejSNlISAQeB+iph9E4fRRsCCTmSTLUd3ju+CRH6b",
+	"63MVr1A5cZVBC61yjDLEcn6RGYmoj5QjRLpjGNC0rEnu0tC/4rNMDJnCIXcmYYz3o1u8vixpsQyPGslu",
+	"WA5PUDHxCZ8rakdsdyb6MYnuySkMNPJsnpqZhBvBNS+uBV/gyUT3XN00GKqMDa+q6WEhdoS0AjiwRD7O",
+	"OI00Xte0Ru0LG33UZQt9hkOHIY+nemupDmDwMVVaKUqIMQOzkIdFP+kcdnvdHjgxwNZ0ALIabYEyXfYH",
+	"yxLTjB1/8eDzh2AzRG/M4YMPH+KOnPGczUTnpHO/2+ve74ARcgKvGzsXiOV7LONFeWCCQ+CBMQcHiL2/",
+	"nqe6gUKVZ/rZV/ZRYkPmmDmnAXztHrmni4DDuhF/7T1s0CzvnB0cGnfU66Fl29IhshmsIN3Se7+lCBs0",
+	"PW8kTPb7EyCXwIBXRSbwaEZ5d9xwfYg7x73Dpopsy++9ztm8nMhC/B6dwse9+5tf+loWA5GmHPylx0dH",
+	"m984R5mIz3+5+flLKZ+xHLAbD3BgN5Vf8iJnGb5wv1W/TfAcmrbn0ykrlrSg3ECCKNLTobc5X2j5Bqon",
+	"IC3H4LrDnzvv3JZgmM0d2AFZ2mdZBo48CO+qMZPbCCj0kImRMNQAWknRpes6jYZg+B5BRVMyu9Ya1WsU",
+	"h+B2ghf0Th9e5XKR8XTMU0M3V1MRynS6ksGVmrgujSPV8pvp6ympZIkvVpITVHmCi15sgx+dcjZYVhQP",
+	"KngwV/p2pSBYIbp/9PnDz+Ekxa6QKdCUA43ndApDAkkJ2ByqDXQZetSaPYKCtGZCTaKCggLgzo+/Q5ho",
+	"MHAT8Iaaq5SpBeS3/grSWZqypck7JZD5qVBk28utS1TrXPoaBhW52145KThNJD6TzsH0ZI0C+sIWYz4r",
+	"CJGFRvtD29UtMSe+Lqyi8ElXFraM7HUQbodUTfrOTbeoBStykY/xcmqPrLy57oMogdZPWc7GvEhOImaM",
+	"3aRskp8BPRwYbTMvMgy2wYPgCI8AlVCILlPRmVdmN3qRDznYwnRrI3Nn0tNLIwc16Z2jr8V6QMBsDE/B",
+	"Ojfbh5aH1Q95TvlCw5MG7mw8kM1bHzXnKZ/OZMnz4RL8Me8s8trEa204QCj6m8iw3HDoz2BZgx9IpBOK",
+	"ovMV+KUidZ8c3fry3jkJ37cepMq3gGsBT9bJvXv+b11qysmXvS/vgwxFL0HQErMZtCxU6ESeMpFpYekD",
+	"ezoucpna5i8o1zacEMzMpNctYgp/05kf6i+OOu/gfNzhkDXYpA+hL5gwxDsc9CupZgE4bXzZ2w+LHzLd",
+	"Oeod3T84PDroHV4e9k56+v9/bf3zJ/k8y1aClPHLCVP9yuIgKE39sDvq/87vJ/XTYEQjNPgwDGhtaiis",
+	"KWxRZRbfeZrmoe/JN566zq7z26xAXXoCHlWgFgrHM5aNZDE1StN+NK1eC83pkcxHmUB4wvHh/Vaq1lNW",
+	"IFD9+PBBm46o+QxpRJ/xVLAfoxJ4liILDB37VglsqfYhbdM7XebaW829b73t8wF1w3pwr6clEoeP1sbI",
+	"X+JMbISQ7a4cXo/hh+rhVSfY1g/ZY4kZ0va25I83v/Fcll/LeZ7utkd+ZCsXJ/o2Fm9cf+H+GS/bLKNP",
+	"5+OP93z8gW79H9lO/hkvb7KNQ9PDVrcUsyqeS7ihzEzoVYVdHTzzDmoEkICMs2uuIn3RViVbRvPceX3A",
+	"bQqesCTYZIA2uuKzEi/iFDic80WUzIssCYFdCLZDcIFUJcGRDfuiKJH7zVG84u2cCF5BEunmefXYAVal",
+	"yDKqjJXGgbV6lL6GHbwqA3e9xtVcm4Jdf3/3aw0GzX261HwS2j/gS833ruF9ugXteAI9Iqn5/V2E5iQD",
+	"N7h24LEfiVtnnvGtXDrQ90/unBu5c9DAC0P5Pbpx9IV8gXg1Qg7mGLwWkyeYZXNw/YuSGGUdrMvzd4Cv",
+	"x1FD21JANZnwDMEZyUgW1kNDTmPy/LzNrWW7oRQgpLUl0dNeaU/YcFLNzRyWAMimBTUZnELfYcq07+x7",
+	"33mvfAduCDWRmX5iJDJAqX/3Nv/u4OBg5X+6sGTBRNkvxZQnuiTy/XyHFWMscTq3ic0Mbs7gpMmNwoNq",
+	"bQCZPqVNVFhZetnlAL8aR8lU5qKUhcjHXWgGOUDsCMXUvGEhSjFkmecqK+gnPuXFmOfDpfvtO+cbs/2B",
+	"rgJQoZ/yWTnRT8FHwF0YqNl36BwyHSbI6WonTSI9i1nNMgMNpBcBGRWjJwS/0YUC0kdPEnzznasXmqe1",
+	"rnnB+wUrYTJYlsWrXZGG4BQmmxvn0Cii11XEpjIfRwutXCO0g5xOwCIp8lQu9EVgDEphUds7VgJ4BcB8",
+	"AMsGhxoU5jifGa0vBAL64xH7g2DHitqPxM/YhZiCUBC9R8AwTIP3HXUMYCK9qJTRYfSdwQBWByW2QwID",
+	"OZMy689zwJ2keiT1F3pA3VIG5ieUF7l0BK+mHOSzRdQ4vpvrqhtXFuVoViIDmNR3bopY7gjB9f5BDKVL",
+	"GuamJmVLE5tvZMdMZhYk1rThnPPUGSpdJiq8lukW5BwpP3EuoRlUm92xTgBUBpS6ZwlFv2u3BIMMbTbN",
+	"Yfl9LUwt2SmJJ4H4+TXP9f3ToKio1bgNYQj8BG71S65+RAYsY/mQ9zO5CIZDrxj6jQCvErnQFzViErMV",
+	"+XIyyeTCSMFKvrPGpti8cmUh54OMr7RnKIrhXJTRoODsClEJcsZzb1HXlkuZEVWfoiDCZe1ytYE/d8iy",
+	"bMCGVy5O2c0VwFynWs4FufuDicetCFOSy4iq1vLYvLGxlfMcyDhww7t2rjbCvGHie2tWIYZUXPOIitRt",
+	"MqsEgLsLabz3p160BMAsGfBlIpz6O1dZU/tToa7MKproYlCaZm53jQrubTGKxUFOcgjRnGKkVd12sSE4",
+	"+DiCHMqJVJYuZFaIa1ZyL7QQGiBHUfLN+cXli1d/0398/ioxYZMA5KvfJ7iWcEWyohQYz+yWjv1ShR9s",
+	"gCLCppGNmC94AXTENd2Ko1JqWSnyYTZPYZThyaAJhHTuy2tepHPYEyblFxyMBrZJY6x/UxM5z2jeB3wo",
+	"p9zgpWPcxDyP0kLOZjyN69YVNIKNZTd6E9QgFETJ45xqlQbCEVi+7Gs5pL/I5PBKr1tQN4G/OonuKM6j",
+	"RCuP/cESxj/52RMXpIq3O2pfcjeOElb2F7K4SqI7zIJcMVFoDMeePoQBmAMA9ZkoOCBQgR2gLAQ3JLRq",
+	"wfnMnkCEfzeDdLd2sA23r3c+2Jvsd5VrbWly/obIFajQguO1NFHrj73g1PLaAthKLVf7qRiNeKE8cQAx",
+	"s2xJc27vJ7lQEwobyIciE4jhpLAkHwT6OfZdNxX1RKiB50Ou6lvoP1ArAN7m5wBPtu/IwjsJMz4qIzkn",
+	"ImCwWtozYSL0QsRD3x9WMr0CUFj/FgTnoYAivJMNZdqAwZlDRq2PiL/xosNC0Itv7WRD4CYiU6S91HTi",
+	"Dlw2Oicdc4nw7I66L4fv4o4d/87J4VEP8LO5OXeDKqn4QN3zqqCTuxObJ6Bps4nMef/zTlDP/V5va2vz",
+	"POMfB0BjDK7+iNM3bUzLOaUZQvIM70IN9C/tpoysx3ghE1N+EtXPJzYrRFZ2Tu4/1L2qXMA7Jw/1l/OM",
+	"Q4eOglnDcmCGhzw1CYzxW28ayRDdwm7tTNNxB7e4a4cu5TYM1rBANhir5xn/hL75ZHe26Jvcs9rdorX5",
+	"3re0sdbCbaw5TfngZ1BTHWrUDzgEZycp65lQEBBDYJzwTCQWJJJPlE5/LVxnTnnff3RQnR8p8uYGC3cT",
+	"5KZ5KXw6TT+dprWn6ae9vzeszg4b/yYgnXnGbxOgQ0iaYcZZocCcw8mIy+zJZTJzIgkBxJaCw2SNM4CC",
+	"FmN4nI5UntvT08SlQkC9jaoZc/9xLdtEPqeTFmiLyJWWuvD4nC+IWgRjIXFH25YjuMe+F0eDeenXARiR",
+	"ZZRLPUjdyAYTUs4DXnAXMYUA3NBdB8QYmZKVAK5qnNa22CTd+npcks/X4vEprSEOMIAmVbKMJ+txTeag",
+	"2flqPBoF91N7OAAyB/YOzlDwVFUOB0L2yAhZ4OF0stl73/v2y92usR8DMPXp2P10if2Etvp0631E1Aa0",
+	"LSDVKJ6338Nl2EddrYKPbAyxzHkk8iFw98UupTlQaEaltOGS0asglhLPQ4D0AsKE/AHdTI77KVuqmtPH",
+	"gr1qgF41VPxUDdy44XhnQL8OnJi/m/Ni6aSaTci3xWY3KRg+xOtqB9OAPt9xVuoqNwLQr32VhdqQTh/W",
+	"kU63aQHK9PommN+26P5TeOVDC9zcHkF26w9TSivxm287ftw7HBp4jARfD5b2a91fSAfweexOZAIwrx7J",
+	"RG0KPMawMuFj8+n0YAXDDOiexuePfl0DP4ajdQ6Oy7BCONreaSUgDTqlddL1B2Y7vUDron25yPt2YAhZ",
+	"XfApK66cQoCb3xvt9Qe/Fh8bGmgypui+kOsCcWV2cpzkVFN1QmQ6PhZMi57Pj48iFd1xjqyHvV4EyWQ9",
+	"PQP0F9IiPz8+6t7XYxpkubklHWIb4CeJ6U/Iz5sjP28K+nS/wt2JbgQNB+u9b41I+XDPkzkQ6bHVBR9W",
+	"zHmKN/xazOlzuK3WsHkgcVTABuLuoGfkoPYJQqY8R+ImRoGvenufeiVccT5TXjrrueLF6iF+5kqE1t/o",
+	"DmlkjHfBM191ACIykTndvAdc5GN9kS7GevVvefE7C8dhX9e/T+fUp3PqpufUbQQTrb/Swrr7dKf9dKfd",
+	"zZPrhBmYlAvgPKWj4Wa32HkqysZLLAQwkGE1ZKWyYCfkCF3GSN8ZW1wycW/GxHFJ7JSxCRWILWNnXOXY",
+	"tMx/sXdbf5vLIiDeQu5VnhpvcVmwXLGhwXY5izAib7EVnoXXUQaS4d6avaHTv5UDx4E15oQBRCAjhoZg",
+	"9Zay3BiOTUoBC3aT1niv1QvIJicM+A7LoJheiqFYveUjj6uKJnIBgDkTbyuLFNpyxWcmdiTheSnKZRLZ",
+	"P/tXXH/0QkTgOZrIJI4Smkr4EydT/4nzqP+imdR/6lFMDL6OMnBT9pEASU4Q6eqjId4Z8b161QBqkpaD",
+	"/psWRJ8WRKUYfNGPRu3bl+nJkAnNn2iH6WczQWNjF4h9MmzwFV/a7sEcmXeGrORjINw177mRoDVsHk0o",
+	"mDUxtYMeole27jB9ouVd2194ZHVArUkL1p2SUw66rK/9UAF67fZ/Kwc1ZbjVbgugMxs8UCWAYs0Q/C7r",
+	"FzKzQ+0hi/XXzk02lNOpHhdM05BlcgGEacAkWzrg92AZ6XcryGJTOmrJKVuaucAdWF8Jf4/HQGxwvOBe",
+	"m+KXDk8ur3mBOwQKA1Y1oj+F34gsVUULQFIDyJYgtVBKvc0N5Ggbk5sRBoMl2pzgChAlw0ycJNFIYlov",
+	"oFbG5SQsPauNIHN91ncHqx53fsvyJgMaG5aQdMqpNF5Ko8O1mZLW5yZuMKwFJKtCIXhV/n/svXuTI8d1",
+	"J/pVMip0Q+SoBg10zxMTjrvNmSE1EjnkzjRFS2walUAlgGIXMqHKqu6BOiZC2vU6KK+8ku96H9eSVquN",
+	"Vaxjw5a9Dq/lK8vrD2POUPrLX+FGnnMyKwsooIF+zQxVEYxhox6ZWfk47/M7Q4ZEqTJqisOsH7d7vnbg",
+	"1y923IKGa52AgK9QHTxoT1c7K0ff8+ob8bpC0Bc/9ct3BSbzrynpmk2+i++c1Dun2HksXkpJOUuGAXVl",
+	"a027K8u+rj5emPzkxrCk61ydquNX0ZxLs0TiThASTXBkA34CbTc7AwTGMABAU3AqWwVNDYdGol2lzOHc",
+	"V98CHWNRwabz7VEB78xUjlccdDs3nSEEVPig3fnyW1+5vrfz1VtmFVWRDUQvmQbdoHN7u9VubbduBhdh",
+	"gzTHYBMbJO3Jxgh5RiOk2ZOJzg3rPRRlSMwSoyQJa+dllnQpcEu1pbtlkpzvtttpQ16JURJgQ5iey6QN",
+	"TNqxFRlsC+5hgi7PkJpRSSRKoILDjZkpWM4CS/dJ5VcrsmEvh0ZzjLyTQNnuUJYIcPgh0qbyBCgqRZpa",
+	"BWWQibwqxX9Re6mBiWZ6DNnsmkVXrlxZ4p5007Rx2glWv3sT0pKDZfTfDacMOSolSagQ5wqGQBJiydur",
+	"Ur9NgFzCOFxa5pxXchXheI/eeajq2BcGNZnNZ9Zx2bdU9EraDoU0ewpc3LDyd2xldZ5q15iry6WXfFHZ",
+	"SuWDFiuenszR+ES8aXj6ms/uqeDlYqrrLafdyBuxArf5G2ZwJmZQng01dGd1FTMA9IGV1rFNGcHWsf2z",
+	"l8RPl7KFPRszmlC9CBdSaAtGDJQcJiMqElwlsC6w0zPDRfh8y/ZOAZBU7KLkFoYYo9XIp2df1MzQeG8C",
+	"jwyH6CNjWiTZbwlHsRcJNtCRKc89ADBvToJ5/8/pwzcu4xyfZMO3X9ZEhF82eqOd+dJo6xLvXdElOFoU",
+	"WrXhwa854w6EbwWo1l370CsPqUVfsqlOAx/f8LGz8TFX1mMJ53ITvVSNqcBp1SV60/K+2DTvQ5UMaqsa",
+	"BF2651jI18xPRAkAFpJnsx7hcQTdDzvh9U2QPOnjLzmzmstZj7wplvUtfq6rrxd0P/zI+9mDuH+4tEbo",
+	"+tqTFgY6GUmeAwiVmwFy8fuWmk2Dxc9mTnELdAL3pVRPO41NknPjGnclBgaOwq1HNk9k/FvH9NdcfnNd",
+	"fnFJXptCAJ/fQgDWewwCpyteRW74TAyxHO/GO3B5rvLqbdVwp5efOzUq4iWqiBtygFJw3kgkpu3w0Ozq",
+	"cwT13zCh1dKiy81p9QnSabUAd8bnMlYXTz4a3zY9p5eaedqQ0d9uIb8JmH3pIffPTzGwVdiX2vl30QQJ",
+	"oVpAYUsAaS0sAceYUry8xD3qOnr1zYr4nRuZFd3XN3bFs9kV7UQuNyy6qV7Psji/2+3mVkeSCvOGXogm",
+	"eLGUFvYOlzGGiOsW+wBq7LvntDgUGU/LIVOBXNMYpM9YvG4oN2u77c8gbTo6EslonNcILWT7JGTJF2r7",
+	"nKY8kSeCWxKP3737zn1YUfwyES9/sZ+M5iSM4O5Ds5zU1BtwH9sJujubiFPYzUtgNa2ZqPMRqWyUeSZG",
+	"uKXnluA04lKhhe4BfHLcs54n+pAKtgatyFmFKrtIawpVdBQay2kjI5WWU0cf1+QLJ0tIW8floV3HfOpG",
+	"0JhPP8fmU2Lb65tP19uGK+ynK/dVw6deDT7V2FAv0Ya6KS84rREV+znfuqibmlCtan65JlSPJp1WmbCH",
+	"0lMK6s7s9ubS/gs3njY09LdL1m8MqC+/AfUc9QPIiF5uQEUK/k1Lu+lxCO6kJH+VxWWChi3elIsnlM1P",
+	"9iF4DwqsJBoyJRAgt0yoOdc0mi7jlbwezNYXsZdOkshYPGECCZcthYU2ryFyOQJXwJGbIcLHLTMQ0zzW",
+	"R2PPZXV4NHVdUlOfnoLZNXZRMDfaZbWHLIJUPfMHlKvGakdxIkc5Tw96ZjAR64tRIrWXcWOWDpOLBrws",
+	"WpWKHOpa7rJcsW+wWCF0gpmTXGSuqt9gzDM+yBEOgrOjJI0HPANkJhiLXQAznX3BjrIkz4XE3hWa6I0c",
+	"EX3p1o0IG4VbesoHQlMxIT0Wuppj/S1zMJZk0Hxz7Sl+LHg2GO+JJ/nLlk+6LjeCfbCZZZ+2bSPWX7Yn",
+	"gM5sf4bOKUjMKKk5LUstMUe0BhBXjaRfnyETBtOihpw/zhVAeqdpOQSgq1K02JsqY1xiTTgAHbOQL0NP",
+	"7DeU3xbJmpP3iQrUQa3vEZqHrkDWsAlPkOonhIVuBoTYbFFJJLEUHtWTtK+S1L+zKPWbHdqCh3sWUWWR",
+	"aL9X+DT79II/fjoc0nk+7YDciOiFLBMTdYg3xFVDkRmP40xo4j8HQkyRpcKX4qwHoe9nsNz6w+MASLpN",
+	"2YZ+gm7Q2bndbsM/7cAV6w+6QdEJnn5U0oL+ggPDa5jneZb0MXzhOBhgKvjzH//Fs1/8Fw+i7GsP3jOH",
+	"gUYRpMm/oGlpDQA4gMjv8x//u2c//GF1LNs0FhjyslFU2JSl8ZobRcD2CZfmui0n4paZiFs1E2HE/8GY",
+	"5z01FRIuqt037na2d2BYGwj/ONoXUB5sZDo4h+CPkYhP0l1KganKKxr1pVFfTuHbcMBb5XbakO2tUGK2",
+	"jumcr+XggHea6lOvlr/CLtqGW2aVQ2LVPjhPufxEKxGNpNlYl25hP9WuCpda2msSsK0Asir5etUeel+L",
+	"7ME91EvP06LwUQ0xdbbdVWm27qnPQUAc2Ls3U5vt1zcBcWdUgwtrgFsaEGen+nQBcRWrU1+kSo4A8hCt",
+	"mbDypQYJla91joY+wP2ME572ppkYJk+iFnvsguJoUGDHwsrsnOFjIdPFYMy4Zl/qGHHnSzdBn5UsQj9H",
+	"xGIxSGKhUSlec2T4rjXG4UtQwEwq7M++Aco7lCRb1abR3Tk1Cs24wVVKYBul1OKPgh6eaGoqJuxZGldp",
+	"PbSTALYCuptopkW+0A9orpWhgU5v5nhm58VNALa7PKAQfVYvNKBwwCWP+ZxGa+fOqKTt9nYQBt6WMhdL",
+	"Gn4X3zdDIIfY3V04NGYvrmj37sOFVm/dKJv99O/+4tkP/yEIzyWhA/u9bJV34WvXci+ePCPlRD9cMT8v",
+	"NEXDTvi6HkY8B000YaNxe9GEljiuyVRXeAvpva3j8kyupWzbETTRhJ9n7Ry5+AbRhGttw1XK+6p91fCc",
+	"y+c5jd3iMu0WG9L1U0cGQj/nGxn4YOhKG1eUrEpkwQBlf6s0hL4qhEqF0bOGKmMcWqIZOUXcIVKuy447",
+	"LKnXxaduU3XiTanA5VYNboju50rQb3xxr0Ao4XkpBzFP0tnVXOU8XR5O+EjkRSax+G6mjoB2Q4RgzGde",
+	"rX1bsIgOVFkypmIY43kuJtNct9g90zfDvm1sGTSW+XX0oZIulANUQ8b3pUVfhTo9V9k9PqsENkKVhG+Z",
+	"kUYTJZNcZYkctczVnrkatdiutGOYN7ZBdRTJjsbJYIxlhbHATiao8kmSdxkvvw+gpLnel4yKsZhnqFzC",
+	"JIllMhrnMAFmIabmJhQBKO/N9Q+VHcwoWixy9eoinD7tAW0rWTtcMw47tiOuXa8hE4dCuhL+1AjPssTw",
+	"eei0ZaYyGiidg5Ev0mJkplxHbFKkeWKYb4x1VoS72ZtmyUBEc8WIOBXQMTMemkXpbHXa7XYb4XYBpncw",
+	"i5DZo0ETmmEJxJm2YSB7YM61dW3M4hrRAqYB6kXSDnJRjlznVELS7aNJorVZeLNJdmuRBEAQgB2DGxAa",
+	"8yAFqtsTLLRMJ3Ig6GuzQ9Mm16yYjjIei9isIrfih2dcdVJEuC9hM/iQ9uIQJr82PBUGsIdH84R6OHt+",
+	"hZ87ZqVsKTAAMcY6WeUTS6IuYz7rra4gEoTVajdr1BLZsysExCKRg7SIRbx0jPbRFUNcVWnkFAOEcFx/",
+	"EyS63AR3eZouBMCNRA5BbCDDUoSbwhJCFx84PDfSlTV/ygKSa1fkmE4fxOv27RP6JSOgR3r0yHqDeAdf",
+	"2jPvrL1gliPWr4ATUTddgVelPo0lrSAuf93Mg1ewBvlA0O3AK8T96MLOXLYQHUpIGNJ50L1+7caOeavG",
+	"e8FnFRE7CMuyrkG307l1M6yuf9cI3q7WnFkKYjNmIJ1rlYKnZVmIzkVUnilp6yYuZJKTGqPJ5TqcY58T",
+	"A8yJXFmiIDOywCBJE9xnK8wqaxYq8KXk1kAfnigpg6CljmC00Vv399jy9qIWeyCRiA2TVISeGAYFSZJS",
+	"0LFnPETpYqiKDPzSEzOsBRHiPhTxa4SIRohohIgXKUSczO1z8STfIrKyUC7I7bla01LDkV6EGX8JQ2Jc",
+	"s7uPv3aJfAlp31U9WR34dw+fu4tbTq9VXXWulvQCWTt/OnWC9PzeWEnhlSx71UIWq4uwidg5vxTNcb9s",
+	"AXRuAZae8IWVOsFHXh8AadZ+riUKEWRTL5mOy3guVS2R7GjMc3EoMiZVjlWwvBLVibbJuy22SyazhZ6W",
+	"e8jmqom3cExRi71vkwQreCBCxhDROLPW0USOXCCjbWNJbGD1sLywEMHKk8HzP/9vv/7Hf/fpP/zjZ3/y",
+	"Z88/+eNP//7PP/vT33/+oz969oc/tUlsPZzpulw2V1vduvXCUxGOSw/jW2IbWG9S1nEFQkHaMEh0T0OT",
+	"BLG8ej7XgxWpmfOzGA3mFmI9r9/c+WrC/Bpn3swmdaMfZ44AY2iET9lPzWFWSYxbx2vl3C1Q4ib17pUJ",
+	"7psnPacXVJYF8621OxoG9PIxoOYkXl7M3/kdw02l4PMM/tu1wXgu2I+nKZXEnWdhuWJ9CAnIGR/xRN5h",
+	"hYvD0yIvfeLA7MwQlsXb1RCYc5Ljn/3wvzz/8c9Oe/guOcSuoYG/TUL4plSzEcLPGlF3XiT6RIF7Cwgg",
+	"lDI4FS2vLU77yLTZiGKNKNaIYsvT6kBY4SeKKud39MUhxrYsiRW4D7dBAMLTrDLdxaDWSAuwlrZI+AJo",
+	"TLoGMYdWKKOHZSyyVqqOekc8k4kcRWHlqj5K8sEYGhmkPJmwXKkDxlmfpxwCGhVTmM1+BGGv+TgTeqzS",
+	"avtTXmgaSpwlh0LakM+BKtIYBEJzARPQE83weUyYh6kwFzGxjKBEWSHzJHUdmHsY8lrpt7zc9QNNzf80",
+	"Lhk+zlOR5a1hktEE4O9MaJUe4rglg2usL0Zcmk82LdEIddH/WCDYae79JJs2tuV1I1UOFMpv1iwMzUKO",
+	"waAQa3soMghOhoBYlcEMu+DWIU9SOwRsRegBN1QKooIJPc9VNjfCMl3dl8y1r/2hKZnOevSKPzzex3hb",
+	"W/JwYOZApjO3/fNxporRmMJg8Snocr6JNHVDsrW48E0lhRkW3cRBHYn+WKmDlhoOYe/Qb5gt3JhmNwyH",
+	"IeuLgdkyMEFu5rjUR2bx2bVOGwdjY6mlYoYbwgEaJocQD62rfaZKmxXCg8hMOwyNXTEjpUfImNY4yVgm",
+	"zDE3WgkFcZejHfMYehOxeXbi72rCwNXUiPXFcBmbuchdUI05Fi5cOaGzNeVZnpguWxSxbDY5lHOC0ZZh",
+	"5eYrMdLbfLd9C91Cbg9jULKbITNSPI4TdUi/cWNKcVQ2Mj8S8QSlPsCidVfjTE2n8xeTCT3arRas0mqC",
+	"64GfYVs0nQ+TVOiQUXN4IqgVM1/2QNdGRCPJXMt9TWtundYHiYyXeKzhyYqz2gv+ud4Og0kiXSwQaNOG",
+	"JwXd4Pc+/L39/aLdbrc/uvKFYN0goTLmBsm5yk4Iv0FKtGyAnfbZRviqedFhC2ziPCcu3GD+nMkD7s4i",
+	"T2lGl/rAaWOvSGft8TRdO8ZlnOhcZbOlYtSeT3eUFHigEPIHKJBD+nFUi30wFhLYmHvRuw0JGuYjUkOe",
+	"AJJnoCZCMxqJpbX4lc7rzXMxUtmMRfRYZCTNRAp2ZDqDIz/m06mQOjSXMmHbg6TYXGUWiheex3QYRzcB",
+	"QxspZj2U+Xt29C81ttdq9bKMWO/PAMe2s30Dcofa8BR+Pmh5CJ9rZ8e7BHuxVxOYTnM9pyPu7LXb3Y7T",
+	"PScL7YEeCjvBJpsa7l3XwTTlA0Nb7Xa9gJh1t8abkL9puTEaEngmEkgpd3jigW6QRJdkcH75SCylie7A",
+	"nhdVTGTfKOqnr6FrvsY2ApUVcr26mu4D2+Mrjx1IX7LJKXLT3ZyhM50hO49LD4qb6FMBB0rbARncfEU7",
+	"UxPEpFM6L2UF0K+nmRplHFSjyB4zamjrmP7oSfU0arFoCvbbiBnpXEP2Kr6LZTwwjWBfvv3Vx+88ZgdS",
+	"HekWe0cYjRBzQbwBRywTwDWovC8JEtjBHRYNCp2rSQTIFkbnQ8+Z1wBlQCNshm8h1VFIgHygII+UsCnG",
+	"2kaU6DIDF7VE5wHED6NM4WSaoKxH6vKUm76wCZv5a7S26qiulgGBlYIAAy5hRHdcFGCSh2WFgaojEUmR",
+	"/UCoL+LnARA+iFtf01eqRrmKsLYMqKOzqQBcD5dzVvtWovOJkgcRiyY8OxA52o8gVTdNcYtAbnUkVV62",
+	"VKejYuwi0ZcXi2sIBhtdARgpd3LQxfsTLvkINM/K9jFHrWpi9ysUfBQGU3JizLeSiangeY9ysYNu59q1",
+	"dhvAEFUs9IllmysDhMUMvL7sBWvGd48l8ipIk1Cd4KhaHbpCIMzPuJgCQ85ikbUA2xcABqDUs3Uv4E08",
+	"fyJrYXWCENI0zLvvQu2kLxzbNp4aUV1hOYwjPgMCVfkUPVZT/0uw5WADXBfaUi8y9tNWkVurRpw36SSr",
+	"D4dikCeHoje3IglyGFQtrZDtVgJ3gDkiuhxjMOWzVPG4hateLszXVZEx/7gj5mmi2ReO/XeeLi6R3Vyr",
+	"81XnTglV8ZjfoNMsURkU4MAH5k8FXtXJyM1OFcFm6QY3t3TpFLtMpBu3AVf7uWhOmxjXxr3uoCydULa2",
+	"mLfUo2Zfq0hl1RDW6p58x2P0nsbjMDha7G3AXEGhMFcsySkx89qiFoRhlSV3bwJhX5VA2NNvweWRr6v3",
+	"QcN3G777ovhuQ1suLbR3c8JySjhP2gfnCee5ovDfbr2hAs0CR2OVCvJYVBT/TQE8LTOuB/BcFhDs093T",
+	"KsdQ8dqH3nR0YDiEZUbKtlyPtJTvC8cDNZkouSttuqVu0RZBYufRgY21vRcXYtzwnIbnfE50vQbN9GWP",
+	"vT5H/dA30F61R2u5j+xtSKkHS7F91lnhU56b3Yqm6ooZO6x/w6H97DJ/GBCyxvoAi13B/ym00P6LX9Su",
+	"TQe0bZ8lF4CQZhpj91x1JPNDN7QQIjBr3XkPvTHuuZlaAyHKjgkdHuU0QIlhCEY7Z2SQi3QF1s3CSX5B",
+	"KADlr/DSzQPBbdXt0Ujol+xxrF8pj9T4D6xZO3BNurN13E++BdLF061jioldaa0yOysrUvJLTYvaQxqB",
+	"LE1RSPYwQq0yR1GWUgQMrlxi2Krr7PQEwVAfirW9HHrQWN5eyhT02vN3quO3Xs1Oe+ROXbTzjeRbJWbc",
+	"SdEqeKgfmq5BLy9qI3EgCEeLfPF0elE3IYV3V3TtZScZUcwN7Ul0Dqkj9e0vcKMFaWbhFb48DOi9eop0",
+	"NiJh9KkLIBCnNQ0MzZSOayrtU4bbv/qzZz/7h3/+1fc+/fu/f/aHP/3Ccc71gVn/p8+/+z9+/dPvPfv5",
+	"955/8oMgDMQTPEtYwP7x/U67fc1s+yQ3KnjwT9/+gffuP337j5/94q/p3Q0MBXWrce4+4rMMZbUURTYk",
+	"RxUaTbLRJE8FpSPQ3lnLa5Cm9QudSKE1xgQpWeZBnZIXLciA6lBkh4k4WqptupioKgYsJgiNiszpD0lW",
+	"KpN73l0IY8/ZROmcXXMFD1Qa35lvxOFRem902v4rrTpYYp1ngk8iSq2DbCEKXhczMuQuMoW3RP6u/fQL",
+	"sEuuMnj5NksX/53IUc8GP+HFsUjjXn9GkeWmUWIwZObELLSS4YCZkesDiEBvG3ai0ljovHfEE8+0t926",
+	"HgaZNTBgIl/QbbeuITfrbLfNA8qIBJ3O7db2U4tvDs9LlfeMOjGDlB3663b5TM974EM3YsDAZDdRFYH5",
+	"C3SSUv6SD54OxsubIJTQp5RDBDj3qZCxmSppdmxnu7yQidwcqp0wmGbKbPtEjoLutXboDIkAI49xXWew",
+	"MtpNcxKToG3dRN6eyVNVwofnbkY3C09fOzSdCsysDk3HGjSJDTQ1DIpII0/TPh8cUK6p2e60ye5AQu0U",
+	"E+m9FtDoBAnFLfaIOq9WWdlpY3IoeaigSJ2Ifwds62TPS7GyOaVy2m8gedWvqiOVabOQRHUp53KqtE76",
+	"qa1GpwXPBmOB2d1Jzl6LUqUOejyPXm+xXQwrN5OqHXnGz+20w3a77bp3zw64RIBzSEulYbKhOBKmeTEB",
+	"15lkUZpMkjwCSV8qvINuPutjOzQ6WeQlpkTIY+DzgewDxa88Yct+1xsS7YxvHO76GOiVB+hbkyxZroMr",
+	"p0NQpi5aGqtELFEhXBGJDXSI9+idevh03EFm55tpro5xYa/QPkGly+62k15yG2wZGjru3sr3kAurr1Qq",
+	"uFxPd+UT8WamJsGaz+6pVxJ1mbbnJskejoA1LOdMple3x9XQndNVaaMoG63y+KzPgTyc9dXQ6I/mnl0n",
+	"t3yu/RdTRmHZIFaWvThjzYtX8PB7c7QhDahsi4YUnJUU+NN55goJq3Ill2aHASyGZnyupKSjTZ7IaYsZ",
+	"yhh+xny2bn1JK26pzGVR6SLNW2xXEmxL2Tv2B1IkR7wMl7dmK8JUJwRlNTd3aKmce4bpsToCMQ4asIUi",
+	"UWrQkDN25couFq+4coW99pXH7z58vcsiuBBZkbyUsmyulGc+LmSSd1lZI7L6gr0eloFo5QxbaBLApef5",
+	"voRqlw9AkF+s/eke9xO2AH4GNPXEjCqvFIu0pYFKNJlK/1RKk4BQFOHuAMTMvvSBXOyy2ekaJqkws2Vo",
+	"5uvdxUqolZqgtZ8cuuogv/v24981k2lm/g7hpowwD01HTDyZpjAKdAcAXApVtdyXZu9XsF5ozjRZgNJS",
+	"lOzP7J+hrdxpx/RF7VcMgEhBPjgYZUbo9KeEYvKwBmuhWZQVEuClWvuyxnw0d8i3jqsXekn8NKLdSaMZ",
+	"ZUJrSmPcq5QpSKRNM+wNVFpMJCo1ItWu0ivI0XjTZjgXuuApZDCy1yJP9o9CFk30KAH0Ghv2hb/6ybfM",
+	"H5Dfl0H1Lnr++d9+8vw7f/nZr/7js+//wvz+7Cd/8ek//rT8/fx/f+f5X/0N/mi1Wq+32AfjJBdMT/lA",
+	"MJ5hnoH/SSOpMgRSNVvnyBVAtWuhXKY2vQSbiUN52Sloi2MhcjODWS6kiNlrndbOrftf6rRfD6FqawH7",
+	"w9DgqFVmhtrzWE4k6q14FRRle/KsgozrPfdC7sI87ONdxhn4SCi1lWr/9eCajthEcKkxPZRuhZU3rMmp",
+	"8jzoPzORQ/aspDxMOaNUXXwZH3RnzW75OEEYMixt22J3uVGt+AHA1cI4kuFQZAIsBXtltqk1vGqB7eNX",
+	"VrJyI2uXiOz2QxbxRc2igZLDZORt0Hv3337wtUf3Qvzj/qP79+Arouef/ODZH/4kcthQu3fv3n9v717I",
+	"7j989O77e/dD9v7Drz5894OH9PiP/udnP/kZLuXuQtXhkjgWUwB1kmysisxCV6mMig3PMQAbfAu0wpzv",
+	"JLfUoLWyF7M1E2mGDWBbk0QWFPJSKXWc4ALSJEEvtn6xZpEUPOvZ54lXwooZtlyuTpV6V9g18BrxBMq7",
+	"mcE4w4uj3glS7b2Fov/b2zQsLdiAa6G7bnKQ4sCIi7zIxB3/Ds1o7pXHc+Wf6MS6ktJ3mMpCe4yxnh+k",
+	"SE/mEpGgdnPm/6JeEKQMsU7KpHUHPbNbWvORM/jnkRlyARLKHTScmQZtOZcW2zX8oyIqlDEatFkseE0r",
+	"VaNezGd6RZpzVbh+oSVaavBYlpQSDQNYNrRhr22rrn5q6WENAyyPzbN8y0gGV63XYvXYzMqBZkX7GkpK",
+	"ltVQie4G3eDXP//pr//m/3v+458+/w9/tfybTvkZb6pscu7R5eRDx0/3/OeL8ea1seXbe+1Ot33d+nfo",
+	"mb6ZwY85JGHXFZ11dAN6JyC93lhkApwr9kKOV7ZtlDa4a7xpx3aC7jUbpE1XNDxG++Y4UIW50uncvo0x",
+	"2nR7LBK6futpGJSsOOiafTbkSVqY3q2fKhU9axiY2wZWrl82NdvfAF0djYCmv5v2p3bh4hU6C+NbkMWC",
+	"7q0wyNQRjXnFidGqyADbCNbVi2B3sRLme5O8rNQI+nKNb+ipN42n3Rztc9wc7YXN0T5pc7TX2hzwNbQ5",
+	"ds6wOeyFFTvCzofbEe1Tboebdju019kL+MVn2gynJr+rHYZzNoQmFb2JETEyC8pIiwKlZ/8BKGYy94AI",
+	"d2SlYF3FhF/HTLVgsgbfHBAhF0Jw7frTE63XdWr0Uov2WyI/o1hWfZ1Q5xt5oJEHGnmgkQc+N/JAkwRw",
+	"edWv5mwOYCTKtTP/ntr7cyrOuTV3/pdCCqOlh+JxvJcAUpoPxoAojlDBOZp1F/daBRqe7EVkalsWSuO9",
+	"fc8b6dm5eL0Tee7DToJKp1trVkhxbX/VvPaSOZDXhSK29s9lmdc7htbCvHTneIeX2m5e62y3O1fb7Xa7",
+	"c9MsPvAF13oAtNbS95zrA8wbgL/s24iF3IN/Oz3eH8RiGJTMBAGGTx7xNW/E8+xs2Zi3O+WYO3awnVtr",
+	"DXV7cajB9kXgI5cbbqPi6uURcO4wQPbDatrJYIzxz2CYHTYoKy8IebkEcnWFMLjv0ARPg+EtCL3q9vML",
+	"4i0guy/jL4/Az0h+ZnWE6Z6n8qf6XUaLTOU+IKR/ztnKyfQ/F0/yLVqQhZhJF99UKzz64kJz7C89ZP1U",
+	"p95GWpzz6T8U2dVvqUk/EVddSkV9pJFfiyfVCgumwiFIci3SoUVnRjuQkRwT7ZVETTTTfAhluQY8TcGr",
+	"J2fg11s84o9wZHswoguQhEp+/MjW4WLbDOcBYfBbAaqP6PsHZ2/Q3T4bK6e+ToRhcEFHbgA4piZe79RH",
+	"j6beK4+CIeqp4BoqOYGncP3ckaVgLZkqquAsNQoRPrJWTK4qco/b2FSu880sDld1DQjrFxoF/MqF35qJ",
+	"2SjqFte7YbSXHJ0L0748KBdX5VQVGbBtlgoMvMWwWgoHKxNhv6grEZ5KEnZ/ruBv4CnZrCxZENGVEo4J",
+	"uwHKpYm70jMYyjTmel9KRc8R8oI6ki3mIILLgDwwlyZyRE+PFFVPwFJSsU2vhTCjB0NXbcpm3cLroa2M",
+	"KNx1F9Y6wiDfnEVaZXkEVqSyVibWqwLPFM0XCg7sSECUVZwY6Se2QZ26mLhCDPiECzKyHWMcYYYpZzMY",
+	"9gc8gepznoDlirnbPEFcd1stiyYj0YzHEGBLMJJMZTaIKPQz4ibqEApk6InhJIvxxDbgKcn3JYabUqoa",
+	"ZynPRo65Y9yZzV1eEY5khveCay5It+tOrHUwBz7oKk8sS+R9Ggb5EXCYLD65kkJ5Psz8PDwR7HCpfR93",
+	"lJHnNjDPm5V4GUoVLEzCOoCWqycKDgG02FnpFclyzzVkwR43A3H0J/9swjSux3oVquEDm6CJJmjC4ffT",
+	"llhPHjhB2t86tgdoJRDaAncyzMQy4UxMeCIde9Zd8tXkqqIEUFINEYEQIdIqz3jkurxdw+bZbhlIbQac",
+	"KBmC7ILyhco8GDaeM2nLNmOta5aJITBhRVkcllsuw2GzjKwBOXtlQM5Oc0KWVxZYtQEaJvmSMcnmpF1i",
+	"JMEGx+yUOPuwDc4TZX9jVHxUs+ox8e8gZzlKKDOmmt/Svl2qmAgP5LptQYJstAxTv6Q4F4aob4+p94y9",
+	"tLOpbvHigfEbovn51CwajL+XHS3+fLQRD4jt1NWTrXWNYkaqusfKUsqPqfd1/BpzxkOoFQ8nf4l/wd5c",
+	"7wDjSB7jS8v8G24I4AeKHG2KjOoTmY4jP9It0SwXT3ICqOZlDm0qcvOlbNfoQt9Ar6hUOZtwc90mgxre",
+	"mPFBjnZPzo6SNB7wDNQlR6kDW5Ozbg6+ucHn82ww3hNP8lfTwYLLt4mHxW78xj96Jo8JTePpwIxO9JlM",
+	"VZomcmTEQ3MGMjFKdA7ObV7kasLzZMDTdMZ4Dn4BNH+Yl0JMpK7YL8pay2YODnkK5wyTUSzyhjmFXi+J",
+	"dR/kYIWJvlmIQrTsA71CQmp+jz4SMEPUcAj578nQxszy6VST06EcfooeiCUm/MfWc/oibfgDimDwBNU+",
+	"T7kciKALYY0ueHKc59OremKobaqOehZGtGMeMReOeCYBPLMDb1kIzxKxbnmOsoWTMdtBJ3zrseF+Y57A",
+	"XkTaV63sjEvbm2iA9zQDcNlGU5H1IBHiOmQ80zAMcYaGEIpFMD0W6XCp9+HpZhzlkq3/lHzfIwG2l/Fc",
+	"BN126/bt0N7T5pXr22HAD0VmpHA7CJiza7Bobp0xDNcCBHcDXGTEeQi6x0/t370Rn5ot+hFc0IURV+3L",
+	"aygENcuWaAv6ipj1ie7hafYvIOKrTeag3cinU7MRBddivvxU/V4I4ddYFZmrbiWyHuI6VK4omY9dfK6/",
+	"06l1f6vjpZP2GAT+OgK7co6U7BUS6tMF3QCxaQ19KLQboxZCrmyCgpx70ywZeG/hRZ18y7u2uPXhar66",
+	"fb+6VzKSvQmWLktkD6qVLdXa6rYrhFHX3lhKEyjdqAdJit3t9k5nPYWw0AhzDxuic60dBrgZOtthYLdB",
+	"Owxo/U27T8+vyJilE+vpjhRT07ilGl3QuaVcnNUmCJJLVcGtY3f6V7qmdq1YZcNKINoEEoQZd/A5Ay6N",
+	"TFU6e+4YaQqkNcLSyhXgTRm+GLFE6lzwpR4hJxd9Dl1CG5+az6sPyd9WS12Im+725U6mlXuqEcYaYawR",
+	"xhph7GRhrHF/Xp77czOB55QOUNwK5+sB3XWxos4GRZiADuAu5Tpng5QnkxbbU9Y/itCkwAdCVmjBovfe",
+	"fbxQtWZRgNuil6KNva/EhS/X/erx4gvzv+pUHYlsudXoOnA8v1x5GBQSmNVcMbQaBgbsaGMj0aW6cRup",
+	"pJFKGqmkMRE18QWNTWllfMHFmZW2KM1lLVwAEIhyIY1ANVATjCwY8DSlEoJxlhwKSaMNS8nDiV2E4a7B",
+	"3TfG1B5CsUAU+TdVBsDF06lXASvRzLDClYELu/QZ586lPzwOcNBAkNrseB+e2Q+6+8H9R4/2g6dBeEJB",
+	"QKCqhdQ8iYMwEFmmTGMEZy9VzgpYllypuMukYkMjylrA8whATmC6oRXkKUtBThDeBNBYQFo+M6mjiV1F",
+	"8Sz+s9kZdjs1itjlw5HA8bQnzMvV+6J28ARnqnR0Fr1tLVrkBNnjMymI9REME0J8z8o6A7aUaWb0PKK1",
+	"gzw5hKICnp7XdTqhtCIh3aGYBQTl9HQ1o32VOiYh16sijQH6v9KCFCOeJ4fCAcLXRCJAK2/Q7LzQUISB",
+	"yjIxwDn18/1ghEH36jbg9k14dmBInK6rdEIQi1NWTGvboIAG10oiD1UyEKzTvra9idef5gsn77JUOi8s",
+	"Y9uIpoD8iOcnnP/CtXQtBD1E/SiJfeXlRHVmyQyeiSm8LeKRyO7LPJudJASn8CgTkHraiMCNCHwa5rYH",
+	"dALz2YDyVGinx+QuRDjGLXyaiFwXSKqFoOBbnVdSzdWQ/GmublS9fIsnbmOq/9LFheJ3rBsT6hGPpEHf",
+	"eCHiJHKreUnSmb5PH2W6tETehQqXUw512C9EuLxrK+QxIxJYnPZkMAaoELQlDrh0YacAHVaKiyEUig4t",
+	"rITRo6iUUYu9i4gdibb1zyr4raa7FtuVTPAsTeBuLKpQG6wvUFdPcA867Awclh2SRoXbtkP2z0pDqdIC",
+	"UT9wRY2AW1H5y7o+C5TsPZ5k71F8/JnALIDglOzBmWoHYwXDM+N9/OCdIHSCJWxvsCwvvovXzQvwCdp7",
+	"LdDJpGeRRzeBmngPN9plh5vGMSAXYwiw7m5twRFr0VtbeqJHPBdbE9VPUrF12ClNE5329u2dW9duXr/R",
+	"aUNCwzTJhK4TSztWLP1mtn5H+7LSwdnkTze5JxhgzZc1Mmcjc56GA5o95uijM2I+fufxWzwHD62f+HRx",
+	"wmcukNWcO7d6DDX1/SKFPCcOJAwxr7qdE80iNRxCYpWh/YMkGxRJzvqZ4Ad4X02FrNTonKtaih7p12zS",
+	"hxaDTOT6deQ49Mpc7fzQmYgRRRME7YQSuOywIRcr5/rAZbjxNAUpxYrhWBvWzGRk80qMQBnT51JxQAiU",
+	"tJ8eGWJmvr0HtRFsJol5XVcrVOb8QMgyXMBJRsj5J4XOmS6Gw8T2BBhVFs+j0CTpopl7kuTavkmQHOLJ",
+	"QIiYELhmlLYyLGRcZsPYicgEH4xFzKTqq3hms9wALPHAiCVkoN257iCrUK6ocO8yTxAdyDATkR2NmQwR",
+	"U7SBNpy+ProA22pJlcP8YeFP9gBkSDBYsNeix/BH9DobqzT2YNZoamztUalyQDyjFcJJvLa9DcVUKd8R",
+	"WoL2vQxHl/yzPCAissmQZmsTxhkOTw3nsFb8OqkLcs2e0PnZQiUqTwbP/9Wfffanv/+b//m9X//ldz77",
+	"r995/p//srO9c+36jYBSbJxEEnR2brXb8E97U5u+GfRliycn+lDm/SRxgdMMUQad7fa5eU68GrylpQwn",
+	"o3sc9GHxguP9YMq1PlJZDMO8cuXKfhDuB7mCn1+6dcObf/yAseA2f/cuTtXVPcyqX5gukIHysQLJ+N3H",
+	"e0EYFFnqiVSeQNUaqMnWlStXzEtLnT6dL7/1le2vXfug/fVb//LGN7668871hzffu/2osxech7t7D87+",
+	"yTVN8KDRKa5SctAacA80Ylkjlp1GLDN7EYucC556RYEzVYzOIo1tXg0N0SSX+8zfTnSuPdzJEgLYkMM+",
+	"18KDv8Ty5XhKsLwz3NM5ltu1NgHr37N14ECQSkaAOaaGwzuOyXfCdru9zFWO477Q4iRjkDlNE1eNjpno",
+	"Hk+TQ2EDwTIFuvyHAZ8mhuqnPJlgkJpWqTCrUQmMunG107m6fW0uMMp8BtLBd77y9hs773/j+jf2dr/x",
+	"L7e/vH1vZ+/tL79188vXvo51nzLfwWIba9+qQSAJDjuta602mpPORDLN6E7Kfy/h2Ju89zPnvcM0hqw/",
+	"Y7D5/OMP2eJ6c3B99+aKqoaP7TMXIS/RKA0p0hora6SCwhwNXboFFdDw1oQ/gYBIIyjduPU0DKhiNjQ0",
+	"zDF4UgPITp/ng7H9adqIRVxMewdCTOlqGyxAEPmHJ3YoREz3boZB9Uk00/vt2SLd9HPKszwBMe4oifNx",
+	"0IWwPbNC/VToKYc6bSCkKJnkylpoEe53AEFQD78erA4jPOJJ3htkCUAQlEGkN8x8wj0xEdnINFfe7Nxy",
+	"d8lrWt7bgZx0ABiAagP8SQ8iOG0dgR0jQyYqS/IZTD20Ur4N/U4zZRYQKi8lE6GKfL7vZdAFjlBCl7FI",
+	"+awyNHtnsWfomAwIGGzbw9X3njDHZ6LtZ9EW7ZVIv7gL/XtS5SUk1OLtCmJUedsVcfKa7tyYu1dteuF2",
+	"tWlz25t21+ot73K1wevenbm2kJjHRSriHiBzz01xqf+TSnRWnoCU4mSOQBSlYQlnSktJUwcYrksivTFX",
+	"CINpUWs/w/c3TzYhe4wYDsUgZ0q6miuATk6i3jA5FKWd5j4fjO3bgLsyUFksYgBVgfdl7gVaaqNvQWG/",
+	"ZCKsTCmYSmNEMhJHDPwbNQ6aosrPTuuiMTLXIV8IEHLUdAXlvNFub5awgcO93ACfhjE3jLlhzL/djPll",
+	"NV41pqWzJVpsLCus8Ofha1vHA56LkcpmT9fRJO/SwxdSNK0hKxuQlTNRFbuMjbh/aUUZ58V9W7JpUJ6o",
+	"04j/G7ne7bI/5BOB7vei5rh7gnbluJ9a4Ka0Wj/RepWosdOek7F5HIMgyNP3MjPUPBFO1pnwJ/5FSDee",
+	"JLJyLbRVS1X/YzG4NI9iQ89ecnrWSEmfbynp1CR2udSU8zzReTJYLx2V8DrUEM0g2pk7bOgA+t24PtAA",
+	"QmsGq0WWCA2wsJUrEJErwNaCgSGhDYMJXZCucznOpoKpbF9SdIFNIxsVmcDIIPGED3JWTK0vHDx3MEgM",
+	"1gWrDQ2fAHPVkQSjTdeGNIFxKdFMF/1JkucitsXpJkksoeie+VwtZL4vgcSXN2zL/stKwtfGfEbBSObm",
+	"ACOMbFKbFE9yqMR3lb2D9gz4mgMxzWF+ts3rOmRg0oArt3fokvkX5/BQZC22yzLYKxQ8xDVLlRwxwi65",
+	"wzjdV0N80zkv22wmOJQx9MYAkWCmS4i6Ah+pGrL39+622D14279cQQkujRctZ6iIWiwaZmoSQcNRrrDY",
+	"4VESC4nxWcMiTZnOxRTHsWvTWgF8pRwqQApPVSJzHTKtGMePLL88g83KhuII0Phgn+VjLlkEnmYzkInK",
+	"RA9vQaRZXqkgPEnAUkHv4mDYVGQDIfMkBYNgJIs0jVgyZFLhxjnimk0E10Um4hZ716HDJLCdvJn+v1iu",
+	"FBsnozEs+m5tIguETeXe/oYp5rlDk2eP3all4gk45BI5EH7ZRTOiYjrKOMW/cQte4wVSOiGprpriI8Hj",
+	"spuTMOrNaeyLUSLJOY5hYGAk9OHavdDmdgXdZBG93WyXYF6o8bmn4WLgZY55Lq6arRaEC8Xcw7qBQlCD",
+	"N8Q7VNNryIuUcLCPlowqrxbsPf0YUiFH+djSc7Pxy4ME6TfLcP3FtDICGnXQRUSOMBCymBiKT7Acob0e",
+	"85lhDdXBGVZhXrh6yDOI8DNvPs7F9B37tvnxZWzB/HnPtFLzSR+Y7Qm0nM6c2fZ9VeR3WH/mptaj/S5c",
+	"FUQpCDpc8sn9WeWD7feVlZ0t+I61982XWClD0tb7/jdmd13bb8zuutbfmLmowzdmVC52Dzt4Y/au7WJZ",
+	"9QSsoT1Xl7rF7kL4LGX8eASAXWvvAHHnElPWlAQPwsWXsS73oEcqogMxw3BeOpCaRf0ZRpmaPywddZw8",
+	"KgcVYVxuX/jV+FxZjLoPOhDVNZ/wJ2/DeSnVIfcb0MmMvBV0g9/78Pf294t2u93+6MoX1j2JE/4kmRQT",
+	"jwVYgQX5m/P0AA0nscemYNWNHhhN/SHdRlXH9Fd+Cv1yw01kLkYiC56eMjdwtQ4HdNVS4s7VnfZe54ZX",
+	"m6jkjYhCRH9+eAyLYvGtkAMjUke+vLUBlwORpoZ6b1Pckfm7s70Dzhao/gwXOu2OF306vd4Ouu3WrWvb",
+	"/sXb14PuTqt9bady8XbQvdW6cTsMhjyBjm6ZOUOtoGev7XRI2y/Mr7aDdNIAZnTdCNwks0HYa5vwloyc",
+	"ZgZ3ux0GhfTHu03uEhppp3PTXjCj7LQ6N6+5C7eD7rXWtes3zGoC+hIm9TdT402NmRtgbc4lthLCai5J",
+	"yu24MzomnLTzGHb9GrFk65GJJpP2Um2TR4jIPZ2CbpFIlEtQHkJFCmqVc197drLvKbJoa3TqTPDJUn16",
+	"LmknkYXQrDDahZdQwwY29RO47kBJDRGupeb9WpSLJ/kW/LqKXUavd1GVjNShyA4TcRR15xWJ6K3788iZ",
+	"7mGjLH7l8bsPQ5udZNV7GzWxbYMkKBtmxsb80KYtx6AsRf2ZoF5JFXGpTzhIVN0NOwJd6ng/wDwWCPLX",
+	"4yKP1ZHcD55G4fxNXA5zq8yXAqe/6QIr0INM7xe/35cMdSwaI5gh5to13w+tok4f0TdG+D3TRI7ogwZK",
+	"SkRiYUcqO3B1cyCZCdRBzJ4RqSEInG4YKa7jpQHNfz7Z0fdpO0VuiOUNwG98GpmPoS9PeY6p4LiwAwC6",
+	"Iax5wPUyG6GMeGU81QpXgtM6uEKTkEPBpBCxZob/o76845YapVBnS7GvO7gFMH1AcMwgTw6TfGamHiDu",
+	"cXVabHdf4hpwiRvGasTbbWqNpsUNNlVHZqTfLHiWo1AWvbP7u7277z58eP/u3oN3Hz6Owmr4NZlYnAzt",
+	"+hrzdEibYdJi70qxL+Er6TMIAug2i8gf0MqV6k2KwTi6A8WUVp8Yczjq1OfH0Pq79NxJ6vNjmmrcgJiS",
+	"tvwE3WFtvJTk9EbuMJVglZYpj2SvnhOtUf68deNaRR5tn0oeXSBJFYE0gDtdZqdvX5pz0GXH+wHP4SjW",
+	"QfJAElCpTuxTBtE+JOTo/aB7vB9MhYwTOepJcbRvhJCnT2FNyu+cVwVqOTpS1sY1eG6uQWeg9cgOKliH",
+	"IrvqckBzfRZWbBqLrwLqk01pWJNRmw109WPVX277/orqzxlkI4ona9ngrqg+8WOP6wPz9suMIrNufgkn",
+	"9DGrKaxZ6NY+UwHkikGo37leqiXtMBgmaY6gP4tldp+a2zLR4+W9dUxvH6s+5KdcL1G4CGj3IJlOSdFy",
+	"qLq2SUhZgbQfGCa+AWpa0N25aeYVEIgHOM8W2vgMWgbti02KNcIObYjSmTJWzBwuBdA5ieQsZK3Ngegs",
+	"Tfln+ZGySZoV6EObuDnmRoZiEchQJGXWJfSXxim0I7owaDw5TItUDHKwXNsCqiCK7lNAtJOvAHvF9p6J",
+	"qeDO1wANkRrLczsmbG7g0HY+Vn2X+z3XuTVV0mD7YEuUIYrh9FXJEoR80yx02CNBPXKuRWqOaxZBOnLL",
+	"H5gVue1nWrH3Y9VnWSFdWd4+HxyMMqP2hkyriWDjQsaZiGk+ec64F8Bd6mUoX3GWCchsQ2XMojRZc2nt",
+	"muxLnBcRsyOjQeU0KqMXEGUMUTW1cqzRuIyAjS4lsCoYeiXMDkmVHJWSMWwTVESM+oEErgvAZxFalgyZ",
+	"gSnclxFRbbhk2jejKCtTFdKQZHJH0Yoa4RlH7wvZ126F12/esN5dlFITjaqFg1RwOEuZGSiYtSHOmkow",
+	"oIKBLTiHMmhCA6Oxx7SsfF+aUTp8TrbrfGhtOMtmcctVa7EPxkkqcHvCuoduN8Kc2+0G1meaOdMPfe+y",
+	"yg37EjYm1SvtUeJoVCfwIx4VUfcXDRg6X7m0hoGvYrkgTKBX6Z2vdhHY2NDUj1X/pGZtWPjNzXvw0DMr",
+	"EKbmwMTqSG4CRErrcFGIC0umuUaIwl3tKjC46akXImrmeIM23cvnL6+11xbX6le2IsGhkFUjry1Zd0+E",
+	"8wsj0Gk8QYJbMtGb7qT3Ui5PMgjPMekyF8iQoAQ9vR71b8pYNjFeEOMFDJupjNFxZQgjRP5iTkzqLPLq",
+	"uigLTiHeOsbjuTKEvmR2F5Dydd4UbLt9ao1zKb2a0y87GxOn89AkT6JKhic0HqhLrtFmKL7F4JlmagQ4",
+	"kRsf4I3D4b+i+g/iOnTWxYO9Zfbl5lh3todlWu9eVRUy8wARfChBuwJwkK1LP+64OqdoavNSeM3rZYFd",
+	"cPIsL7JmJHWp8lJKrzHKq2lDtBqi1ZQrPjMwVK6mSOZOQdXqqdMakegrwN9dzGwZoe6HzN6xwO8Ubjey",
+	"jgr3NAAYLIeFN/u2Eg57/oFZcM57IPdBdrnn07JXO9vlZcx8phs71SxrvHi9rBtn329vXzuvIJkNtSEX",
+	"iAEmrcacfXp1ASxmOKf9GU3nBUWyuINZ6KuJHKql2oA9HoV+YB67iJJg1R327P/8m2f//fc/+8EfBJZ/",
+	"9fAlZyHokdf7vfsP7z14+FawGP2JDXz6d38x30ZnoY1H7969//hxfTPPP/nBsz/8yXwb2/NtPH7/rmmj",
+	"dhz/69d/87P5BnbmG3hz98Hb9+/Vvf+Lv372/f/4/G8/mW/i2nwTd3cf3r3/NrTy0ZnJAK71iVFyZn+e",
+	"wX31eS31gPPiyOMGJxgjMincHY4aVHhePLxiMk2hLOhSdmq5pxaidCocCmZfJUme0ljSVB1hNkmhRYs9",
+	"kDbKGzJpwFRhXww91gyNY3HlXIt0uMRfbrtctJ3XJmLQ4/NB716o+PWzRYrXRtAMBJRTqO3vxrXz7w8l",
+	"87WFa5oUPJ3LI/yrq+snJCyuc8gSOUgLI3Kgr8u9DHFhvtR0/ukJr1rBHbsAm3j33YQ2MtEZqaqdyKV+",
+	"/nKqVxPWsmZ+fV1D15WDhbX41+b82ErENiKyBvmLnIWWQL9Qb+GwSNM5j5M9z0ZnG2DeVMrlqEBh4Vtj",
+	"M+Aimyptfn72//79s3/4D8//098++/4f/+bb3/Gh1OG8CwjiT9UI7BpYATv47L//8tP/82+f/Zs/f/b9",
+	"vws8C0Sc8SGsmCXvq2Daj42U8/Sff/W9z/7kz55/8otjQ2+e+i8TAcIR+qPyuQeN7SqITGGQZ1zqlPgv",
+	"5JsF3eDLIk0Vww5CNlMFVf1JNMNBkEcpsQKsm8xz/ZDynT/76fMf/+NGbixq6pIx6P299NH65Rc7CGIM",
+	"p8dmfi7swJQPxFiliBP2YUDrB1P10Rk2KMA4IHvOBE8pqfOEfUtDDS92vS9k465XAf68irmX+3C9cu5O",
+	"iG2cpY2z1PDeOPbUjPV5+3LbI723dUzezlikApWm6q58x5VMgcrCWEBdxiIjxPiKdMwOhJiaK0nGcvGE",
+	"iujQIXJVX9zTPBMM+41DlivVYnsKm+AEP1q+8iT3h4BVWg5VEldbTKTOBa+pnnIPuvFEjzqav3p17ikp",
+	"Gpfi5e15XLIzbftwLQsAl/MGgFX6/66ckVXdPQ1W+Mj+BG/c0KxKjS/uLZGfsAkbwaMRPF4WwaMhdJcX",
+	"O7E5latR3DfUpzGigUNx93ki+WYi0ngD5PHIPxCEeOTZSTMBBISMwMqID6Atog3OUPp0BtHYkaNEERMS",
+	"MKIhcTnR+LfP70OWJgeiNENgwTX7NgyB3oujFrsHfyZy5M22A7+SKrdcwKZ42iwCzOrMDWlnu2Vn6GjF",
+	"gPKhMlyiig8Jj60I3HD84ihTctSjZu/YcH+oMKYjLEG3LyFGVGmd9FPBlLSpDSgYVYzQLJEsE4eJOPLC",
+	"3W0ESiFToauT6Mr2cgZ2iO6SkHA33kT2sH0IqzdCmEc41vlgfCWi4Hs7tGielkchiywXMn9XN5jKWGS4",
+	"RORlaQDqPFLOFtsdDMTU0DRX9W9eOq2JZ38faHOFRZ+6hPB0mqnDql1kkYE5Qr8NhBl3a+UdjzNjQjRY",
+	"LI5UFp9kcnH8zDFA5Ez//KvvffrLP3n2yR/85v/5ybM/+DfPf/Td5//hk2Us7QRm5jGqzc0y7wHpaYwy",
+	"jWzUGGWauoK/JbCmIYk1nlRzgbadrSny6s1jXlcGvH6gMgpuwroykLA3Z9+p5lBSyiKKLYQDiAH6VVRN",
+	"7tBPbXOzaV0VGfyss3Jq8+c8Na/A6HWDCiAyydi65DGBK5tLlPLZr/7rp3/33eAU3BA/6bJ9FWOe8QFu",
+	"iu3t0KsQ/E/f/oHPY/7p23+8rGawYx/07RtzSA9+6/zpu5vXk6rKklnTdvn5IvMN1T4l1X6E1el51f3N",
+	"NBwqUmLPnWqfriT/SpL9GMwF2iOwXs36sjD/0ZjnhqhXSPkXNdZbB5qImjUpxBBawxe0QCgg9jHkgXfX",
+	"1AYrBfdRoaay/qqA8AbLLUznyUjyvEQJLguy+wicCwi3/oOVQv6Upk015c27oc1z5znBcpfB1jTIOwRW",
+	"BDexCL/IDoXfS30Z9xceAbEsh/WcON/5VJC3s/QCasgPE8nT3vlwQquXtV9QUfWT2B6CYEI4ZqPYNCzy",
+	"9AXTDYPUuaPgVS/xBSo41r28IuDXgsBXwGWc6bRiDC0RKaV4kpfWxD0qdZkmck5NAQMtvGG7cTZzx2i5",
+	"rs7H6mDgr9kv+hyAaJ06FXBeg6i3ep3NxnVqM5WnolwAVlZ1G2wSVevOQuO+u/zcBj/Oxc8JOF1Y7mmT",
+	"oeszoQsNry/JYzKf8D488RJTnPUOj/mMTU4MTkwTg36m3Q+TuHSj4xSftMlJZ62LGDdrerbKdUJWnWV8",
+	"OkVBXE90z/xotzuw97VGx1rAr6ZKjq66K2GQqRThZCH9yHwUqT2o7HRoYsAn7/e1VqPWle81q2c6F5Me",
+	"3yTe2czUJetKPDWaknOtETrTkgmuKJ22PsSavjjds75810t1SXI17dkydmBIXMeZVLOO52eBxOVYz7tk",
+	"BtKE+zb6VBnuW+gK/NEaZLSe7W8d202+EtfIUdmGQLzkBKKR6y8vLG/zQ7ipCP2+3WDnGIy3K5mYTPMZ",
+	"i/CcRayQ/YTqIAiJmwmNGhTjlvMDoZkYDgn9FOpggC0DKj1ggQKJ1otEAsKvrZSgJOEYhQiKOlQZg9I+",
+	"NmKfJ7k1sNPBiQgGFfsGmuKypdEgA2gnOk/SFFCQoCF6mVBNoNQgehQQ13d55Jm14gDqQ01UNkZ9nVnM",
+	"XBK9VVIlCzdRioRL5EQEcZ2TFjeUAy81uKoh8r81UmBjhn/Z44tsVJHKbKjRhQiTWwdittqm9FXzwAUa",
+	"e74qZifZeszh2n3vAYOxNtLT5VtF7eSjVdRsnqqhKHRoAhiZrcUgE5XSKBcuc9WGS1BV0ETXViY4ELNl",
+	"+AZfhTKep/bLWzaUqbhAZMW1Gc1Xxeyyg8fWD6LGQpqwgD3baFj/tWfgtQ/FEczCetzWjKlhtg2zPRWz",
+	"hT3EuLQU7iK464np2XtIi5jO1VRDeT7Ibzp//W1JRrUldk0y9auRTH3K3Xp6/hpu7LCEuilieTgHOCqh",
+	"6AtWuIGnKY4jycoa42/QHQ9loCxjBq9hIbOymGACNQfrYzOotZNKGoLUYMdUFhJ3iGbnAHcGI/Gxzl69",
+	"oBCcfSMY3MRC9qMK6PJgLAYHJ9Q9s89k6ggQXk1HdSGNAyWHiWHbta1dtxEo7imMQRlMRE+P1TTw4+GP",
+	"n/2Pf//sB3/09J9/9T2MMfn0V//5+b/+r88++btP//4Pn/+nnz375K+e/+gnthoMTFs/VWaUWO26rH1d",
+	"LXZtfhU4mYhe6WFfJ0Riurd9qFu45X+5lZO684Wp22FgG7h1HStQw/u3b11/up7FJRZxMbV2EfgN9ppe",
+	"Jka45YMwAIxyD39bPJmKQd7DiOEENrnf+nbZungyTTKhvXfnYlAnPDsQOcJz2zDT73/v2R9959O/+/az",
+	"7//5sx/+l8CGmw5UWkwAmvS7//b5j3757Pu/MLecKQibn8MDL/MObt9sY8YdxP+WD0hKWfhoaeJdMpKu",
+	"b3or51lemZE6sHFbYnxxz+V85ADI/Sw7e8noK2T8Miuqe0MF+Oil4PzZX3z32Sd/xepmnT3/7h9h+iGm",
+	"jsPZBdoTFymWBpyfBQiKW7aITy8gBApo3CZhHJZpNIEcZ1LYaRqXhnLYaV4Hj2CzuoG72LdLF1PSSwbI",
+	"1ARRtDN1hHaENNGELgQF1wZqQo9xFg2TVEQh/ozMbfuDilnnfGBz5qOcj7DytH1gX7onKPb/UGQ8ZWYG",
+	"bHG418xrusfTFNLS4W85c39LJUX0eou9lRwKJp7wQZ7O4HtQRtECBw4+nEQzbgTuCQziK4/ffYjlVmHY",
+	"+xJKKfGRnq9rDQgKmsrP6Zwy7QxL1IBWMMbq1qQHdI3cV0izLGANNBMUMs4mCXAThsQLRsCZl6nlLDOc",
+	"HnGV6fal87EATgF8kWRJbgfhSuEtFCJkr/mokRE8n8iRmTC7B6BtODjUhsZq7BFU04ha7CGVP6Qi5Puy",
+	"L4YqEywiPg7kIwot2kHEi1z16B50a7ZiWfsPgjvvPv6amYDfffvx74awObzSe+8kb8AMl9UAzbha8M6A",
+	"S9YX7P29N6/eCuF/nRumobfe6Nxq77TRvGU26ITrkGkxSQYqhSjBjOW8jzgO+5IKZKojL54YJ10D5jAH",
+	"5a6v1EHo1b3WYwGQ/iWGxRgIFObf8LhFOwn3GWwvnmUcsl9U/2MxyLWZdgKth3b4vtRT8y62rcdGjZfC",
+	"rFuntXPr/pc67eh1NgF3odlqZsgkpYSsLwa80IiYEScjm9yZKp27LYxr3BepkiPNcuWl4XxRl+I7ivlH",
+	"YwWifgVxF6bIg1rGPCYv8afFdtMUo9Lm84NIb9iXOAyoupgJH+XJgX7cASgRxHh2qgacN43n2JXEtIch",
+	"ybBT9625eEJlHh2kRSK9SufwIUCJ6IAlkvUzPhAaVxAOY0w1RTHXzI4mU0fmM4H+58mhSGehB6EhFSGH",
+	"mPUsE9cgydbPxYSPxwfVsNxwu7Cs5fHHnocLBCLRdu3dJzu0DdMy7B53CSiMu28+m4pVRmYipUijFntX",
+	"uqt0MSxnp2KC5XGcCa2pWcoyAIJuvhnIUrn4SNJLzJSSpugCzoFDrLHrBN8qVe4yoDzAlBmL+sm3MBmu",
+	"xe4fimyGBEmkWthEM80nYnnJTCBRLxYCV0x4MoeBizMedOleRfux0CGrdZ9xPjHv7xft9s5gCv8T67yK",
+	"L2zRG8E6esCnv/rTZ3/8nz/9x5+iMG1WccU4rVgdfO3Beyj6YC6bBwC8saJ3Gl0F1bYPj1flyC1TNXBc",
+	"XqbdRxvEBMCOK/0DYTAp0jyZ8izfMgLIVaumV5T4jafEsNOgG4B8NtCHp5ykus/f7EPfVNnksrwgFXOG",
+	"0/SsZBOcgyqENOPEXD4YiFejuC+wSDSYSprg0sZxMYNgp1TxmHQowyEtR95Qz6sttGmUml5/lpvDdWvn",
+	"1q0b7Vvh0uqb1MvWsT1AT5cafbGG/Agyvo1gAWpVi0VC58mE5wIh6Hk6KFLw7Dl9j5LGSRAgc47VSixW",
+	"G2aY16J1Wj59sUSjsYE2NtDGBvoq20DPzuPXYu6Nz/SyA8BJpjJMhBhQ6Grc4hkXMaPQ01NYSTd2rb47",
+	"RJZU5zP1OOkWktrNMWTK9peZah8hMAvP0XigcjYTtjQfXAH4GIRoh5ADJLjeE64gW4vtOisvtigZn07Z",
+	"WKUxmEAwAty0dQfwSZNDIS3kChV+1RapBa1I2pbOPRSsL0aFNH0Q30E9vkRFLWSspLjDIipdu8f1QQTN",
+	"Q6B8IkdpaYXmI57ImqAvaLoRExoxoRETGjGhEROaKtInRg4CdbOixaZa99MT2D6S54vg+87bWvGHIHq4",
+	"Ze4WRU6B89HISNE8hYta7H6WKfI9XGvf7rIImqoCodtEMOwl0UyKBJ0F6AVkEgoxUoF9y5RC2xbBjfZy",
+	"BT1DcwlW1JfKcy6iiFIt3mEB5OEVXQG1k4qlSo5EZsHiVVZxL1UfqZQOYUkOoogdKn3ZgRBTTf08yUMm",
+	"jISTzKESJdrBpKvMRrPVyCKe+7MRRhphpBFGGmGkEUYaYWQVdJ/Z8oxbJ9GFyCRQ0ESDO3CVff/u46+5",
+	"aBwIp7FO/f4sN4wWYFZ5dhAyrSg4ywtUmWZqlPGJZnqsjjBexCFbs4HKMjHI01mLPci1jXMg4HGBYTfg",
+	"iMXgGqBLlSvIm5HTxwJkBkwwxwGRP8Fi1rkYDfS2LjLq+0+mKkPfAspCJ3NrM4ItmsLyhA5VNgEu0E8k",
+	"h6Dy+Rrb9VjXFROOC99x7Ayik4gJ3sG4D8mAW5DUAokieaUlZAkxo1isfCxmEA/khMPXYOpuvd7YMC8x",
+	"70MdSXD35QurLhUgG+cvm+FyygstLkJ/+QBTnzglPoU4H6W47msyyyyXYwh2vAyj5YMh04U5aWUYLE9S",
+	"hL9OIG6ubwhMniVQPXOMP0ADMYN08Yv2c5mRRrKaQgpmuhuNodEYGo2h0RgajaHRGE4SKYBhXJD10itW",
+	"VAsqQqVclgTPLu4mCmwvQ6adpA75Ix9QgHOS+0H1zjgIvHysjsDrV5e5mamjStqmk8YTmd+4FoTBJJHJ",
+	"pJgAAAKRuUTmYiQyTJu6gCJ35hIxV5CCOuEa5QwwnvREdjcXsvqlWzeqUatVkmtmx7DDSnEfj8yeAzVZ",
+	"s7RPpaJPo3hcil1hTPVQvWpe3Byq0CnPNhjPFlJFZLrkpVNIKDjgwlwq2DzLClmXLgUVbjn7WPXNFEYo",
+	"yO1xffAV1Y9oMs01jRlyRlWhqrh+UEOLRSCrRjY7oaSMb+4+ePv+PdJxnHZotBcKeWCRPkimUxHXvDz3",
+	"llSE5+PB72nQZaTCoVG6VNl8aCvD2Wwao16RlhRXfEyaRSRTRXZkNmPMZkBVAp5DqLtg1FzPPaQyuOpE",
+	"9BI1sM4JhQ4bdO2YkWeFZLlR5oxm9rHqg8eLQ2GIO5iyqDKvBG4E0aetzKyMqCsH/wiX6MLUL1jzoNvZ",
+	"DoOPVR/0sOthQMuJ9RnwiR2fFkOSjFmsMdfWrONLkOZey15/+tG5SIVYhuYkQl5uPJdGVLNjG/HxZa8V",
+	"A8IW6L7VfDBrXYRVPIdw9PUjz83Yi8mFEPldNMjAiUo0iwuKJbMeckM9MGC9NJ0ysIJZPzqA+YBPmOf4",
+	"uDmZU641gL2S5QfNTqAmgskW/l+kKbxRR3vMBzeWn8by01h+GstPY/lpWPfJlVANx2AcmdPF+IqR4i3x",
+	"EjvEF3D7OhfHdthutwmS4QPKAycBPoTRjgRI7/lYZMhhKZGcDcWRMIxSINadJIkd07+lwjsh1TtFLPJD",
+	"MwGRh3dDlUshmw4ix48gr9x/AsLCijRdAS32yHz3OuBi4LSaRxYzOhoeyoglcpAWsdDMsQicmnNEH3uk",
+	"jl5tADK82fE5f+Bx6J4aWrJYn6Xt2boqT1gUDl4JISgtHH3B4oSnKelTukjzirWsc9PnV23Ljub4ixUY",
+	"vIqiALl0QThMj9TRJlBMcIIbS9vlAjfZuNwyXwkNSRg1Q/ZvQ6JeqHFtwNO0zwcHeuvYyR+Q81uvOL2p",
+	"MjbN1GFixDOkspFtIrJfiA19URP4zyhisRgmUmgGFkgFvMIVzQiZtUvahuEPwrJJYiHzJJ+R9x/S6BH9",
+	"eV8mOaV7IbrLVebBMU0s1CTLxEAk09witthOvqjnXBF0JqvhvvZlnmWJGZKnDhIGNaHlgKHUBhex3X3J",
+	"WCamiGlsG7HYNGRda5khv19iQCHPc1haaEFBuxCY1VQ8K/Ff5IxVXvTLe0PD9/lg7ACtAJwqLsuRgDK6",
+	"02Yxn+nyg5PcS8RCrKLd8ivm2jIKcGtu0rXgGcz6kGKwq5ZmmgZz8+Y2G6vCbKHorft7rIq7Sw/qqET2",
+	"qbxMA3e9E+wMM0dlmmsK3zgaJ6nw64EnZnKHuJG8ZkqwUZZybVfJDjmHACpsATrchaevt20vtCDooZpm",
+	"Sg0toC9nk0QWuQjZsMggTh5slPgeZcPz3I1+JHJ2bfu2m7tMIBYAzCM01GJ3XZ9mg/l9wmYBeQhnQcQh",
+	"E0/MX3Yru3P6GODcI3KlZfjxXLLODQjrM8IVWL21mgiGoEJ4jguUknQdhM4ePxB3qYONMXQew/Q+VCeg",
+	"51zZulKRKILj/WCiR0m8H3TZvlGTrnc62539IGT7xJrxzr37bz/42qN7+8HTet/gqki9TbFKaJBnjge0",
+	"5MXWF3LEkUjeabFDNmbmG6N6fD6YuRgUaMAAE4SncA1EciisJD+zhElbrEO7Th5Xt9aMWq4+LfppMqhg",
+	"MxpiGl8F84Q9s4Gvo1nsrE2VsutGJ7Mvd1kO0GMWhmNiZGCde/iLVZg2wwsuQW1Thh4SdiLQYTveEBJ2",
+	"oiqnsDdr/DiPARjyrp2qTUnSHh+9maQ5lP458eGHKq8+X6fVeWbStUsnqJdNm1tv3DTrm6gobk83asrl",
+	"F4Sp4qvCydQYdzvC6NZYIZKluWMLE/RnWBEu8XEW3DKupcHU0LQt8n4uoWx3wcZfM+iKGOnIAgqQZVSR",
+	"GWaJTQjxvkoKS/PyUpLNRF5kEiAHUNyFYbXYu67MXZITdZ2HsF2LmoYlmGnYbrfBWoZPTOpyCAv5eaBk",
+	"H12cO/1GZ3vnWhgABpWT1M5gZaHZhplf3wPeELEXkLptlui0VOxcKZfIuC6yFWUydiWjZ1ishIuDAfnJ",
+	"fIC1dVhaMRWZVrLeQn3fdrZADn7LZQ+amE1kD7dwzbG9XNnDTvxScPvNDuWyaA+zJYRmogQFRsOLiyMb",
+	"c2fW4n2EV6azB/Yle2jrwwFDpiRDHGsjOpCOU2SHYDDkbJBxPUY7175cSjS2jumvXhI/jSDGGQ2gkEQp",
+	"NOlOGOPAjrAIlIahiZjMn5GRx6C0MOFMg4DWhWaoQ0TNKtGfTZvVuK0jkQnmnOTWvOmQnc158dprsQjc",
+	"KoTVDBjF0b5kFpcf5txZLql4H7bVJQRxItouRJFu49jMI+X4FAI25CwVXOcegD/Lx5kg4HuNyBQiFvEd",
+	"HAmWC6CbuDX6wgFC26U2M2iFLL9CEQ4kExN16KFYJhlWAWAfLCSkuYiTFtvzYjGtGRJy0rBRa9604XKg",
+	"GEPAJNqPuek8E7TK6MWEJE5gYRD+cYdFY5HGkd0ZIEGaT3kTv8PuGSjQlPNZl3EMe/JALpKJ2QrmTxyi",
+	"/RudXg5aTRX5QE0EDV1pizYvBsk0gUg/ejAXTwDEXpqvoLHbSFNnXcboQjRVP0F8V0g11i4T0pXOjgQ8",
+	"oCMPiJ8ukR+PmKjXF4n5ZjMfZWYrS88g7A40N8vOXAc9qfIeGbHjut4QrR2XmjIDhWRxpqZTsxSeAkGf",
+	"CvFSZuHA/gtr53N8t/X25T2ec6gBgEDrDlif3Jc0GRXvBO2DxY28mNxsJubUGsR5QZyDWwnimeaxtYlw",
+	"Bd3gW+Y7Nd+gxCYx/HMvs7lh76t1BApNsjuvKXHZIEWfSmyCg+zEk00lpdV6S0UEWZrv9ZawuscS1WPK",
+	"83GpeZRNBvPH8vRpWi+FXeJc6UOFLjQayKVhyZYauRVeKIr4XA0DID2cCLYCQCtGFXHFVYYqwxQiLJ1i",
+	"Hddwied5lvTBvWyu98UokXoJPEuL7WKJFSuJLoK0sCNVpDHIHUUu2GtJXmky+p0oZNGXzD9XzT//IsJq",
+	"LDnvv47JNYC4oHSeqelYGC1pmCmZhy5kgyUTMwskSGvCXTMTRDIcBUfERYYampW6GJ9OBUeEeBBDU0Bc",
+	"M39KcQTRdgLymcwrsQXX6GeCH5DDP7eTC7VxzCcawR51O6d/DLgkn1RZZarN4mQ4FABI7+YbxcI7Lq+I",
+	"XdveXgYn81thtK2HwVnLye1m33MmNCTw8qQJPGCndgFxqNF2WlpZX42wjoAi6VgelQaIWbokMpbqmAYS",
+	"WYiTrTategcS9ay3jvGPZcYZqmLFR/syAqU+MsQrhcJYOBRUbSngFGKr0Gaz68qMaYpZc7XFykpkrnIW",
+	"dzTzNWfsCb3iZRA3Nik0rlPIItOGoddopAlZFCdylPP0oId3QPs9EoMxz3tqKiS0R2ac10GF7s/QUDZR",
+	"kt0dJ1JoGtlr0bNf/OzZ939hXsAUHfOXSwIxP37zr37+2c//F9QRlDOn2drPNRzDElUMrYIMfx7HuvxQ",
+	"GIPlDd5GRbYEaKZ2IkwvTEym+YwNRJqSAcl2aPNRbYVFD3UgtJsb+zFzAjo1WgShGhWC/5AlCSI7q6q3",
+	"txo8Ta0rz7CudGYjP5MMWTJ+q7QYXw7WAEP9CP20BGizUXCJ983oclqoE8iWlAm0VQJfr1aHu4qh+eSj",
+	"rFjjvPBULMYXx6UxMOcjt+EBBxXzmSiE0Lk2xJMEagxetcxZyIEy+w93Mggk5kCAG7Yv2KgQGsxcZlCx",
+	"KvoEAUGCgxfgWFY1lAqMi/MlLn3AM7SsmaUEW89DQD8bCxbZ4URQdo5qT86nFpfSAI1jdX5xnfHlweRM",
+	"osBG1peTC4hRNTBXfw8rgrk6bM9+/t+ef/KLjR2l+I0vyAYzN4b1LDHEUxpDTGOIOY3ohJvNK9k1KM/3",
+	"OdhkiNYstcK8nei8su0bR/BKqrCJO9jOfaOIXK432PJX7zCdj2N4U0WjIu6vMoRWttjmjB1eexAHr5I9",
+	"cyNe6/PY5iBdolGTRGbvJDn7plVZz9XCWXNu1oWYXg78zMAUWmertAp46NVkL0GsoOM6/OdoF1Jjrr5N",
+	"1yhNGEyDlTrWCDrXwbBMSNrBTOYHefkclqwoREVXOsEOiKfGwUu/MuTiDBa+JvX08glA7lWFKYlBGd0D",
+	"MNOgEYcebDoAg53VpudTB3Eo5IoklUcUYg1H9hAjTVwmHiaEsAiuRCGkoVkxgCwklWx+mzRnLpZpmI/N",
+	"R849CdaGsiPIS9mXhvoQ0IuIu5D555I3oTEXEe5MPnbMAHu2L/fllStgh2xdueLizd34vYRRqnfjJcQs",
+	"ABP4hXCnSidmxiytyrT7QDbhB2QVc2HrA5XF+xLHRqOiCCU7LhYdcUjM4a4d2BrDRMYwMniZQIsAggTc",
+	"ZHCR0mDL6HWcd4JAov7uE+o8fpA2/d6nucoEOxCUxakhkgUzUDHCyowdslRNn+Xt+QRNO+rX8MNzCL+K",
+	"xonZ0rPWUIi4Z16LXm/ty11pMxhxQ5U4cDRFeL03UtKwg0c2MXmSgCnKhZ6hE8w3EeuJ3oJAoMhmNfEs",
+	"d+mgtPAwI+9rkXnxbZlKBYvw3ETgQPJOgBpibB9YrrwovLGYaJEeCn0Hiy1F4C7RNa+jodElbQFABSRL",
+	"6XBfwm7z33f5xGVigmkyooTXKxTXx1NhNjZ9KhwhG4IEtmCp/DQxu0D2UJaDU9JlQOxLXIvtbdNUZJiJ",
+	"F3Gl7Vt1BrX3ijTFHbXIRKHA0/3JNJ99zXBnG2mwyJjmqAJQSsGzNDGCB5xUsPkmYHgEq3Lofww4R8tF",
+	"JfpEJmN4xns9FcOcqQLllRm9K9VRC6CYbDZrp31tewkiCOymClef8CdvCznKx0G3c8vMQm5YSNANfu/D",
+	"9tXbHx23w86tp1+oSTYN64SwCX+STIqJl8qAwBz1o4HMvspoCJ0KcLHCgFqzKFknhXLM+XIQH47lCkiQ",
+	"2RyOJoFFWfuTttOuH6J5tX6E/vh2/NG11xkdHKfKYdOCmddwVNMUMlRwz9WNC3rwx0UAKCcEkZgO98yr",
+	"T2H0D/Cl7XLIPMs4yBs6n8FmGqpsEqwx/kTbA9l1pQ8AHMHRA5XBQcYbEALJtBDkLqAoxRBcafTKkl3z",
+	"MmUNlbAz9oo5P5NpTgg0HqCd3TgbwLb1DoQRxcDZcxXOdInUVvPizVZne+fa9Rvm/TkYNqnyZEifFixD",
+	"vqEYyhKnrsenU4ym1BMNP9rtjoduEyAO2fNPfvDsD38SzKNBE6TNtgdlg3+ZkXe2251eu/Plt76y/bVr",
+	"H7S/futf3vjGV3feuf7w5nu3H3X2ggpM2tMwgLfFYd4j4gaxxjmfTE+cCQtEhxPSgrIoC3A6SDPPluoF",
+	"h+tNcTLSKR6bqizagKO9zLD4RZrSqnn6DF3YzHB4Mn5pIvtm4reO6Y+1cHSwPJbFojJ6mXnc8L7IlzOh",
+	"XCYqANS6S2MAbDMynaAr1DdkIKnQTsszijy2YyXbfdkXqZIj69tFMh9S7oi1bVCvJVsg6B+timwgolLu",
+	"xNB4UmGicioiF+5QxqFByRws9ePAUV0Rn9kUS2wWpO4hjBtEt0km0jSZ6kRb53IlS8QoGaWj2FO8aFRo",
+	"HqIPQ33KEhlw8quJQJe3w1GptrHdbrcsCsyTJw4qO9GQbDKnVoOmiOuCoR9mfUXstEbnGy9tSRHwEAem",
+	"5O0bJr5Z8LTEbfAkVujCphjTEpYj86HDXfAB7iO7EhAopzKGuwHELy79XATUDHz9F+aRY9iN31pNAADq",
+	"nf93nM16WSF/x8hHUWWAxFvv+HPtdjJmO0F8IuGU12oFSucPcByb29bwPSNvhBs75BeErLvwMfbzrHab",
+	"F5ms+ZQl0hJNVUVUIpbYVyoVXFrR6BSJGEDIQKebcMmNqNs9Dg5RX6IbpE0ZmoSgP0D7HGmN+51ynXG9",
+	"DME2p3TXSBjtdrtzFf7ba3vi0TCRI5FNswTw/QY3BI+HQ76zMxzEw52bQRiMhDRrqrL3H72NCIAp74u0",
+	"HDBNz5eVzu+pIwmzp3MuBwJHhTIwz3IcxxIxzeH2DRNUiz4CqW+i5O6GX4xvvb35IMUT5HP4oeM8n3a3",
+	"tvw16d5u394xU5KpYvpVkCiPn3aPXQe/s+86QGAjePCEkUAYBiDYZBYnUdfMRxjkWSEH5kju0m5oh8Gh",
+	"yDTu8GvAaaU6LCo7p4Ru/LoqKNoJ7F2QJqXHiHFPUuGN68POoD0cCuGwb434RlC8arGYCbDb9WQ6Os9w",
+	"Ks4tGGW1SmHZBQjR87CW8OR8zZcPcbK7nY+YXZ8uq9tm61R5oRy8+psEGX33obfU7VPJ90hyhoUGlOuz",
+	"Cd60SIZunyR6U+ohJGvzwbhaPaaJ3mmidzateAByfikzkqyFWUgoWqHsQzK6pz6QqLNBUA+Eb/p1tOpV",
+	"At8f4pyitjADOSQ9UFHT6h08DUB/SVo2glun3fYq7bbYQ08QxEBIFqVK65mf4mq7tEWBKNdVZcnI0C0r",
+	"oNrkXDtjSSq6jG8Yhhpi4g3J4RzmvUg51lawvzzbNJlV0X4B+cB5xv2UZzs66L9UaMAsbT4L5cpCG/EZ",
+	"A0cTbUNQKWXGMHLuxGH6xG8WKhe6pkInLubbiN56DuGY4Dwe6MP1qafp29XaOuewy5Mgd2CnmO3uQ/5j",
+	"DLg5FjawNugGb73RudXeAS4EKOKGI4o0hZerXArrncHrZnWBQcEmRQQ+rFxmZO3yfdpOQRg8//G/e/bD",
+	"H9a/7A3StrNz1go5lclfzbrqj3LpFn9ZuVfDW05rdcJ9QSTa4xzAB86vYI5vG9bITlKRi5oiyxWECue1",
+	"qLy/AFwB1hywRLADMXOZK1BkwFX6wmGjpQh794ooV9tHwpqXPs1FonoPWnhY+ay1glr7ybd65FhZnmG8",
+	"ElM9+RZ6Vwx9cV4cKvWxrMck1is7dJ6dhdzmeTeT79NxLjP7e97Fsyz6B+dSLfUS3rgGzTqn4ZqeQZsP",
+	"QbalyqLeIQMVOEhc3EL1BTRGVfzQsJfAbTxnYaq6Q6mS0EsPQIfAHEG3c0bEOWxnfbA5gqepLkkTanWJ",
+	"hfxhAWponRqyfqETKbRmqv+xqGYFVNdrtRYR1odOoTnV1VNRNnhdD7j0arC02+3qyC4Hw7fKF7QgBeME",
+	"fnAH4pF4vPItBz7lR7dUwnIqz28dQ76mH7o15TPIDy/j3shyoutx9s7Gjk7Bfpazm9V1jdcGyRhzKUW6",
+	"cfpHTRzB3IoqDCdw0CR1vVugn3V7f1+L7MG9tRJQHtud9MZsaYjshpV1/MX3q+ucOBdzoRUI3G+jJ0r9",
+	"tESg00JQWFWuq23heQOcgfYO+Mkum2u+grk//sJtkvrT8NIXmQA0t++XpP6szz9X5/8sQ4tE750Grur3",
+	"xZREcxtR0NBajgDazuGy+MCRltkMkzR1RkZbWtBKyE5UMBScQmjvCVv4KlGydeWKX4elOqZh6ZC1tMQF",
+	"JWJmugtJigDywA6/whXRKOG3bD4g0fuSp1pBGnuCAIxk6wISV4KjYDDpAsS1jCuvENBhliDKihsixA6z",
+	"e6Wy6QtQwoUO70stDB3J0eI4Nw187pW5aTgQM8QcQNpZ/dTdamsYDo21cNF3C8WibbL5a3xfWhQBR9dC",
+	"b10zi2H5OstEKrhFSjwQFDfhR6mX4zRDHNDm44Bt44+KQsUzMU35QOjIucf3ZX1UA22lu8QlzCaSqIGV",
+	"CpivsCWSRSWLiDZS7pAfEY+r4VX70jIrHNSegnPjxaTnfBSxROrciIBq6AAVNAXPVxZopHAzViALXKWU",
+	"nI/K2AF7LUHvkRYyTuSoy3i+L1FuzQoJ1VKtmHvUwtpJFmjCRT1UhmCFbCiD5MAQzMRaabqYki0+9Mtu",
+	"3IFpmTix21a22JdUJ6xFc2FXW/C8h+V/zJo7AM2BmvQTSaYaQ2BykXkAsD5+g3MnDhMZLwptuBC0LuYk",
+	"ujWZnx6vopP26nvnXgYAvTk37qWvjhAI00ym2Vb0/L7EiH+zvFOhpgCLZcE26TCGlCawsDCJRmBU+qI3",
+	"eZIWmdBIRJE4gxRWqXQFx9uceM14qqRwtB3TYrpG+ylxadHxkM0gRtlhr7izQRksRGbt7BvqJWOrSulk",
+	"JHkOuGNpPlbFyLaBDc+1QUYm4EkO6ioDl3mZpDAXp27Ji4uyH6psX0bEkiKjbk1T0/wcR8FZAKhZDF6P",
+	"C7vBLWBHXxDMClWW8jmaA5gBgDCClokQ1kzuy8iGPQBgS00UD3LfE7SuS8IrBbEUkDG8GAfSxbo3w1LR",
+	"w7B3Wi0MMpzwJDWSB8130D1+WoOyYa6pNK7toNNud/w+5nqw82w68aOO2z3zYq8T+H1T7PKeKwp9/Wr7",
+	"1tV2h3Xa3e22jW1W2UMq9Yy+GIwQsNd++SfPv/2z55/84Nm//v7VT3/558//5mfP/uDbRvSzlNqMqjD9",
+	"FtvBRxsEa/iLfcmuLKAUWPG7jNggBblbTjHNMFYijZ1l2BYM//C4LOj8/E/+9tO//9tPf/nLZz/6s1//",
+	"5c9+8+0//c13/v3zv/7p8x9999mP/urZj79dQbsttjGm2ZsBXPuFitk2auOsnqvKyXqHx2Lt0Iuq9PuS",
+	"h140kRSXpLjBfppZNl0jh5/S8rnM0eVlldarb7s2V9GK0gsCjy9aQmKLHIhU19knMdgBIpSNzgCY8pWa",
+	"mPM9MXTW7Uu/MRT5jMYSCzQLOX4elSXrI/aaFgKMQ0evI5QZNO4F5HpSBqWoqgzqmlqtxg/ZdmI9KQhl",
+	"zirksYNeB0HVmZgkUJ+Ovtlvi4Zn6wtAmBiF6kZdmjFbWQF0Iyo5SdHfSZ4YrhJBDHBkvr8XKyn8VxEF",
+	"3W4el8JrntUt9lCIWNObRjkgqeEqi8xxz3tGgom69AnaNnSjHbJr10O20w5Z5zpI0m0rW1poMKBlRl6B",
+	"hjTkftp5sODsfL4IK0leUUIiMVPDfckYlwxasTh1IeHi2/Ym6lDY9TNqHWKHRcB8KlEsRuiMM34kvZdp",
+	"VlQak4S9625SSrcRrdJM8HiG5Q5kXg35dvmaFjIVlKEEdCMspNC57qbHyHGZ/dIMI+FzpVA+x7kqk63L",
+	"wkckmMBc4yqEFkZvXhC9g7Vy8daEJxIQ4bBlkrrxFNFuLXfeMJGJHguAKIQLvC9VNuFp7V708gaor+qM",
+	"mha8jUlbfXE32aoLeH6NIJvzAyFZNOFPejHVRI3sBBLqIMw7DIVFZrpVkfewXfdkRYGJBSUQ2G+s3/tk",
+	"BKj2bORsEvVaE/7knr1xp7xMQ3hEI7BGhMWx2QrOfAIwiEd85k2Rm//uimk1Ty49uJCQfSE2CNT23rW1",
+	"tSl5+MoVvzyxTfDXNVnJYMQzf5DqiVSQVpPqCgOkY4KwoRDb3EW6+AAxOnFycDE1IZKafRDanTQSuTdf",
+	"XjoGJY/b4DMk7CL2Et/NiSHnF7YvKFnfthfaA15hKbb2PbXDc9NQpU+XsO6/dsJA6ju3dw09Km2KyMRc",
+	"Q450mF1idlhZUC+34HwWeNqdjEriioCqMJZ5+VtwLiXG9bn8Q0PIxzDHFOm6XUOYBFV+EmUa7c4vhyUj",
+	"IaFKeF0xXp3S6hLQFLrNUMHwtq26OBu/2xDUaFZhgL6oQ4XFa+sz3yd57AVq0z6praYOLFFtUYbsVl+E",
+	"gBlHAYPujXYY+KQm6N66dWu7ogCb26TJ/vp///7zX/7gs5/+/Nc//+/r6rjlUlb05z3Qn7vt/5+9t/1x",
+	"I8nvw/+VAn+/IFq5h+I86GFHuBezknYtr05SNFrv4nYEdpFdJMtqdtFdzaGYXQHnIE4Mx8D5kiAOggMc",
+	"BHlhJwEu8Iu7wI//S+zdvXvlfyGo70NVNdmcIWdGc3trAndYDbu7uqq66lvfx8+n8xude4eQxuhz6tF8",
+	"r8tXrDhfsJdB1w1fc6NZiR6jNjgsDQpK3Ne9l7sHWADj+4pPF6Z1+P7bmqtivTlZGOpl3QCwOn897f8m",
+	"E/7ut8eEb7BsAAeIcXtNiS7TrU2/temR4xyxTdkErVv1qCmVzL7GKom9akOf98sqQ/8BgYI3ZF6sgLFw",
+	"5l6kXTJwumlITUSstwh2vP4WrI3AHkL1LM5Fitz8KuviJWUXVFgEuQMOMbcLoyyqmOTOKQfocudmxK77",
+	"/YB8FWgrxlm99ym5t4FpjoH1CtAES1WVWtVaFx3SRmoxmsLMDt07g2mvlzNAyRFiE8R2RzXOxDb9bGRw",
+	"fBhrCfGbxTQxnuuLpw8/KrLFsMHF9RSfCt3gmnfr1x15r2Lv/F4Q8PtwoA9iTCXw0eAa26DBGg4JJfZE",
+	"L7nQgfGoyK67XIQTZG9fc4IsvbgpqWdbdPFdK+gjHDQSaU3Z6leYlrvyzPriHMDgpwt4PhsaYteXNLeJ",
+	"SrnNk7tmfN+FTBRypnKgbiET7VKZc/FKt8pi9f/qSqNHrEbQvSEWYV5rhYyskB8CWgUA16SQ5UH3+43r",
+	"VALSUfgK+H0w30aYIga9pLCFnXlHinuJLkQ144CM0yuItWhV3dExDW9pVy4NcWWPV+TdhsE2I9KRNdmM",
+	"7nFFh/Elzt2HpjjTwjzWw8IZkVO3bEZKZjBxXziRvPMAPvzyQnlIxWJhcTQBnQRk4WuUMN+1g1EPC/o2",
+	"LAZ4I58tAJxN0JRB6/ZcttObI4eMNTkoIo1lKke5NWJmytcU2KG09VJlqqi0zO19sJh0qSx7q9FQmeb5",
+	"8jb9SFVhj149fAdB5qGvpknzDj2NcWXu1XBlfI9hLoeqenaqSij7hyl6Ke3rVgKFoMAMjgXJkLcP84xO",
+	"NBIbJWylrhl0oQOXU55p5s4tVgaz+eIH+ncUTFvDgq0WYk7veEutBo6bqR5ULIQ6EyaxO+ZcVRSq6Lmh",
+	"znkqzqnbZBX4MilcKvy6Fbl+TSG5sE0j+OG2OHr+GJK0TwrKoLROwuiiLT4tDWREWzszJTkeoICM0qgz",
+	"lcu5yvgVBGKGQoFzxCnT4GUYQi1PE7jxcDo4ZlKaGSSfQ1BZV74MiZQD8CfcSH+zqibPinyeJiI9lmN1",
+	"rCv1veOq1P0qfa8t3DYVL58cEwTaSLtT/qQQYlKaN/DZ05cvPjl++ehh9/mLZ589fnRMQTL0nKSf7Xxo",
+	"ypksM5XtPC9NZQ7FqKomNsVUAIhzaivSbvc3ja3wu3fpu1BQF5Mt02PVn5YqbUeBMV1BZNg3Un+amfNi",
+	"KG9IQwbrF+lR8QW29uk9zSDNM7AGogJZmrGQviamtsA+4Omm5BPMkxgqoTEqdaz6Ox+qqj/acTOMseln",
+	"ACGSxiSA9ZyAzr5IGbO9Xxpru9Y9nAhd9PMpMMb5GgLonF/86YNnL467z148/ujx02OaSHcHfboIXhGW",
+	"R6E0vB61FI8e6LsDUFXGKahHJNcoxM46NiuyS9exQIIjq6T9wtrAwF+K4qBNl7o6y1VI6w5IJ9STZMVj",
+	"Y/mmOzLT0qYch+5LSwzAlLJriUgV1kymrRNr4OInll7CtaFd2hZHeD8k6AbmW6/fRhx33kmIAKgB2M/9",
+	"hlPqdgK5l1S24y5ijhUxbxxCDjGmcO3YqlRyDB+NEf/MQBx0YvwrKqz5QFrdjyVSIqwhsBdakJD6MjIz",
+	"URgx00VmZpR15Ue6Mtk41iou4C8EDzW9BCR4Wap+JUamtEr0AJd77rahu7V2wKM7cPMj/Fq9d1u9KLJC",
+	"a/CUVlWWqpHJgFnT+HlZO58jc3kNG2jruPxuqJjulNcVYRstWGu6WFeznEx7ue43w8b0TDbv9uaVEwUH",
+	"nffvvD1H4Yw9PWPX97MplyNXT5FBpA0K3dri+JMHDx4dH4sbe+/BsfTh0eMnjx6KG/vvAVdHrkLyHV9D",
+	"n5AdmWmedUtVlfNUTKZVlAnTk/3XQhcUW/rdqZqqRGRTytaiBFdmAoHLbWinCzpnl5xAqI7gBXjQX+Bq",
+	"InrWHbN4GyRnphQ2Q5UWIHCmE9JUX0AEzL3XJ+RqK0ayHOfK2kOn1sHBu9fpwHT0Q9SSUnUYHRfmD5P8",
+	"MKsJGoNDV72R/QriYpSySYVWTmdgFqz4fij9crfhEykK8RQDgqSk8HeKyFXgCUXsLRibxE9mo0wnHdKe",
+	"iCMmrkknGH0YamF8IFJa0c+lHivQc60u+sz4TEuA1B2cA/gW6eJUJRCN5vdjZ2fSUlizb06hGGquKq8R",
+	"w4R4ZYIUYllgsgMNB3CKXbtUx8upb9Qv5hl24wTymdokUV2UHqtcFyrOCIuqM0X0eahr4U3+0xSQhTZS",
+	"eRY4agJlDFSXYNJruzBV192Hmn895CVFVmo3Gpr41U0RwYu2XXyisRgLEwHodL54MJXzZGI43QiD3H9F",
+	"TFl2m8TbfISQHLCJm5kNoPq1G/SAb/6cQOlioeI9rT6GejEIVFCzoL11BnQfhMccE6svMpS/+fE3f/WT",
+	"X/zs97/+k58tDYgwpy49HtabzhzRBb/FeV9h74K9XlvHw1W8ud589pH+0BRb/Nmt1nepDKuqDm2MR1BN",
+	"+QNU7GavoipWexHdWbtCpduBKvMzFDvZH/HZ6c5td/KZWcH9TLhEwHCqfVTj0RapMyE9hx1F4/Gke/7s",
+	"uM6ehi9JCQ6fAPI5QZx6ANXYWPOCjA5Lx7ocDJy5DV3CAJ84dmepzOlWjP1xir87q+Y0Bk0Q5e0zDr7L",
+	"pRFVM1OXqc+KZZmKAF7AhoFuTkjRiiUtDQQh+ZulLmuPrcPdzsHepaVrst6L9q/+QPrt1ttXGwv3D9ya",
+	"vm7PyLmA7wqWZuSWuPC3wEYPOu9HjTIMO524uE6oCrmmKNZdJC9H2rpdEGucQbu3xinopH+xPQO0thf6",
+	"kBFY/CXhEWvfeTOweDJlt/6TfxonKQQGPPhKBzNjL3ioNrtT7u3fu3enc+/tJocvtLw6lznCnELXSFS2",
+	"RqktkaUOJ5lHcxfZtJS9fM5VuiTVUjw8fS3otKCEyMjnMLWqy+gdaRI9WmORCgkxCYCz7wDAt8rEDTju",
+	"v4ekbSfTTmfvDjCTIH5E+l6ygHot+5U+jfBChvoUfQtgJQM31eNi6ZXpb6QI124nsk/BjvSfffYZ/PrJ",
+	"yw937rUxjAMRMtPvT0srqpl294Z3I0g+FtsiDia9gSFNerksXieiN60g2mYqQSBPbfE8l301AiJZqA6W",
+	"1BqD4as3E0mYMzyzPEZMNK+hpJAtLis23P00wBzQAKF/EcyTdwK5b4qvD5leoX9tkTLleerG0R8ZYwFQ",
+	"qiplYXNCvApfGuJ+PcWDhQyMNvB0UXc9rlKoKEfFK8/NTAHC19SqleRQviH0hCzzQy29i9vHxXKGN4Se",
+	"goMO7079F4BSv7AT3IwufxJOy6f7WJsFthX+ODooaeS0wg+Mqf5dt68ZHyk4vPxkoPcSS85jnuSoFU5/",
+	"Wf18VDvoHk/Yu4a+qFzayhJGQbvmXKr5VTDaW0S+LZ5Q92GQWkGkX/38L37xd//265/8KeC4RshCXv/W",
+	"g4axI3GDO6uzae7WhF/roNtzbJ68fNGgN2IHQ6lI4ZdJqTLdp2mKjvyoiqHJpXWsiux4fHlMoQuSfo3k",
+	"ZKIKLpJgfehXRQHWHxnrekNfq26qRNuyR7iksCMIG8t1MiPejdhWYenTOmz9yxFPsw06dAtPizBMAht6",
+	"ew69abR7W4et3Ax1sQMtohJIuZRf1KBJeGMfrt7t2ta2ezySM7rj3jnJJVZz1KfMCfD6eRu3Gdifvv5X",
+	"f/bNf/nXX/3d//zlD//9Vz//i6/+4H//41//0S9++vOvfvSHX//Jz3753/7NVz/6T+dRviL9olOn57ZS",
+	"465ERKnGz/ncr2VvYzceys29Peuc37yXEM/thn6CifaWXgwnLNjlG63HiAVm0UPh7o2OyNpy5eVJy/L+",
+	"ekM6YzFuEHp+d6U4yAdRzoWTH3WGtgY6F8u0xwA+h2MCrrBFxrK//+Eff/Pf//If/vbfffX7/+urH/2f",
+	"v//hj3EV//J//NEvfvp73/zX3/v6P/8U5/Ef//qPvvmPf/b1H/w8zGepDYY8b5/HV2amVUSoUCMnhuOR",
+	"DG1ZdCv5WoUb3TXsPX68u62kNVN6OKpah3tOUjZyn7WA2M6dJa3DFkhpONhWJBa8TVoQI8zOm9bFuVt/",
+	"pi7J0Nbc7Q2X5dkWNs4AQx+www40CDqBee1tK4q3VnrgW5ORxuPN8SXqm7MLrtiYXsuPzQrsu3VkAz1z",
+	"oxv7pOAeLDuy+cpZnuwjMdAq91gjM8iw/a3jZ0+RIBnbIuyokckVQsgmUdgaLGfAK3ayksfcl3kO8MWY",
+	"Iwmeg5UeB42BAHI2yDz31MihXJhcEAnkDk6cteKsTadaOGuTcLMCh3JurFOTnMrumxjLueipk4Ip6j4l",
+	"suc0Ur13PlbzFFGz3UAjH4gmH394LavgnJ8RY1HF2NcWmWhc184wGMDz+CtGIl0MJrycGVA4bUKZOICa",
+	"BczNQqNwaFBrecLJW/2O9dHkyt7R3P6rDY+2b2ekoFlZOHeiLqsp+MDC3l4URQCRg12Ef3p9yq+loGCw",
+	"r6buM/FJ6D0lMi2hjh7XPsUnWMzqcISFNlnoUdtwR/tKgwnRQvgu8s5u1ZrrVWuiYIMXrpspOOtGHJYU",
+	"oUqelaT5oSnJo0i6C8QmON/SPeszIDniAO5Hpx5YdI6EyiDyYuqqAS6ESKEUVtrm83CqA1LKSRHUqb1O",
+	"h+kFiRoB3JKQXEdJmHEW4GHE3EopjXocJU4j/ByYrgprP1DBcQOlgMiiS5QzEZumgVyrFSOfgsLkXhj7",
+	"UtviiNIdY3ctJ2JyCmRIPHSdgxniZEB0vNQftoItXch2bYvUFN1p0c+VLNNISZxM8nm7aVjcYx6Bx7/T",
+	"VkyMtbqXz6n7n3KpSJzNaJP6K6mmJRESPUb+a8kKoHDBXe3eCb05dv/CNFhsFCEwF3I4sQ4s+P8rRgKl",
+	"pNbHg6gaxOuJqMPV9fOl97l+QeAGkCe5b0sdwAogDyZIya7QROKzWOs5zYgBWYhp8bpwBgRMO5JcNEQl",
+	"cCQhSVM8NLxwMmGn/VGwgqAXYKfgeza3Uo6CoseqLSFPcnjgypNET4oj6i4d8H6dxXzNuCyWlWl34R2k",
+	"1ThNuEYvIXsGubDXzyHF9Q1qz2IyzQWVq8VUmXedCwOze826baM6uzh/kUCPa4QAPnHf/e8HV5Mas5QH",
+	"U9+M7sRf/CYNiTFePo0AdNn9TPIBuDsqqLsbm1Idiiza23Hg6SryZTzo5OXVXVwXm6m6MOStortVdOcs",
+	"t2M9l3WoyyTXnJ8041q/9QXtpDOBlahGYTPvjHvo4qBK56OeIYqohWhzrXKSw5VJ6yLxgThOQ2WZGB9f",
+	"KMHcrZVgZlN15vXFmD63HZd34i+gvXZpBaxo8/a99u0ftBYkPz5Ogoxg7lqnqqxBYp3lXwoxpF33B6B5",
+	"62LYXXGiY5jizFGz8tJ4066/yUJwufXVj378yx/+3td/8Mdf/eGftqgKBEvEwAezGKqqzmzV6mHhsWEb",
+	"QqRRBq9HPezCZpH9serakZlc7NRMWpVTEDzukKlk3vUs83c6SWs6yeR5kzKTugpPue99uUPKbcaHqpI6",
+	"P++kgiT5LebYNWOOYSYS5PHYAD6qxxvGchqRxZZE/S3E3zwjYZJIW6R4/ujpw8dPP6K0STKKARyBbDkA",
+	"wFijpm6C1IDpcjUAvmx7xFzfEXO9xwa+oHYU8E8o+PmvdcQ9CfQ1hfvBOxbu50vyy0vtdeR1IgozEw+O",
+	"nj549OTJo4ffrTK475i8R3FXK4iOSrlNntlLhu8XZL1641PpGmHkoqTPWlo6+GVlFVFwcl58NlUh9Tw4",
+	"vhAj2/uxAw9Wrq071KAd9pf3ZQFEP1FxDN6AxTGMuTOPHec2AvhmV50Brp+oNDyAkt/3LjO8C/zHcwbs",
+	"FnYkoRAfm3ZnG+KORSTydolFntDK5Ti8lBpw/VdwJMJbGsZHIxKFqdoCWO37EW29VYrQwvh1Q1WJlIr1",
+	"IcMak60aTtBH+Im/dUeoHDll5HA/wX91te2OTam8+FzjRFs4uUYqR0H++aukpW03m/oEtYUMOHJRUTbZ",
+	"ctrbxTPdkvgRrraOnynNqXZ/7UaP7Sat2WgOTCvdwdQp9QsZc0FAPK5i5AdaX/fFvhiaaHe1rjB9bW0O",
+	"EVxn551IIHGKLXjxNR8s9HVAxkgvrDWGokBPfye2BMQZKNu30ZhgJUW8VmqCIZiUniYAP6A+ZuPHJ6+S",
+	"xIStgOEugDZE7nbXwCElYJGNgm1RfNBiXBBDlrv+uDop+tMSOPXp5MhUX2dq1eHkTrGX9ZOPUZKhlIl4",
+	"F2hP2obSjQUME5wC6AgTaSFRGoV4R2aGxwHNahaVqdDxcSNF4pv0vXaAYcGADAfrYNC+LEZxYw3oOCfF",
+	"4wHNIsffomNsqZZa3ACeLMykSzmWCZ57uRDuey8hogqgBHczWqq+0qcQ4vYchFSvc1JgYRqEvZhBLsQp",
+	"Dzrvc1UOhhlpIIcRcSYYmcj5eFjTVtiCNaV4/uLZg0fHx4+ffhRoD9sgBdXyc4TgE92ZqVwDDA7dyYI+",
+	"xOh8MZfPSyxLfUqVa9gITVJ66BeMB+gdSQt4evX7S2n9G32zi3sFGYfw3ujhaQF8IE5YcJ/xe0CcsoZz",
+	"3of8ygXOdk/OSHhEVoxlpgAIdZmtpDLecaELWykZ98Rzb1I/ak+6gcOnS+AdiH8OqIruT6JTZFYVOfbe",
+	"BYqhC+1GAwgwyyuWaoGYchHHDytW15lcozfHqwMP9iHyqkLyhSl8Joe2cZ2ej1MFfc+DY6pycWg+DgaO",
+	"+rgr0eudtWm7ZjBIWdhJ4X7jcQY93ONz2bFto/xxz0JSiBkM4mVcmsmkttwtl3Fkcr7AyvtaTapm7CIQ",
+	"KZdXOS8ICcnkX63aRoQpNrNik8J3GEcU1n37T9aXtLv1JZ3hS+r8qnxJ/rNcpy+JTs0tBNM2pH1BxqAi",
+	"E5JroU0ZnJMR+erVOrpYyT7T0+U1ce/rYlhmyJOTcLje7nQi/mLI13iti+wwMNNDlxDCOcFovU0oFuJZ",
+	"yqk+AjCSMD00MGaB+t3EweB26UseyLfHl/P5F60zHTVEmEoqfhbSz1AmXgwLqfmNmM5EZh4IdH47xcxb",
+	"F8qQ2rAfHKdtACEKk4F7/Cz4KPepLiPTaaWc65Hxi7naRnivXRY+0cjUXc7RegVhgFAFaDhIrvUE5HfM",
+	"X746X41dKRCfFUQv4B4OkhCdCQHdJwFzkdHr74iJLCsNcOOE9IJ/MVNnJueJmBY5sJnGlslI28qU87Z/",
+	"ojvTWTVCw5cDypBHiu0OMQnW/Yy+DJLZYqDAMVAppB8oRAp5/SmlEOIV8qgEDlAp0kK9qbr9aWlNSZ6Z",
+	"HL5NkVm0dWt3QInMNM/bImWdelCaMXnj+afKpMjDEZlT3g9AFX8wv4C+I7NMY/lcyFTvmwJ/9JgJ0Csk",
+	"3iITFwsXgCrkUKTexQws/mmsUru/oXqvqzOiR6Xyyt34L2XFPozjIMEgTW8e4iapd2e71sjtMa+31nG3",
+	"RfowXQW2AwCZJbO6xumCbAURSWytyb22OMpz4rAY6BzQFMDkLtXYnPLkUhWCp3kF14ebYSpqrM1OsjA7",
+	"STy4JBocF1p71lZTit2kToTG6xAmDPeMN5+JfQmGplXElBa3uu9aPVh8yM2ZhXAZgsZF5ZOWBr2sKzzx",
+	"aP7nUKpBpAnfCMnuOjiDm2BR6GjaxKo4xkfeuiP0HA3lufsWH8KnbQB5ibrqlxbPoes2Wmcr+s0X10za",
+	"xdvfntkJ3o5gyDa/tmbrrvvy7+NDL90zZ/eABAmiJAXSYSg8qqpcZVA/ogtY9HVjOV01UT5UtW53jyYT",
+	"p1We2dHwlXhHnbnK+KZaH1QxHQMVP/tZW0lrWoS/XiULtA3uQHQP7ZxKoK+AE9F16mHUgvv7k7iV9b45",
+	"++LEgyhIi2HhpagwCimQz3heur2PJSz7Nfx2bhQ8LKRtM9FH0zRFfqL12YjP+1IgOVN0mKSip4bOCgrf",
+	"jzB2oJTGglsfwMacSYBuYxavbXGUZVDhVU1tKvbdtACJFMwGopIH6RXG+/2PDzuoWDcNmRw58XDH8s0T",
+	"VQyrkVOfO0lrrAv/d7LE5LHOx+1RuXlTB/jwXHvGodS1eYMQWB0ibiH3duS8tfepSA48QIhQVru+oofg",
+	"NjoTtur8718rKI6yHWjtg0+x9tUAsaZ5jXoH5JWt0fhcd9KqdgxEUEqhexFI0KpJC5hCax9u9MxTw0fW",
+	"GkfcMZ9cH8xb54tMX63GVgEVhtKXAVp267dcLO29isP70Ks1Qg+EJZBmvhF4qwIgAza/sDH3Onu3d3f3",
+	"dnc7+26DMpBY02xG7197Np/TM+d+fdKsBR99WJJaYoTHmQagHg904fUv4lqDG6miLwoxU2IRgJdGJaym",
+	"/zrk8CD/GiBpQCGvu5jpwQAAvRqfyWQle9ICXNaYAAgL9z2BdiyhnpEdoLJhyBgqgSmD6vs8CubLaHfq",
+	"TDz5+Pj7xyLTGJPDKVl4JhGVMQGNBCG3NVEDuqeWihv1GIqnGrdxZOHUPunAlGPwgGSyUjuckryB0OXP",
+	"6QPS9Envw9FZN63O6VxlLtS1c3asU6WfOPuqtcbND8A2fLdU4W4puE6d5dbxtjtn3m09Otfs0SFdr1Cz",
+	"SzptopqtSuYRYN+SJ+cWFnKtztsHTzTtO8iWST96VEdTwnY4Gx+zWOgkGsIuK9HXEBmw7oyqRiZj4JH+",
+	"SFm4OinVQFX9kROSVKuJHnK2xGcSvDL+2PGSiBMFfGInMTyuwjKSwfXOldg+fk6YUP4lMMJDTMO0lZxj",
+	"PkpG8AdVwEbgyvy2+IRyX7g7qLsfgLXOuSe1qm6+5f0IHjHKTLBc1Q8z9tGjlw1VD+5Tgcx/amaXKte2",
+	"VKtfr9mG9mN1iqcpIvmiFIi5PzAY5IAZ3lVBx5ldp8IbRCiq6DXYh9bhnU7HrWf66vWOfio9xsd+xxPK",
+	"u8nDH29HIONrduG264J7Wetwv7NBhTfM2bVWeENcJUQyLpIAcKFq8LPhNy+QV3q5OAZN/Dns2XFR7AJy",
+	"A6Q9Qp56SMMZ3xduYufo2XW2FWV2RVJ9G93eRrcvUsMBwnWRBYEX36XZELzcPLj9dtOCbn+2r4z6PEGk",
+	"Gew9RU7CAJgy79Cn2VrUberhqQRxhbIpM+rAKbqEL+S23TKWDzi2Twr0DcXISICWz1SL0m1nKDt8PIgS",
+	"mmPwnaQeZAGWQit0FdiaFyB4AGtmsS/YE0xJaDcAUEaqV4q+f4Scs4vwRmxqegc+T2o4ca0xhfK5h9QR",
+	"VmVOCkTVccILsmJv3vwUj8z2zZt1lUrWKcnRGGYZhznTqO9waSkkoroZoDie1058Cu7Nm89WqGfu7cz6",
+	"5MtdSB8yBUBC9/Mp5G+O5RyexjRp/20YEzsoaG3x1K8vWEpDQzN1UtC0oLqJZjsEytDMt0qU0xzI8uEf",
+	"lMNNoaKeqmYq0tN8KI7zreFZZ4O/Fup3pzLP55BGvFtbiF6pQ53YViK1wKZ1gzIlIX38fkwtbsDqrxUF",
+	"vXdS7NWa9T4eYDmFG8cyz137E/fhqXEMJ/KcZXJ+Uuw3d2+AxgcvNLj1AG8dSAsdx0cQWSgAlAGBA6wl",
+	"yHSPDsXguMA091INZZlBNJfdp0jrxaimU0tmqN9YtBwgOZZWAO3zgR5OSxXFvugqUr+CRKpmxmuBJs/a",
+	"COFE6wjeTF86Kr4ieCpeeJC2D6MYGlo6lamvCL41kh+zkSpVFMQF/6OPQ7XFcdPz9VG4bYhLuFRjqQuI",
+	"9ntnny5Ep73Hg4NYKP3M42V9HFp33380LbJSZTBhE2NydtTDDsJN+0D2RyQhAGPHGXyc6A8hGKCd4sx5",
+	"tz/BgnNvZ/sNCyfQ5LqRugbVzgNTVKXJD0VhdgAENn0PtyxPIzKTgVsRROZJsUpmhtK+yHI0b7RatBpx",
+	"QGyMLRtdboxHASnMs7sCgcZQ2wo8xUCLUvieepuS8hDAtugBpJd7BE2ypIZfS+XsByfFKsyuwlTdgVO8",
+	"Umh+t5M4LUBOJriS497kzsifN76gCd/Mbf025d9j4zzMk4LgkldijSVRsSYfitMCSm5UPli3C2tx1wbz",
+	"deMsNQonruFqc+9Y2zHnTsp3lvq2NdF+pSbatpT9W2wGfQtsn2nPrcSe2gno2yuMnyM60TFRyVd0e3RD",
+	"pMiqWEyq7D6o2jJb9QCpbFFkfzlP51nRb0jmbQw+T60ulLWb5ZN8asrsdgdjHWe2uhDV9vETXVR3DkLs",
+	"RBeVGnK4szlID3m+ZddNyiax8k+sKh8/XN0wFJxsmIIEEPLrpyAtxmd/3YJDbjFtEhzymyOkFVyjTP0u",
+	"Bn6WZ7QeBbrPyS9eSMTxaTOAy9NSJVxvsBg7iosj7SVCSMmKMNFRlLyEmNKhtHSiSsHyQpje76h+lUTk",
+	"fk5CpFTagDIggezyOOcA8hkxR42ZokGY+mg4egEAX8S+BjtHV1TMXI/xxEQSCyR0aNbRjRSFSTOVTXFf",
+	"gfJ8VAiZjTWWHwN9ZY1osWhIRWUWM1K1G7NYOboFVWbgi6l/b88JSh6lwPQ3I9INtmB4TMibCUEjaMnn",
+	"T9cgo7Xld9YITENeKqaP4jeNEktmuq/ihGzCOUHXHk5+Iy9H87F1nZwcPWNekyvTh37iw+xwd28/WTg0",
+	"ISOptKrLD4cyTDCBd6PWWt/8+Cf/8Nd/84uf/i1yzqFu7P5jb4XHl067w9bBXkxThor4eJID5Edtr7QO",
+	"Wx88e/bx46cfdR88e/rh4xff34Qtyn2Ba0YcvsD0rlVwGu1MX/IImYVd7ATVl8Iv3kwhREzYE1HJJifd",
+	"agTyDXukdQg3n/HNYgUDK0NB2WwoC73yWs+LLZZLGW24ftZGJo5JM7fQxNtIV6jj/FQ9ACSDRc0HfMQX",
+	"0lxenW3A3XJ7VNtK9+1KYGK3uo/Dbe8Ufh1lEMHF0lh2d+/6v7olUG2+f7d9+/xNTaiwTr523r66/BZ/",
+	"AOrDuc4ZVDK4ojWwQkMZwtYkuKgTBHCGlm0CUPprc3z1Cn60hbDpFTsFi4WG69YKDblgmertKCm8qGS/",
+	"WpGhedWOgEtUPvz6ZXsON0v2HG5zPa8/13O4OtWTdobduELXNXDri0oO36KNniuklW6S3fiKUMI99El7",
+	"DFokjnzcfhGXiR/xaQLc3rLh9xBaeymHK87Ts6fxoSnUdnFe3+LErwVJHsNNV+Srt5vjSwyfOvF81UL7",
+	"VdKaTBuOrefTavVCvCrZez4mznAbhPoWb4GjLMP1LzRAGUb8Z3pzMb1CPt/yD5+jYj3g+9YK9/wT0nJo",
+	"YjbRdPycbw+Ua9Z2FjQO2F6JM2ggCKqzCys/Fz5xXiVnoMvGfU0RKyKlPBz376yWsro4uFRmGd4ts4xR",
+	"Jj0gOpjM8AimVEGxJRIjUiMUMrac7QBTZUp8d/OdAHC+CMYqUooKpASY7uE0dIZFn9BRBoznNkfS3o9I",
+	"zaOBLOfswBv5RL24T74a1RzyMsvcp57utpLWdK8FQsRNO/y439qEYs8JUOjkdVNIuwkDLzCtGPg3fQ8Y",
+	"x17r1WXh9/zQVku/Tz2JKkKFfccKFLZe2AtK5ReIf+PFFlQkk1SGlPYsCxcrI/Tl9J6Z6o2MOQM46hOI",
+	"8IbMQZMrRgNKoaoXq+wATpracoJzrAsLl2WehwuNKTOfchc2PTG+dYoPjWQTxcfP/9Yreyk9hudxpecG",
+	"cfHOt5JJ8+jLPO/JPm4Mgvn7ovXF/8+EwT2Tzf+/W9MyfxuX6G521G60qKDNdc7Izz5r1pxgEJBwCRUt",
+	"Kls0roQbBeiABd5MEMkLTOjTalp6mEGngrjHENwunZZ5CsAVadTrNBFWDwuVuTebElSqyojPjytZZLLM",
+	"BAuAVzdGVTWxh7duzWaztqXLXnj0zfg9YlOpRtqeFKi5BVxs0uRAiy1NRdnewbPtBJfql6pKKf38uG8m",
+	"CjLNef3gw6CKrRB5XEkUAS3OPHITJg7CnZxvEcEL+RwVJJXxuELJSWHKpoZrJDHtxl7qADTuO+wuMAcN",
+	"acFwL7xhAZ8I1FeTK5zYk4JnG3rfQFJDGeM3CRlP5qqs2jfTQ4/Fgb1PcR3hq7jXUO8AxdR7e5y/jlPh",
+	"ntSVr4Q6ohWKnwaWZbRuuaIqFI7vvXnD5RW7vq64LV6oTJeqXwWUjIFBCHd6zwsqZ8NaA9wgkeIevdHy",
+	"Kkd2CjmoVCluh/qO21w8nYj9Tvj3XiJuJ2K3k4jdg0TsdWDS9g7EyExL6xducVLgTPMVNzd5bY+9VpNq",
+	"sf48pXnd0Vk9SyhQyqRuhPOdI9fdNKGqGykyOT/0NUezkVvf1BaVQRzsvQ+du93ZT/yNOD+U1zSnchj8",
+	"CG3xBOAE6uCjvgIsFLn4dog6H4sRMH/Dl9pJmOyTIp5ryqNzk5bnnIS1LISolAkrNaBQg+4BWEjOuIJh",
+	"06J0D4KfvFAzvhnL6awZK9f2ScHrAK2v6Eb+NCxPZroCMgUzGLhFBcWMYXgwVVYcuPVgwnC5XsfNz0Cf",
+	"QhWYrXdSW2GjtqOV4NUpmWOnTgpeF20zGLCkO8qyUlmLax1EqEQVrS8LqOuRfANhUdKGMfiJJtNervsC",
+	"D22Fwz2i6sK9jj980Q9HZEYohfDfLOhgUcFPeR4AFEVlhkBE0lh9AhlHdES0LkEjQArA4eds2rWJzp7/",
+	"pLj/q6Q1LfPWYYsPIzsykzY1dAtUh/VNQer3Ndu4qzgH1kje4nsgE4qSoOoKAMMerzeV7l+6GHatLvoh",
+	"y8uUY8SfhBPeffPBoMtEXoTr7w7wWiqYdac1xZ8hvcsd5a3D1mxkVb/7g89Go95nH9gf/IvvfS+C8m8B",
+	"EcFZ5I088nM/egJv5ux1nJpTVVqYlt0I8qKTtGhHQAbY3ct5E56qmV9FZ4cvWFqAcAAmKJyiLfTB1hVx",
+	"8XDLzIvejUypBh/DrS/CtlgIgzcFpmOZvw1O/5oEp1kGMW0VIVSgmrW5Od4Yf/tIVWevje3hee7h+Z05",
+	"Hjc7G7cy4brZ7i94fGzqC6ZlQJQoEwD9XXKDfahVnkU4IT2TAWTcqbLCTCuEkJsWFJFpi6NiTuEZMhMX",
+	"7E60T9nkPIocHehDCDZbQTc7yaSLqYo86mhWe/Zl7boBrG0JOjpkFVx3SHEAFmfwtDhbrT9S/dcIiIAW",
+	"lzNSqTsJO0xguAg7q8Zc2URblKD7aLRMRYBg14OaLco0CzSP9Pyya/8TECpXYLjFsmpTsfAcFsLW7Nqe",
+	"HFdzcmytqK0VtWnRAInUd2VI3SK+A30GFMKLqLg2lxYYf/BIC9ET+J1DQFA2EjnE0aVcGdFTNU/4mRHd",
+	"h6Fj35XQLg1pvkmIF02freJ5/YltfklTaptXiC4RI15Zfn9hdfXcDQ6syKA0XUonbsypew6zA6hfC3rt",
+	"DU/iNVAq62ZybtP3zo5BHatc9as4iIloCIhVD0GPGB4BUltS5NnCkAvhxqeVSSnSS+2AEBo7ZS7WRSPi",
+	"ZY1gewTBRdzaSRQaagsOWBCCV4hVBa8FxKliKQeBJID8p9uhDwmiCeSqUlCqDzXO971yH1gEGAXCL0aK",
+	"fR2JiQRcwCjAU5U6DmClTstH/S1FlIEKya8ZPTCwINiIxBm/ZIxUFoWquGakBlRW415fQiVrYIN2i/GS",
+	"aj2IZ53ZWnIhdLQLv7qtWHV3Owd7eAAiL3F0L1AXrNQ4K7OSV/ft5uohbL5rNCHQJ+reEFT+3b1O0gor",
+	"wjMyS1t1ed5ahzhru3f2WlekGbuhq+w8DTmA1MW7NY7KAgPsVoHeKtAXOc7dEVU7mq5cg0aj990csC+B",
+	"tF6dajPlgBy5UKweFpSmYU5VmcuJRxdGvv6RkpkqwxnrHpDVtFQpprd7XmNA3+WLmLmDQKrubYmwyvUZ",
+	"eFnmwk5kH3LbGRxYnyq600IjlGKOANCALwNqUsNJALN2BQ6ehdG3DvfvdDobCytK+No6e7Yx9m2MfZu9",
+	"/yuKeejTWhSUwIlhiVz1qQXcgO/QKHSnCrqAfEaZe2UaUOAWUtQgMw3x4paw3DBBkVM5icvHWTzL58pL",
+	"Zd9lfDeb4ru6Y9s6PNglICovEnn/s0AEGdfldg7cR3ytCn+uXF7LdsPdELgJvtrWoXS9GqhEwk7cEQUQ",
+	"OV3Mb9QAgEvURbfkZMJ7HvIzAVt9Zw18pKPJhOmZ3x1EEoGzEdH83aRFyR3dQs3419298DMAGPKF/aQV",
+	"8RbTj7cDqBI/39k7uNy2CnOwvt3qObNRbwZrYFuQczmYJE/XyeTQdbBoISeT9QCjlwGhz0JImsTUBEge",
+	"s5pE74hSsPE+5tFbboHI8/SwMKWyHtNzAPkEyyfY0WTyAp5ze/JSPjLGIotZ1F4G6D4oIAU2N8ghKDLR",
+	"l4X7uwd8GdUaPGoLMIytb/78L7/60c+ddg+kD7iJPYwjq/z7F8OlB0MM2ltnQPdBR5gjGexFhvI3P/7m",
+	"r37yi5/9/td/8rOlAaF/7fLj8RBxZ43ogt/ivK+wd8Fev92ADh4X8uYJ7OvmZ24dglsja+MSaWANW0CK",
+	"RvarKz1nmo6U9YjXGthZz2JmpeK5iRwqqI8Zhxw1XbgzLleZCOMBloLmc+e6yVpevQuIhmbpSBri519c",
+	"iJjlXXCsALRnF5BDWoe7l1Nb+dttxLvCyRu6JGV2C1/168WhkiCFFaCRX7nkGimZI4BLo834m3j53fjG",
+	"gZy3tXevt3tvcLez15e9wW25L/fk7ex2767aH+z2O9n76t7grrzTu91K6JnYgXxnZ3d3Z+/uy07kQPa+",
+	"4NbpbrvT7lwy0PnBVOfZ42Jgztt1ZLpyDefmq/MtONOnpa7mrcPPX9UTxFT/dRD4C69Cj9pQVeBt7rkO",
+	"C10gnYs2cSyMPnfjisECzlVrRuY5rhhIC1h5qH1oSpEbmYmezGXRB6Y/okcwuUoX0wn2Op1aAjFVJ2Pm",
+	"sLZUdp6ONboE3J+WAZHgjzAn+CdzElJDhYIMD84AKUz0hlo9NIbbuPzWM1RUI1Xcx2gZruZE6MpX5Qa+",
+	"D8zLhtQQ5tnkQusFiICZUpOUSVIxy7ohf8JN8TngvEfYoh8/vQ84U0fyVK1A5nUPbcCl49p8YUBMvYtj",
+	"vPZh3SKcQTK2exX/Iicatn5hXTcuCbvkZhbYC87bzDSbfVnwauU1cZFT52KHwnqywE1lT1rlFy+UVVkx",
+	"1kMI6F7h7q936otWT1rdP5q68+PzV04p7ClZqvJjNecfrLIoiz9/5dYPEWM2rOaXYdP6GOAtVKCw802C",
+	"xs5tpcYkA4BEjnfkIfN6efhtNyuwFUgXYo8TxxHRBev6vPyeSWmGpeQXYYCiEFKghCWPOwIcHYqjXJXV",
+	"WBZyqMpEfFTKgSxkAjJrbIrXiTiaTEptVSI+mUBu1sfTsUzEEzOsTCKemtMpgTgVc36xmI2MVfw6KaIe",
+	"CvVmkktd2DAUXfScOmVXDAZYKWEglBQcTdrE5DliMCBjHxPzRZIOYzeLxpWtc3aBktmU5eDlnK1T47J1",
+	"s4Zdo95MVL+ybeHUQOCPpVyiyYSFrV9K/9wyaIGH9RC9OdhZE8hbq/UZlKnlfn8ycQeayujYMYNowiLB",
+	"C+U1Fr3DpZndJ96jvutlOU4wmy9xEqWvcppGJIGGuhuQe4Gizf2pmj7hI0xyoU8wQwbhyUQVCK8TPhQ1",
+	"AW+qAcwj4EJ97+BmwZoft0jwO5kSMSbmSHMdvfOkiF/KHLCwbN3yt23xnPfMZJoT7ARx3DIQBOwjz229",
+	"I9I4iYHSWxYdZNBCfEFbDrpwQRWoE2BvqUzcOP7kwYNHx8fvtWtvQJfpwjv6QGAbeUYJH8cpBvQr5V9i",
+	"7uuHR4+fPHq40DJSi2cN3fcuWEpgdaoa3D1f0RSulLyxMX8ttObnSNx4cPT0waMnyy3ShldZmoQfp0X4",
+	"+ZC1y1OdwZGHXiIxGwH2Rq0bSCGe4RtgsbUHutB2BO3IPCcrhvY53IEQK261EMIK/lobEXxipL22Vf2j",
+	"ONUT3xcv6MXXxlyMgMUSo5/HHcCdIQbTEgZXTgsA8cllUfC4CMrI6tytycT/QOTyOJP0W25mXdJ6XU9Y",
+	"ZlGlHshWXQwT+AdlqcFYISdZ5GbGOvPCFoQVjd1BKKWBLtElRH+Xypr8FMdf4AYUPTWU2DwM9rwmC1N1",
+	"adv5JmqLFjCBAsebmzpl+xIY61Y0jnTgERt/mVnO0atBvhCUUUywhnPioaxKkCLWixGGiLGQZZDJuSUI",
+	"ICcE2uJRHXnH3XpSRPfeiPifRVMKO7GMYxwX+lKIFNLXn5pQaZlDIUwp7GvtvvB9D4qGaiPsD6RbQ1PD",
+	"Z5OfFKZQMRE/HX+aGM3b4givskyjkyLDXDtaOoiy5Jcvpo0DOg4dIhRybjiJ1ZuKqksnueyrkcmBT1sQ",
+	"HSrobMSh58lrCpO6I40tLvq58ZmpVV2+wT+khOxXMCPMguJuPilqtPcaYbe+FBi+EF/CVPYUOHC/FGMl",
+	"gUT9y5Piy52dHf9/90SalXJQpeJLkeqiW6pTrWZuj5wananM/d5T7tlZqatKFQIfCrcK34TbWNDV+uMB",
+	"MktOnIiU+X2QUxXMZgiqUWkwvYBagta1dcp9Vm/WiyuGWdIVPervF1/GPfKdDG0UJpxii62Eu/7vD/+D",
+	"+FIMdCGBxx0RpXB+406fFEeQkuS/k7sF5CZQRDq9Wag3zgL2jdN+ocpg4sCleYFERuZg96XEtYXKb7Ir",
+	"tEbXEokMcNFyVB6g6wjkjikZmcmSAPbcGjNT5K6BsgroKNM60q+eoRHKKkK/Fm5r6t6xHhZu9xIE60z1",
+	"wFGHIsq6i2ZaxYom2kPN4+Tu0Fhgz4fiOzpz5iEZAc0CoA8XpHiEVwVVu+FtD6XO5wJ803BOkgaXRM5i",
+	"mMlSW97VsE/dxx9zTQzrCbbGBGyKvs415dkmzVCx4S1g5rMCyPiJqDkTcGzkxa6psd5M4I9dYVyEuz8t",
+	"SxDFMazYWOoA9FgnUZH+1vZJIZy8novM0AG4eSfcUSDLXAcUxaBQ8ADBDVszqFhhqkGfgf8X5OdkEr3P",
+	"nW5g6AlnN7pXWrQZUc+Au9GrNvdQbXA/dsTpUvFMA7ogioTo+xdzZ9TaQ9zQaBQuGBMh8ygJUwqDMlNQ",
+	"Dl56A4K/KNsLFVgSAhrHuwHrkdSLuEPOvqvBwdmRLNXySHi7L8DJpZApRTclC+OF1QeFZH4BwjNxu0EE",
+	"Rp+zTne1WngVsqjI24gGH+hEZCryNPfmMA3pTOnhyIl3ayJwd9KT/AmEunP/dW6GMYpmRDteo5TQK0Xr",
+	"a6AAMgN2BswTYaf9EeCz2rFN3cJK1VjqPI0aHTkVOW9qE/J6Sli1ThYMC23R5gZXlZa5mJRqoN9gNDaW",
+	"5nGfqY2G9o8mE1xd3kiRfQ/L3+DTCMWIuhQT2VeJwNw6aIQU7kVHQNOLX+D6tHJOzl5exPxG/DU2Pvxa",
+	"ib2v0+Zj7vveT9Vz69dTLrPG648np4nDwpmo0slmQl/su6OgEP7L+DfWueWWX/xcGXBr4wwFiEdDiW7U",
+	"YjiGAh/csDTTCVjw8bfzJB3LyCo5Y5q4r16aWShDKVVfTzTY3DiPuO2m4Hqh4+HmzQfHv33zpjttP3n5",
+	"4c49cQPbKqNd35tXCnVoMZbl6/cS8dEHu/c6+x1x46MPPn4P5KR7ePeOW+GP3vRVDgqhssA5jQYLVMKY",
+	"En0LfTMeywTMubHum9xNeemElhSV7Dn1N9cFoAZPvnc/ZXM8oqQ2swjA1jeOURHXaZhK10ZSv8NzTo9k",
+	"Kfts3AjT709Li3U5ZuAUWV247tTe2Mb5+uzJ8Wc3b9biHJAVEN1sR0rVAW1HEL31jpbohhT+neJw3MgH",
+	"phxPcwkWkg4lwqWy07xqi4dOpUugc3rstuJElX1VVN4fm6m+HjsNBMk5ZMYnHb7UjsyMgWiOCIOWND+w",
+	"iSThGbuTwb0+00NdQTBGVkB9TdJy7GzC76tyqDLXmb4C+7vIxMyUr3vgiyJbaiKtnZkyow79jupX5Am4",
+	"efO3jp89vXkzEWjaSVDDkBCdFbGxcn3D0djK2ejutJzij6YUPWNyJQvrbeOwQuIPoMaTah6tmb7Jp+PC",
+	"3hcSXSJgj3pg1Q5fb4tH8GDpJg26gGZpW7xwS3Aa+lZBb1HJPCnsBNaEm/H7bm+5cQatgVLJdc1nS8NO",
+	"UOvdxU2w0LPdpHNwL7l99w50yN0CmW21e/b3krt37oYVjjPzeIB6DNUwSzHQORoh4NojP5A7U4ZTTBVO",
+	"IpBiuBmWB369Q3GwtxfNJuRjitTdRtFIN/8s3HAua2c7eH2bDoSpDz/OfNG522W6T1sZXaGRylZK8PtH",
+	"Cj24U0jlczeH19LfDRYH+i2Yk1MWbHYFLwr1QpTTgkCCSU9YQgKOsD3kNNM44U5X0rZyd556ppv4jMQO",
+	"rIgv1KO/aAdNJ65H1sSmAgWj3r56+/8CAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
