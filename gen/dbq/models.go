@@ -8,141 +8,141 @@ import (
 	"time"
 )
 
-// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.
+// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. There are no foreign keys: an alert is kept, with the names of its rule and its subject, when these are deleted.
 type Alert struct {
 	ID     int64
 	RuleID int64
 	Kind   string
 	Level  string
-	// what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system
+	// the subject of the condition, depending on the kind: a sender_no, a channel, a pool, a file system
 	Subject   string
 	CompanyNo *string
 	Channel   *string
 	SenderNo  *string
-	// what was measured when the condition was last found
+	// the measured value when the condition last held
 	Value float64
-	// with what the value is compared; null: the kind has none
+	// the threshold that the value is compared with; null: the kind has no threshold
 	Threshold *float64
-	// when the condition began to hold
+	// the time at which the condition began to hold
 	StartedAt time.Time
-	// when the condition was last found to hold
+	// the last time at which the condition held
 	SeenAt time.Time
 	// null: pending, because the condition has not held for long enough; such a row is deleted when the condition ends
 	FiredAt *time.Time
-	// since when the condition does not hold; null: it holds
+	// the time since which the condition does not hold; null: it holds
 	ClearedAt      *time.Time
 	ResolvedAt     *time.Time
 	EndedBy        *string
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether people can be told only through the channel that it is about, or of an alert about all channels, only through one
+	// whether people can be notified only through the channel that the alert is about, or for an alert about all channels, only through one channel
 	OnlyOwnChannel bool
 }
 
-// What one receiver was told of one alert. Written by internal/insight/alert. receiver_id has no foreign key: it stays when the receiver is deleted.
+// The state of the notification of one receiver about one alert. Written by internal/insight/alert. receiver_id has no foreign key, because the row is kept when the receiver is deleted.
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
-	// when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet
+	// the time at which the receiver was last notified that the alert fires: the call of a program, or the queueing of the messages to people; null: not yet
 	ToldAt *time.Time
-	// when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires
+	// the time at which the receiver was notified that the alert is resolved; null: not yet, or the receiver was never notified that the alert fires
 	EndToldAt *time.Time
-	// number of tries that have an outcome; part of the dedup key of the next one
+	// number of tries that have an outcome; part of the dedup key of the next try
 	Tries int64
-	// number of failed tries since the last that succeeded
+	// number of failed tries since the last successful try
 	Failures int64
-	// why the last try failed, in part or as a whole; null: it succeeded, or none was made
+	// the reason why the last try failed, partly or completely; null: it succeeded, or there was no try
 	Error *string
-	// it is not tried before
+	// the next try is not before this time
 	NextAt time.Time
-	// notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery
+	// notifications that the alert fires, of which a message can still be sent; empty: no such notification is left; null: told_at is the time of the delivery
 	Awaits []int64
-	// when the first message of the last notifications that tell that the alert fires was sent; null: none was
+	// the time at which the first message of the last notifications that the alert fires was sent; null: no message was sent
 	SentAt *time.Time
-	// as awaits, of the end of the alert
+	// as awaits, for the end of the alert
 	EndAwaits []int64
-	// as sent_at, of the end of the alert
+	// as sent_at, for the end of the alert
 	EndSentAt *time.Time
-	// when the delivery escalates, unless a message is sent before; null: never, or not any more
+	// the time at which the delivery escalates, unless a message is sent before; null: it never escalates, or no longer
 	EscalateAt *time.Time
-	// when it escalated to other channels of the receiver, or to other receivers; null: it did not
+	// the time at which the delivery escalated to other channels of the receiver, or to other receivers; null: it did not escalate
 	EscalatedAt *time.Time
-	// receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver
+	// the receiver whose delivery escalated to this delivery, which does not escalate further. There is no foreign key, as for receiver_id; null: the rule names the receiver
 	EscalatedFrom *int64
 }
 
 // One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/insight/audit; deleted by internal/insight/audit after the setting history.log_days.
 type Audit struct {
 	ID int64
-	// begin of the transaction of the change
+	// the beginning of the transaction of the change
 	At time.Time
-	// name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand
+	// name of the user who requested the change, or cli: and the name of the user of the operating system; null: the service itself or an SQL statement changed the row
 	Actor *string
-	// role of the user at that time; null: no user of the service
+	// role of the user at that time; null: not a user of the service
 	ActorRole *string
 	SourceIp  *string
 	RequestID *string
 	Action    string
 	Entity    string
-	// name of the entity by which the API knows it; parts are joined by a slash
+	// name of the entity in the API; parts are joined by a slash
 	EntityKey string
-	// company that the entity belongs to or is; null: all
+	// company that the entity belongs to or is; null: the entity belongs to no company
 	CompanyNo *string
-	// of a change: the columns that changed, as they were; of a deletion: all columns; null: the entity is new
+	// for a change: the old values of the changed columns; for a deletion: all columns; null: the entity is new
 	Before []byte
-	// of a change: the columns that changed; of a creation: all columns; null: the entity is gone
+	// for a change: the new values of the changed columns; for a creation: all columns; null: the entity was deleted
 	After []byte
 }
 
-// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.
+// A list of messages that a company uploaded, and its progress: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.
 type Batch struct {
 	ID        int64
 	CompanyID int64
-	// the username; no foreign key: the configured user is in no table
+	// the username. There is no foreign key, because the configured user is in no table
 	SubmittedBy string
 	Name        string
 	MessageType int16
-	// as messages.priority; null: that of the message type
+	// as messages.priority; null: the priority of the message type
 	Priority *int16
-	// the list; null: it is checked, or the rows come from a tag
+	// the uploaded list; null: the list is checked, or the rows come from a tag
 	UploadID *int64
-	// whose contacts are the rows; empty: those that several tags select; null: a list
+	// the tag whose contacts are the rows; empty: several tags select the contacts; null: an uploaded list
 	Tag *string
 	// the column with the addresses
 	PhoneColumn string
-	// where content is from; null: it was in the request
+	// the template that gave content; null: content was in the request
 	TemplateNo *string
-	// no foreign key: the template may be deleted
+	// There is no foreign key, because the template can be deleted
 	TemplateID      *int64
 	TemplateVersion *int64
-	// the language of content; null: not known
+	// the language of content; null: unknown
 	TemplateLanguage *string
-	// it gets the next full interval as its time when it is confirmed, as the template says
+	// when the batch is confirmed, its time is set to the next full interval, as the template requires
 	IsDeferred bool
 	// the text, with the names of columns in braces
 	Content string
 	Sign    *string
-	// the only sender that may send it; null: any by the routes
+	// the only sender that is allowed to send the batch; null: any sender of the routes
 	SenderNo *string
-	// which rows are duplicates: none; those with a phone number of a row before; those with its text, too
+	// which rows are duplicates: none, phone (the address of an earlier row), or row (the address, signature and text of an earlier row)
 	Dedup  string
 	IsTest bool
-	// it starts when it is checked; until then nothing is sent
+	// the batch starts when its check has ended; until then nothing is sent
 	IsConfirmed bool
-	// null: it was not confirmed, or its request confirmed it (auto_confirm)
+	// null: not confirmed, or confirmed by its request (auto_confirm)
 	ConfirmedBy    *string
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
-	// checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again
+	// checking, ready, running, paused, finished or cancelled. finished and cancelled are final, except that a requeue of failed tasks sets a finished batch to running
 	Status string
-	// tasks of it may be held, because it is or was paused
+	// tasks of the batch are possibly held, because the batch is or was paused
 	IsHeld bool
-	// a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased
+	// a sweep has no work: the batch waits to be confirmed, or has ended and none of its tasks waits or is leased
 	IsSettled bool
-	// of a tag: the rows are those of the contacts when it began to send
+	// for a tag: the rows are those of the contacts at the start of the batch
 	IsRead bool
-	// the last row of the list that is in batch_rows
+	// the last row of the list that is stored in batch_rows
 	LastRow int64
 	// number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked
 	Rows      int64
@@ -152,75 +152,75 @@ type Batch struct {
 	Blocked   int64
 	// short messages of the valid rows
 	Segments int64
-	// the last row that became a task or was refused then: no row up to it is looked at again
+	// the last row that became a task or was rejected at its submission: no row up to it is read again
 	FedRow int64
 	// number of rows that became tasks
 	Fed int64
-	// why it was cancelled by itself, as batch_rows.fault; null: it was not
+	// the reason why the server cancelled the batch, as batch_rows.fault; null: the server did not cancel it
 	Fault     []byte
 	RequestID string
 	SourceIp  string
 	UserAgent string
 	CreatedAt time.Time
-	// when the check was complete
+	// the time at which the check was complete
 	CheckedAt   *time.Time
 	ConfirmedAt *time.Time
-	// when the first row became a task
+	// the time at which the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
-	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
+	// the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or older than this column. There is no foreign key, as for submitted_by
 	ChangedBy *string
-	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read
+	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the region of the company when the list is read
 	DefaultRegion string
-	// the column with the signatures of the rows; null: every row has that of the batch
+	// the column with the signatures of the rows; null: every row has the signature of the batch
 	SignColumn *string
-	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: it is being checked
+	// the valid rows and their segments by country at the end of the check: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender contains the segments for senders that count differently: [{"sign", "forbids_signs", "segment_size", "segments"}]. null: the batch is being checked
 	ByCountry []byte
-	// the name of the channel; no foreign key: a batch may outlive its channel
+	// the name of the channel. There is no foreign key, because the channel can be deleted before the batch
 	Channel string
-	// the title with its placeholders; null: a short message, or none
+	// the title with its placeholders; null: a short message, or no title
 	Subject *string
-	// of the notification template whose text it has; null: another text
+	// the business type of the notification template that gave the text; null: another text
 	BizType *int16
-	// the text that its rows fill; null: short messages, whose texts are in batch_rows
+	// the common text of its rows; null: short messages, whose texts are in batch_rows
 	RenderingID *int64
-	// the rows are contacts that each of these tags holds
+	// each row is a contact with all of these tags
 	TagsAll []string
-	// and at least one of these; none: whichever
+	// each row is a contact with at least one of these tags; empty: no such condition
 	TagsAny []string
-	// and none of these
+	// no row is a contact with one of these tags
 	TagsNone []string
-	// as which the text of the list is read; null: a workbook, a tag, or not known
+	// the encoding with which the list is read; null: a workbook, a tag, or unknown
 	Encoding *string
-	// encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/audience/sheet)
+	// encoding was guessed, and the text could also be Latin letters in another encoding (internal/audience/sheet)
 	IsEncodingDoubtful bool
 }
 
-// A row of a batch, as it was checked. Written by internal/audience/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.
+// A row of a batch with the result of its check. Written by internal/audience/batch: inserted once, and changed once, when it becomes a task or its submission is rejected. Partitioned by batch_id, see number_partitions.
 type BatchRow struct {
-	// no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.
+	// There is no foreign key: its check took two thirds of the time when a million rows were added. Statements that add or delete rows have locked the batch
 	BatchID int64
-	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
+	// the number of the row in the list, as a spreadsheet program shows it; for a tag the position of the contact
 	RowNo int64
-	// the address on the channel: a phone number in E.164; as it is in the list if it is not valid
+	// the address on the channel: a phone number in E.164; for an invalid row the value in the list
 	Recipient string
-	// the text without signature, of another channel than sms its beginning; empty: it could not be made
+	// the text without signature, on a channel other than sms its beginning; empty: it could not be rendered
 	Content   string
 	Segments  int16
 	CountryNo *string
-	// why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid
+	// the reason why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission; null: the row is valid
 	Code *int16
-	// the field, the rule that it broke, and the limit of the rule; null: code says everything
+	// the field, the rule that the field violates, and the limit of the rule; null: code says everything
 	Fault []byte
 	// null: the row has not become a task
 	TaskID *string
-	// the signature of the row; null: that of the batch
+	// the signature of the row; null: the signature of the batch
 	Sign *string
 	// the values of the placeholders of the rendering; null: the text has none
 	ContactValues []byte
 }
 
-// The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.
+// The exact figures of each batch and sender: batch_counts plus the facts that are not folded yet. Both are read in one snapshot.
 type BatchTotal struct {
 	BatchID     int64
 	SenderNo    string
@@ -233,12 +233,12 @@ type BatchTotal struct {
 	Segments    int64
 }
 
-// An HTTP callback of a provider, as it came. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.
+// An HTTP callback of a provider, stored unchanged. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key, so that a callback does not prevent the deletion of its sender.
 type Callback struct {
 	ID       int64
 	SenderNo string
 	SourceIp string
-	// as it came, without characters that PostgreSQL cannot store
+	// the body, without characters that PostgreSQL cannot store
 	Body      string
 	CreatedAt time.Time
 	// the error reason that the provider got; null: the callback was accepted
@@ -247,11 +247,11 @@ type Callback struct {
 	LeftOut int64
 	// SHA-256 of the body; null: the row is older than this column
 	BodyHash []byte
-	// how often the same body came again
+	// how often the same body arrived again
 	Repeats int64
 }
 
-// A person whom a company may notify, with the addresses on each channel. Written by internal/audience/contact.
+// A person whom a company can notify, with the addresses on each channel. Written by internal/audience/contact.
 type Contact struct {
 	CompanyID int64
 	// the person in the systems of the company; not a row of users
@@ -265,41 +265,41 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
-	// what messages call the person; null: not known
+	// the name of the person in messages; null: unknown
 	Name *string
 	// texts by name, for the placeholders of templates
 	Attributes []byte
 }
 
-// An uploaded list of contacts, and how far its rows are stored. Written by internal/audience/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+// An uploaded list of contacts, and the progress of storing its rows. Written by internal/audience/contact: a portion of rows and its counts are stored in one transaction, so that any server can continue after row_no.
 type ContactImport struct {
 	ID        int64
 	CompanyID int64
 	FileName  string
-	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
+	// the uploaded list. There is no foreign key, because the upload is deleted when the import ends; null: the import has ended
 	UploadID *int64
-	// of a workbook; empty: the first that is not hidden
+	// the sheet of a workbook; empty: the first sheet that is not hidden
 	Sheet string
-	// the tag that gets the contacts; null: none
+	// the tag to which the contacts are added; null: no tag
 	Tag    *string
 	Status string
-	// number of the last row that was worked up, as a spreadsheet program shows it
+	// number of the last processed row, as a spreadsheet program shows it
 	RowNo int64
-	// rows that were worked up, which are not empty
+	// processed rows, except empty rows
 	Rows int64
 	// contacts that did not exist
 	Added int64
 	// contacts that existed and were changed
 	Changed int64
-	// rows of which nothing was stored
+	// rows that were not stored
 	Invalid int64
-	// why the rest of the list could not be read: a fault.Field as JSON; null: it could
+	// the reason why the rest of the list could not be read: a fault.Field as JSON; null: no error
 	Failure []byte
-	// the user; no foreign key: the configured user is in no table
+	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
-	// region (ISO 3166-1) of phone numbers without a country code; empty: that of the company
+	// region (ISO 3166-1) of phone numbers without a country code; empty: the region of the company
 	DefaultRegion string
 }
 
@@ -309,11 +309,11 @@ type Country struct {
 	// the name in requests
 	CountryNo string
 	Name      string
-	// without the +; if several prefixes match a number, the longest counts
+	// the prefix without the +; if several prefixes match a number, the longest counts
 	DialPrefix string
 	// a message without a signature is rejected
 	SignatureRequired bool
-	// incremented by each update; a caller names the version that it saw
+	// incremented by each update; a caller names the version that it read
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -323,49 +323,49 @@ type Country struct {
 	Status string
 }
 
-// The text that is sent once to a phone number when a submission has none. Written by internal/dispatch/template.
+// The text for a phone number when a submission has no text; it is sent once. Written by internal/dispatch/template.
 type DefaultContent struct {
 	ID int64
-	// as the caller wrote it
+	// the number as the caller wrote it
 	PhoneNumber string
-	// the same number in E.164, so that it is unique in every notation
+	// the number in E.164, so that it is unique in every notation
 	Recipient string
 	Content   string
 	// render the active template with the content as its parameters
 	UseTemplate bool
-	// a submission used it; reset by an administrator
+	// a submission used the content; an administrator can reset it
 	IsSent    bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// the company whose users send it; unique together with recipient
+	// the company whose users send the content; unique together with recipient
 	CompanyID int64
 }
 
-// A request to erase a person from what a company has stored. Written by internal/audience/erasure, which forgets whom it was about when it is done.
+// A request to erase a person from the stored data of a company. Written by internal/audience/erasure, which clears the identity of the person when the erasure has ended.
 type Erasure struct {
 	ID        int64
 	CompanyID int64
-	// contacts.user_id of the person; empty: finished, or not known
+	// contacts.user_id of the person; empty: finished, or unknown
 	UserIds []string
-	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known. A message to one of them counts unless it was made for another user
+	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or unknown. A message to one of them is erased unless it was created for another user
 	Recipients []string
-	// those of recipients that the request named: every contact with one of them, and every message to it, is of the person; empty: finished, or a user was named
+	// those of recipients that the request named: every contact with one of them, and every message to one of them, belongs to the person; empty: finished, or the request named a user
 	AskedRecipients []string
 	Status          string
-	// tasks that senders held, and lists that were being read, when they were looked at last
+	// tasks that senders held, and lists that were being read, at the last check
 	Held int64
-	// how many rows were erased, by their kind
+	// the number of erased rows, by kind
 	Counts []byte
-	// folders of exports of history that have erased tasks
+	// folders of exports of history that contain erased tasks
 	Exports   []string
 	CreatedBy string
 	CreatedAt time.Time
-	// when it goes on
+	// the time at which the erasure continues
 	NextAt     time.Time
 	FinishedAt *time.Time
 }
 
-// Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.
+// An operator event: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.
 type Event struct {
 	ID int64
 	// the kind, such as sender.low_warning
@@ -377,26 +377,26 @@ type Event struct {
 	CreatedAt time.Time
 }
 
-// How the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person takes a number out of phone_numbers.
+// A description how the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person removes a number from phone_numbers.
 type Inbound struct {
 	ID        int64
 	InboundNo string
 	CompanyID int64
-	// name of the description that internal/transport/inbound has for a program; custom: none
+	// name of the description that internal/transport/inbound has for a program; custom: no such description
 	Preset string
-	// members that replace those of the preset; null: the preset as it is
+	// members that replace those of the preset; null: the unchanged preset
 	Description []byte
-	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure took the last one, and posts are refused
+	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure removed the last recipient, and posts are rejected
 	PhoneNumbers []string
 	// as messages.message_type
 	MessageType int16
-	// null: that of the message type
+	// null: the priority of the message type
 	Priority *int16
-	// template of the messages; null: the description has their text. No foreign key: a template that was deleted is an error of each post
+	// template of the messages; null: the description contains their text. There is no foreign key: a deleted template is an error of each post
 	TemplateNo *string
-	// null: that of the template or the sender
+	// null: the signature of the template or the sender
 	Sign *string
-	// after how long a post that says the same as before is sent again; null: never
+	// seconds after which a repeated post is sent again; null: never
 	RepeatSeconds *int64
 	IsTest        bool
 	Status        string
@@ -405,47 +405,47 @@ type Inbound struct {
 	UpdatedAt     time.Time
 }
 
-// What a provider reported later about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.
+// A later report of a provider about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt can be kept longer than its callback, and does not prevent the deletion of its sender.
 type Receipt struct {
 	ID         int64
 	CallbackID int64
 	SenderNo   string
 	// the number that the provider gave the message, as deliveries.provider_no
 	ProviderNo string
-	// as the provider wrote it; empty: not given
+	// the recipient as the provider wrote it; empty: not given
 	Recipient string
-	// 0 on its way, 1 delivered, 2 undelivered
+	// 0 in transit, 1 delivered, 2 undelivered
 	State int16
-	// status code of the provider; empty: none
+	// status code of the provider; empty: no code
 	Code      string
 	CreatedAt time.Time
-	// when the task of the message was found; null: not yet
+	// the time at which the task of the message was found; null: not yet
 	MatchedAt *time.Time
-	// when the task is searched next; null: it was found, or the search was given up
+	// the time of the next search for the task; null: the task was found, or the search has ended
 	LookAt *time.Time
 }
 
-// What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
+// The comparison of a provider's statement about a sender and a day with LKSMS. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with its end position, so that any server can continue there.
 type Reconciliation struct {
 	ID int64
-	// no foreign key: the row outlives the sender
+	// There is no foreign key, because the row is kept when the sender is deleted
 	SenderNo string
 	Day      time.Time
 	// the beginning of the day, by the setting monitoring.time_zone when it was created
 	FromAt time.Time
 	ToAt   time.Time
-	// of ours and theirs, if the provider gave a total; null: it gave a file, of messages
+	// the unit of ours and theirs, if the provider gave a total; null: the provider gave a file, which counts messages
 	Unit *string
-	// of a total daily_totals, tests included; of a file the messages with a number that it has, or should have
+	// for a total the sum of daily_totals, tests included; for a file the messages with a number that are in the file, or should be
 	Ours int64
-	// of a file its different numbers
+	// the provider's total; for a file the number of its different numbers
 	Theirs int64
-	// of ours, those of tests; 0 for a file
+	// the part of ours that are tests; 0 for a file
 	Tests    int64
 	FileName *string
-	// the file; no foreign key: it is deleted when it was read; null: it was
+	// the uploaded file. There is no foreign key, because the file is deleted after it was read; null: the file was read
 	UploadID *int64
-	// of a workbook; empty: the first that is not hidden
+	// the sheet of a workbook; empty: the first sheet that is not hidden
 	Sheet string
 	// the column with the provider's numbers
 	NumberColumn string
@@ -458,16 +458,16 @@ type Reconciliation struct {
 	// values of status_column that are not final, in lower case; all others mean undelivered
 	PendingValues []string
 	Status        string
-	// read: the file goes to reconciliation_rows; match: the attempts of these rows are looked for; search: attempts of the day without a row are; clear: the rows are deleted; null: it has ended
+	// read: the file is copied to reconciliation_rows; match: the attempts of these rows are searched; search: attempts of the day without a row are searched; clear: the rows are deleted; null: the reconciliation has ended
 	Phase *string
-	// read: the last row of the file that is stored
+	// read: the last stored row of the file
 	RowNo int64
-	// match: the last number that was looked for
+	// match: the last number that was searched
 	AfterNo string
-	// search: with after_id the last attempt that was looked at; null: none
+	// search: with after_id the last attempt that was checked; null: no attempt yet
 	AfterAt *time.Time
 	AfterID int64
-	// rows of the file that were read, without empty ones
+	// rows of the file that were read, except empty rows
 	Rows           int64
 	Matched        int64
 	MissingHere    int64
@@ -476,53 +476,53 @@ type Reconciliation struct {
 	SegmentsDiffer int64
 	Repeated       int64
 	Unreadable     int64
-	// attempts within minutes of the day's ends without a row: no difference, a neighbouring statement may have them
+	// attempts without a row within five minutes of the beginning or end of the day; no difference, because a neighbouring statement possibly contains them
 	NearMidnight int64
-	// by how much ours and theirs differ, or of a file how often; 0: the day matches
+	// the difference between ours and theirs; for a file the number of differences; 0: the day matches
 	Differences int64
-	// why the file could not be read to its end: a fault.Field as JSON
+	// the reason why the file could not be read completely: a fault.Field as JSON
 	Failure []byte
-	// the user; no foreign key: the configured user is in no table
+	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
 }
 
-// A message about which a provider's file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
+// A message for which a provider's file and LKSMS differ; for each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
 type ReconciliationDifference struct {
 	ReconciliationID int64
 	ID               int64
 	Kind             string
-	// null: the row of the file has none that can be read
+	// null: the row of the file has no readable number
 	ProviderNo *string
-	// of the file, as a spreadsheet program shows it; null: the file has no such row
+	// the row of the file, as a spreadsheet program shows it; null: the file has no such row
 	RowNo *int64
-	// null: no attempt has the number. No foreign key: tasks leave with their partitions
+	// null: no attempt has the number. There is no foreign key, because tasks are dropped with their partitions
 	TaskID *string
-	// when the attempt was reported; of missing_here, on another day
+	// the time at which the attempt was reported; for missing_here, on another day
 	AcceptedAt *time.Time
-	// the state, the segments or the number of messages that LKSMS has, by kind; null: none
+	// the state, the segments or the number of messages in LKSMS, depending on the kind; null: no value
 	Ours *string
-	// the same of the file; of unreadable why, a fault.Rule
+	// the value in the file; for unreadable the reason, a fault.Rule
 	Theirs *string
 }
 
-// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key: the task may leave first.
+// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key, because the task can be dropped earlier.
 type SenderAnswer struct {
 	ID       int64
 	SenderID int64
 	TaskID   string
 	Outcome  string
-	// the code of a failure, of the provider or of the driver; null: it has none
+	// the code of a failure, from the provider or the driver; null: no code
 	Code *string
 	// the failure as text; null: the message was sent
 	Error *string
-	// the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came
+	// the unchanged answer of the provider, without secrets, at most 2,000 characters; null: no answer
 	Answer    *string
 	CreatedAt time.Time
 }
 
-// A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.
+// A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without a lease_id are in the default partition. There are no foreign keys, because each charge would lock rows of other tables.
 type SenderLedger struct {
 	// unique, and the order of the list; no primary key, because the table is partitioned by lease_id
 	ID       int64
@@ -534,38 +534,38 @@ type SenderLedger struct {
 	// the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day
 	LeaseID *int64
 	Remark  *string
-	// who changed the balance or the thresholds; null: an attempt
+	// the user who changed the balance or the thresholds; null: an attempt
 	Username  *string
 	CreatedAt time.Time
-	// the new threshold, of changed thresholds and an opening balance; null otherwise
+	// the new threshold, for changed thresholds and an opening balance; otherwise null
 	LowWarning *int64
 	// as low_warning
 	LowSwitch *int64
-	// whose tasks were charged or refunded; null: top-up, correction or thresholds
+	// the company whose tasks were charged or refunded; null: top-up, correction or thresholds
 	CompanyID *int64
 }
 
-// A setting that was changed from its default. Written by internal/platform/setting, which knows the names, defaults and bounds.
+// A setting that was changed from its default. Written by internal/platform/setting, which defines the names, defaults and bounds.
 type Setting struct {
 	Category string
 	Name     string
 	Value    []byte
-	// null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table
+	// null: no user changed the value, which is the default; only inside the transaction of the first change. There is no foreign key, because the configured user is in no table
 	UpdatedBy *string
 	UpdatedAt time.Time
 }
 
-// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.
+// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller. This transaction can be long, so the insert locks no row for which others wait. internal/transport/sqlinbox creates the task and deletes the row in one transaction. There are no foreign keys, because they would lock rows of companies.
 type SqlInbox struct {
 	ID int64
-	// the id that the task will have, which the caller knows; of a repeat an id that is never used
+	// the id that the task will have, and that the caller got; a repeated message has an id that is never used
 	TaskID    string
 	CompanyID int64
 	// as messages.submitted_by
 	SubmittedBy string
 	// session_user of the caller
 	RoleName string
-	// the address of the caller's connection to PostgreSQL; null: a socket
+	// the address of the caller's connection to PostgreSQL; null: the connection uses a socket
 	SourceIp *string
 	// sql- and the number of the transaction
 	RequestID   string
@@ -577,35 +577,35 @@ type SqlInbox struct {
 	Language   *string
 	Source     *string
 	DedupKey   *string
-	// an earlier message has the dedup key: the row is logged, and becomes no task
+	// true: an earlier message has the same dedup key, so the row is only logged and creates no task
 	IsRepeat bool
 	// as messages.message_type
 	MessageType int16
-	// null: that of the message type
+	// null: the priority of the message type
 	Priority       *int16
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
 	Sign           *string
 	IsTest         bool
-	// when it was submitted; its transaction was committed later
+	// the time of the submission; its transaction was committed later
 	CreatedAt time.Time
-	// how often the database refused to make a task of it alone
+	// how often the database rejected the creation of the task of this message alone
 	Tries int16
-	// not tried before; later than created_at after a failed try
+	// the next try is not before this time; later than created_at after a failed try
 	DueAt time.Time
 }
 
-// A tag of a company, which holds contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
+// A tag of a company, which groups contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
 type Tag struct {
 	ID        int64
 	CompanyID int64
 	Tag       string
-	// how many contacts it holds
+	// the number of its contacts
 	Contacts  int64
 	CreatedAt time.Time
 }
 
-// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.
+// The state of each task: submitted data from messages, waiting and leased tasks from queue, outcomes from report_logs. Read it by task_id or rendering_id, because other columns have no index. For a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and for a task that ended while it was held.
 type Task struct {
 	TaskID          string
 	PhoneNumber     string
@@ -648,24 +648,24 @@ type Task struct {
 	SenderNo        *string
 }
 
-// A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/dispatch/job; a batch of tasks and the numbers that count it are changed in one transaction.
+// A request to cancel or requeue all tasks of a filter, and its progress. Written by internal/dispatch/job; a portion of tasks and its counts are changed in one transaction.
 type TaskJob struct {
 	ID     int64
 	Action string
-	// as the request gave it; the tasks that it selected then are in task_job_parts
+	// the filter of the request; the selected tasks are in task_job_parts
 	Filter []byte
 	Remark *string
 	// number of tasks that the filter selected when the job was created
 	Total int32
 	// number of tasks that the job cancelled or requeued
 	Done int32
-	// number of tasks whose state did not allow it any more
+	// number of tasks whose state no longer allowed the action
 	Skipped int32
-	// number of tasks of which the database refused the change
+	// number of tasks whose change the database rejected
 	Failed    int32
 	Status    string
 	CreatedBy string
-	// the user who stopped the job; null: nobody did
+	// the user who stopped the job; null: not stopped
 	StoppedBy  *string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
@@ -678,31 +678,31 @@ type Template struct {
 	TemplateContent string
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
-	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time
+	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission has its own time
 	SendType string
-	// company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.
+	// company_no of the companies that can use the template; empty: all companies. An array cannot have a foreign key, so the deletion of a company checks this column.
 	Companies []string
-	// template_no as an administrator chose it; null: it is made from the id
+	// template_no as an administrator chose it; null: it is derived from the id
 	GivenNo    *string
 	TemplateNo string
 	// what the message is about, such as registration; for lists only
 	Scene string
 	// explanation for administrators
 	Purpose string
-	// only active ones are sent; voided is final
+	// messages can use only active templates; voided is final
 	Status   string
 	IsActive bool
-	// language of template_content (BCP 47); null: not known
+	// language of template_content (BCP 47); null: unknown
 	Language *string
 	// texts with the same placeholders, by language
 	Translations []byte
-	// signature of a message whose submission has none; null: that of the sender
+	// signature of messages without their own signature; null: the signature of the sender
 	Sign *string
-	// counts the changes of template_content, language, translations and sign; 1: as it was created
+	// counts the changes of template_content, language, translations and sign; 1: unchanged since its creation
 	Version int64
 }
 
-// One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/dispatch/template; deleted with the template.
+// One row is one version of the texts of a template; the row with the greatest version is current. Written by internal/dispatch/template; deleted with the template.
 type TemplateVersion struct {
 	TemplateID      int64
 	Version         int64
@@ -711,7 +711,7 @@ type TemplateVersion struct {
 	Translations    []byte
 	Sign            *string
 	CreatedAt       time.Time
-	// name of the user who set these texts; null: nobody did through the service, or before versions were kept
+	// name of the user who set these texts; null: not set through the service, or set before versions were kept
 	CreatedBy *string
 }
 
@@ -721,7 +721,7 @@ type User struct {
 	Username string
 	// submit, send, read or admin
 	Role string
-	// with the role send: the only sender_no for which the user may claim and report; null: any
+	// with the role send: the only sender_no for which the user can claim and report; null: any
 	AppID *string
 	// argon2id; null: the user has only API keys
 	PasswordHash *string
@@ -730,10 +730,10 @@ type User struct {
 	UpdatedAt    time.Time
 	// the company for which the user submits; 1 is the default company
 	CompanyID int64
-	// the most urgent priority that its submissions may ask for
+	// the most urgent priority that its submissions can request
 	TopPriority int16
-	// incremented by each update; a caller names the version that it saw
+	// incremented by each update; a caller names the version that it read
 	Version int64
-	// the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company
+	// true: the user sees only this company; false: company_id only defines for which company the user submits, and a read user sees every company
 	HasCompany bool
 }
