@@ -3434,7 +3434,7 @@ type ContactImportRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	DefaultRegion *string `json:"default_region,omitempty"`
 
 	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
@@ -3496,7 +3496,7 @@ type ContactsRequest struct {
 	CompanyNo *No             `json:"company_no,omitempty"`
 	Contacts  []ContactChange `json:"contacts"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	DefaultRegion *string `json:"default_region,omitempty"`
 }
 
@@ -4328,7 +4328,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -4359,7 +4359,7 @@ type InboundPosted struct {
 // InboundPreset The program that posts; `custom` is any other program
 type InboundPreset string
 
-// InboundPriority The priority of the messages, whatever priorities the posting user is allowed to request; the default is that of the message type
+// InboundPriority The priority of the messages. It can be more urgent than the posting user is allowed to request; the default is the priority of the message type
 type InboundPriority = int16
 
 // InboundRepeat The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
@@ -4385,7 +4385,7 @@ type InboundRequest struct {
 	// Preset The program that posts; `custom` is any other program
 	Preset InboundPreset `json:"preset"`
 
-	// Priority The priority of the messages, whatever priorities the posting user is allowed to request; the default is that of the message type
+	// Priority The priority of the messages. It can be more urgent than the posting user is allowed to request; the default is the priority of the message type
 	Priority *InboundPriority `json:"priority,omitempty"`
 
 	// RepeatSeconds The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
@@ -4676,7 +4676,7 @@ type MonitoringSettings struct {
 	// WaitEmergencySeconds The default threshold of alert rules `wait_time` with the level `emergency`; 0 means never
 	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
 
-	// WaitWarningSeconds The default threshold of alert rules `wait_time` with the level `warning`; 0 means never. It must not be greater than that of a more urgent level
+	// WaitWarningSeconds The default threshold of alert rules `wait_time` with the level `warning`; 0 means never. It must not be greater than the threshold of a more urgent level
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -5270,7 +5270,7 @@ type OnceRequest struct {
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Page      *string    `json:"page,omitempty"`
 
-	// ReceiverOpenid The openid to use instead of that of the contact
+	// ReceiverOpenid The openid to use instead of the openid of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
 	ReceiverUserID UserID  `json:"receiver_user_id"`
 
@@ -5504,7 +5504,7 @@ type QueueSettings struct {
 	// MaxRetryCount The number of retries of a task after its first attempt. `MAX_RETRY_COUNT` of the environment is the default until the setting is stored. A task that has already used this number fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task is sent first, whatever its priority, but after real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task is sent first, regardless of its priority, but after real-time messages: tasks with the priority of verifications, or with the priority 0 or 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// ProcessingTimeoutSeconds The lease time in seconds for senders without `lease_seconds`. `PROCESSING_TIMEOUT_MINUTES` of the environment is the default until the setting is stored. A change does not affect existing leases
@@ -6124,7 +6124,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// ConfigGaps Required fields of `config` that are missing, such as `config.answer.success`. A sender that an earlier version saved still works, but its next change must add these fields.
@@ -6140,7 +6140,7 @@ type Sender struct {
 	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, its limits and its balance are not used up, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared bool `json:"is_shared"`
 
 	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded only every ten minutes, so that the app counts as silent up to ten minutes later.
@@ -6174,7 +6174,7 @@ type Sender struct {
 	// SeenAt The time of the last poll. It is up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice *int64 `json:"segment_price"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
@@ -6306,13 +6306,13 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6334,7 +6334,7 @@ type SenderPatch struct {
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice nullable.Nullable[int64] `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
@@ -10451,7 +10451,7 @@ type ClientInterface interface {
 	// after midnight counts as submitted on one day, and as succeeded on the next.
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
-	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 	// - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 	// - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
 	//
@@ -10619,7 +10619,7 @@ type ClientInterface interface {
 
 	// PreviewTemplateWithBody Render a template with sample values
 	//
-	// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+	// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -10628,7 +10628,7 @@ type ClientInterface interface {
 
 	// PreviewTemplate Render a template with sample values
 	//
-	// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+	// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11153,7 +11153,7 @@ type ClientInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 	//   `orbit_plan` creates nothing.
 	//
@@ -11188,7 +11188,7 @@ type ClientInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 	//   `orbit_plan` creates nothing.
 	//
@@ -11384,8 +11384,8 @@ type ClientInterface interface {
 	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 	// mistake in the calling program.
 	//
-	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-	// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -11398,8 +11398,8 @@ type ClientInterface interface {
 	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 	// mistake in the calling program.
 	//
-	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-	// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -11562,8 +11562,8 @@ type ClientInterface interface {
 	//
 	// **Waiting.** With `wait`, a request that finds no task waits until a task arrives, at most for that time.
 	//
-	// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks then go to the
-	// sender that comes first by these rules. A rule decides only between senders that the earlier rules rank equally:
+	// **Order of waiting senders.** Several senders, including driven senders, can wait at one server for the same tasks. These rules decide which
+	// sender gets new tasks. A rule decides only between senders that the earlier rules rank equally:
 	//
 	// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
 	// 2. The sender that has used the smallest part of its limit for the day
@@ -11576,8 +11576,8 @@ type ClientInterface interface {
 	// wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders that wait at other servers find the
 	// remaining tasks within 0.2 seconds, or within seconds if they wait for hundreds of pools with tasks.
 	//
-	// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders should use `POST
-	// /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+	// **Caching.** This GET changes state, so its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders should use
+	// `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
 	//
 	// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid registration, the request gets 404
 	// with the reason `sender.not_found`. If 10,000 apps are registered already, the request gets 409 with the reason `limit.reached`. If `app_id`
@@ -13895,7 +13895,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 // after midnight counts as submitted on one day, and as succeeded on the next.
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
-// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 // - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 // - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
 //
@@ -14223,7 +14223,7 @@ func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJ
 
 // PreviewTemplateWithBody Render a template with sample values
 //
-// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 //
 // Takes any type of body and a specified content type.
 //
@@ -14242,7 +14242,7 @@ func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType
 
 // PreviewTemplate Render a template with sample values
 //
-// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -15227,7 +15227,7 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 //     `orbit_plan` creates nothing.
 //
@@ -15272,7 +15272,7 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 //     `orbit_plan` creates nothing.
 //
@@ -15608,8 +15608,8 @@ func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSm
 // message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 // mistake in the calling program.
 //
-// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -15632,8 +15632,8 @@ func (c *Client) SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchP
 // message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 // mistake in the calling program.
 //
-// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -15916,8 +15916,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 //
 // **Waiting.** With `wait`, a request that finds no task waits until a task arrives, at most for that time.
 //
-// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks then go to the
-// sender that comes first by these rules. A rule decides only between senders that the earlier rules rank equally:
+// **Order of waiting senders.** Several senders, including driven senders, can wait at one server for the same tasks. These rules decide which
+// sender gets new tasks. A rule decides only between senders that the earlier rules rank equally:
 //
 // 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
 // 2. The sender that has used the smallest part of its limit for the day
@@ -15930,8 +15930,8 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 // wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders that wait at other servers find the
 // remaining tasks within 0.2 seconds, or within seconds if they wait for hundreds of pools with tasks.
 //
-// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders should use `POST
-// /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+// **Caching.** This GET changes state, so its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders should use
+// `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
 //
 // **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid registration, the request gets 404
 // with the reason `sender.not_found`. If 10,000 apps are registered already, the request gets 409 with the reason `limit.reached`. If `app_id`
@@ -27311,7 +27311,7 @@ type ClientWithResponsesInterface interface {
 	// after midnight counts as submitted on one day, and as succeeded on the next.
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
-	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 	// - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 	// - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
 	//
@@ -27499,7 +27499,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewTemplateWithBodyWithResponse Render a template with sample values
 	//
-	// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+	// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27508,7 +27508,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewTemplateWithResponse Render a template with sample values
 	//
-	// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+	// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28085,7 +28085,7 @@ type ClientWithResponsesInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 	//   `orbit_plan` creates nothing.
 	//
@@ -28120,7 +28120,7 @@ type ClientWithResponsesInterface interface {
 	// - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 	// - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 	//   Otherwise the start begins the node again.
-	// - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+	// - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 	// - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 	//   `orbit_plan` creates nothing.
 	//
@@ -28322,8 +28322,8 @@ type ClientWithResponsesInterface interface {
 	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 	// mistake in the calling program.
 	//
-	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-	// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28336,8 +28336,8 @@ type ClientWithResponsesInterface interface {
 	// message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 	// mistake in the calling program.
 	//
-	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-	// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+	// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -28510,8 +28510,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// **Waiting.** With `wait`, a request that finds no task waits until a task arrives, at most for that time.
 	//
-	// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks then go to the
-	// sender that comes first by these rules. A rule decides only between senders that the earlier rules rank equally:
+	// **Order of waiting senders.** Several senders, including driven senders, can wait at one server for the same tasks. These rules decide which
+	// sender gets new tasks. A rule decides only between senders that the earlier rules rank equally:
 	//
 	// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
 	// 2. The sender that has used the smallest part of its limit for the day
@@ -28524,8 +28524,8 @@ type ClientWithResponsesInterface interface {
 	// wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders that wait at other servers find the
 	// remaining tasks within 0.2 seconds, or within seconds if they wait for hundreds of pools with tasks.
 	//
-	// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders should use `POST
-	// /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+	// **Caching.** This GET changes state, so its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders should use
+	// `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
 	//
 	// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid registration, the request gets 404
 	// with the reason `sender.not_found`. If 10,000 apps are registered already, the request gets 409 with the reason `limit.reached`. If `app_id`
@@ -47167,7 +47167,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 // after midnight counts as submitted on one day, and as succeeded on the next.
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. A range can be as long as that; a range of days at most 10 years.
-// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - Minutes and hours are in UTC. Days are in the time zone of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
 // - An answer has at most 10,000 points, so a long range can return fewer series than `limit`. `more_series` is the number of missing series.
 // - A percentile is `null` if no task was measured. Otherwise it is at most 10 % too high.
 //
@@ -47451,7 +47451,7 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 
 // PreviewTemplateWithBodyWithResponse Render a template with sample values
 //
-// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -47466,7 +47466,7 @@ func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Co
 
 // PreviewTemplateWithResponse Render a template with sample values
 //
-// Works in every state of the template, and creates nothing. The length limits are those of a message of the type.
+// Works in every state of the template, and creates nothing. The text has the same length limits as a message of this type.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48319,7 +48319,7 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 //     `orbit_plan` creates nothing.
 //
@@ -48360,7 +48360,7 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 //   - A start that is reported after the end of its node sends no reminder, if its `started_at` is not after that end.
 //   - A start without `started_at` that is reported after the end sends no reminder, if the end was the first event reported for the node.
 //     Otherwise the start begins the node again.
-//   - An end also ends the reminder of an earlier reported start without `started_at`, whatever the `finished_at` of the end is.
+//   - An end also ends the reminder of an earlier reported start without `started_at`, even if `finished_at` is before that start.
 //   - After the end of the task, only a start with a `started_at` after that end sends reminders, and begins the task again. After the end, an
 //     `orbit_plan` creates nothing.
 //
@@ -48646,8 +48646,8 @@ func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *S
 // message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 // mistake in the calling program.
 //
-// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48666,8 +48666,8 @@ func (c *ClientWithResponses) SendSmsBatchWithBodyWithResponse(ctx context.Conte
 // message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects the whole batch, because it is a
 // mistake in the calling program.
 //
-// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages may be
-// stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some messages can be
+// stored already. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request returns the same answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48912,8 +48912,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 //
 // **Waiting.** With `wait`, a request that finds no task waits until a task arrives, at most for that time.
 //
-// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks then go to the
-// sender that comes first by these rules. A rule decides only between senders that the earlier rules rank equally:
+// **Order of waiting senders.** Several senders, including driven senders, can wait at one server for the same tasks. These rules decide which
+// sender gets new tasks. A rule decides only between senders that the earlier rules rank equally:
 //
 // 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
 // 2. The sender that has used the smallest part of its limit for the day
@@ -48926,8 +48926,8 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 // wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders that wait at other servers find the
 // remaining tasks within 0.2 seconds, or within seconds if they wait for hundreds of pools with tasks.
 //
-// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders should use `POST
-// /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+// **Caching.** This GET changes state, so its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders should use
+// `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
 //
 // **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid registration, the request gets 404
 // with the reason `sender.not_found`. If 10,000 apps are registered already, the request gets 409 with the reason `limit.reached`. If `app_id`
