@@ -221,7 +221,7 @@ UPDATE fruitless_submissions f
 SET phone_number = NULL, content = CASE WHEN f.content IS NOT NULL THEN @erased::text END, request_data = '{}', response_data = '{}'
 WHERE f.id = ANY (@ids::bigint[]);
 
--- ErasureRenderings erases texts whose messages have all been erased; the content then says so.
+-- ErasureRenderings erases texts whose messages have all been erased, and replaces their content by a note about the erasure.
 -- name: ErasureRenderings :execrows
 UPDATE renderings r
 SET title = '', content = @erased, html = '', params = '{}', page = ''

@@ -41,8 +41,8 @@ ORDER BY n.id;
 
 -- FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
 -- skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
--- because they create no such event. A notification that has not ended any more since FeedNotifications, because a task was requeued, is also skipped. Its
--- tasks have ids from from_id on.
+-- because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
+-- Its tasks have ids from from_id on.
 -- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,

@@ -49,7 +49,7 @@ SELECT u.id FROM users u WHERE u.username = @username AND u.company_id = @compan
 -- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES (@webhook_id, '') RETURNING id;
 
--- WebhookSecretSeal stores the encrypted form of a secret, unless the stored secret is no longer the one that was encrypted.
+-- WebhookSecretSeal stores the encrypted form of a secret, unless the secret was changed meanwhile.
 -- name: WebhookSecretSeal :execrows
 UPDATE webhook_secrets s SET sealed = @sealed WHERE s.id = @id AND s.sealed = @before;
 

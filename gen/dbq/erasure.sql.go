@@ -830,7 +830,7 @@ type ErasureRenderingsParams struct {
 	Ids    []int64
 }
 
-// ErasureRenderings erases texts whose messages have all been erased; the content then says so.
+// ErasureRenderings erases texts whose messages have all been erased, and replaces their content by a note about the erasure.
 func (q *Queries) ErasureRenderings(ctx context.Context, arg ErasureRenderingsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRenderings, arg.Erased, arg.Ids)
 	if err != nil {

@@ -399,8 +399,8 @@ type FeedNotificationsRenderRow struct {
 
 // FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
 // skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
-// because they create no such event. A notification that has not ended any more since FeedNotifications, because a task was requeued, is also skipped. Its
-// tasks have ids from from_id on.
+// because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
+// Its tasks have ids from from_id on.
 func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsRender, arg.FromID, arg.Ids)
 	if err != nil {

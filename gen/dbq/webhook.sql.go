@@ -778,7 +778,7 @@ type WebhookSecretSealParams struct {
 	Before string
 }
 
-// WebhookSecretSeal stores the encrypted form of a secret, unless the stored secret is no longer the one that was encrypted.
+// WebhookSecretSeal stores the encrypted form of a secret, unless the secret was changed meanwhile.
 func (q *Queries) WebhookSecretSeal(ctx context.Context, arg WebhookSecretSealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookSecretSeal, arg.Sealed, arg.ID, arg.Before)
 	if err != nil {

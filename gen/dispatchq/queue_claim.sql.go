@@ -348,9 +348,9 @@ type SenderAdmitRow struct {
 //	PoolsPassed    returns pools with tasks that the sender does not take
 //	SenderCharge   writes the cost of the claim
 //
-// SenderAdmit returns everything that a claim needs to know about a sender before it counts anything. It locks nothing. It returns no row if the sender is
-// unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries is true if another shared sender of the channel has a larger sort.
-// gives_way is true if the circuit breaker is not closed.
+// SenderAdmit returns the data of a sender that a claim needs before it reads counters. It locks nothing. It returns no row if the sender is unknown or off.
+// shared_pool_id is null for a sender that is not shared. has_primaries is true if another shared sender of the channel has a larger sort. gives_way is true
+// if the circuit breaker is not closed.
 //
 // is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
 // must then record the poll if other senders depend on it. Such senders share pools with the routes of this sender (has_routes). Others are shared senders
