@@ -25,7 +25,7 @@ const credentialsVersion = `-- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version
 `
 
-// CredentialsVersion returns the transaction that changed users or API keys last; 0: none did.
+// CredentialsVersion returns the last transaction that changed users or API keys; 0 if there was no change.
 func (q *Queries) CredentialsVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, credentialsVersion)
 	var version int64
@@ -137,8 +137,9 @@ type SessionCreateParams struct {
 	Most          int32
 }
 
-// SessionCreate creates a session of a user that is not disabled, or of the configured user, and ends the oldest ones beyond most. FOR SHARE
-// makes it wait for a change of the user that is about to commit, and such a change wait for it. No row: the user is disabled or was deleted.
+// SessionCreate creates a session of a user that is not disabled, or of the configured user, and deletes the oldest sessions above the limit `most`. FOR SHARE
+// makes the statement wait for an uncommitted change of the user, and makes later changes wait for it. It returns no row if the user is disabled or was
+// deleted.
 func (q *Queries) SessionCreate(ctx context.Context, arg SessionCreateParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, sessionCreate,
 		arg.TokenHash,
@@ -183,7 +184,7 @@ type SessionGetRow struct {
 	IsUnseen      bool
 }
 
-// SessionGet returns the session of a token, unless it is over. is_unseen: its last use was stored more than a minute ago.
+// SessionGet returns the session of a token, unless the session has expired. is_unseen is true if its last use was stored more than a minute ago.
 func (q *Queries) SessionGet(ctx context.Context, arg SessionGetParams) (SessionGetRow, error) {
 	row := q.db.QueryRow(ctx, sessionGet, arg.TokenHash, arg.Idle, arg.Most)
 	var i SessionGetRow
@@ -224,7 +225,7 @@ type SessionsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// SessionsDeleteExpired deletes up to batch_size sessions that are over.
+// SessionsDeleteExpired deletes up to batch_size expired sessions.
 func (q *Queries) SessionsDeleteExpired(ctx context.Context, arg SessionsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sessionsDeleteExpired, arg.Idle, arg.Most, arg.BatchSize)
 	if err != nil {
@@ -294,8 +295,8 @@ type UserAddressRecordParams struct {
 	Username string
 }
 
-// UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
-// days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
+// UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses older than 30 days, and all addresses
+// except the latest 1000, so that a user with constantly new addresses cannot fill the table.
 func (q *Queries) UserAddressRecord(ctx context.Context, arg UserAddressRecordParams) error {
 	_, err := q.db.Exec(ctx, userAddressRecord, arg.Network, arg.Username)
 	return err
@@ -469,9 +470,9 @@ type UserUpdateParams struct {
 	Version        *int64
 }
 
-// UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its
-// company. The constraint users_company_binds_role rejects a company for other roles than submit and read. An admin may have a company_id
-// without has_company, from before that constraint: the company binds the user once its role is submit or read.
+// UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its company. The constraint
+// users_company_binds_role rejects a company for roles other than submit and read. An admin can have a company_id without has_company, from before that
+// constraint. The company applies to the user once its role is submit or read.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

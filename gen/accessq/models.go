@@ -14,7 +14,7 @@ type User struct {
 	Username string
 	// submit, send, read or admin
 	Role string
-	// with the role send: the only sender_no for which the user may claim and report; null: any
+	// with the role send: the only sender_no for which the user can claim and report; null: any
 	AppID *string
 	// argon2id; null: the user has only API keys
 	PasswordHash *string
@@ -23,10 +23,10 @@ type User struct {
 	UpdatedAt    time.Time
 	// the company for which the user submits; 1 is the default company
 	CompanyID int64
-	// the most urgent priority that its submissions may ask for
+	// the most urgent priority that its submissions can request
 	TopPriority int16
-	// incremented by each update; a caller names the version that it saw
+	// incremented by each update; a caller names the version that it read
 	Version int64
-	// the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company
+	// true: the user sees only this company; false: company_id only defines for which company the user submits, and a read user sees every company
 	HasCompany bool
 }

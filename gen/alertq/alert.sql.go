@@ -27,7 +27,7 @@ type EventListParams struct {
 	PageLimit int32
 }
 
-// Alerts: the table events, which keeps what operators should know.
+// Statements on operator events, in the table events.
 func (q *Queries) EventList(ctx context.Context, arg EventListParams) ([]Event, error) {
 	rows, err := q.db.Query(ctx, eventList,
 		arg.BeforeID,

@@ -27,8 +27,8 @@ type AlertChannelsParams struct {
 	RecordedApart time.Duration
 }
 
-// AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender: one that is on,
-// has quota and funds, whose circuit breaker is closed, and that is not silent.
+// AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender. A sender is available if it
+// is on, has quota and funds, its circuit breaker is closed, and it is not silent.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
@@ -110,11 +110,11 @@ type AlertDeliveriesDueRow struct {
 	RuleName   string
 }
 
-// AlertDeliveriesDue returns up to batch_size deliveries that are due now, the worst first. is_end: that the alert is resolved,
-// which is sent for a day to receivers that know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
-// acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it resolves an alert that is not sent again.
-// People are not notified of an alert while they are notified of a worse one of the same kind and subject, nor of warnings while they have had max_messages
-// messages within five minutes: all of one message have the same time.
+// AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first. is_end is true for the message that the alert is
+// resolved. This message is sent for a day to receivers that were notified that the alert fires. Otherwise the message is that the alert fires. It is sent
+// once, and again after repeat_seconds unless the alert is acknowledged or the rule is silenced. An alertmanager gets it once a minute in any case, because it
+// resolves an alert that is not sent again. People are not notified of an alert while they are notified of a more severe alert of the same kind and subject.
+// They are not notified of warnings while they have had max_messages messages within five minutes; all deliveries of one message have the same time.
 func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MaxMessages)
 	if err != nil {
@@ -199,8 +199,9 @@ type AlertDeliveriesEscalateParams struct {
 	ReceiverID int64
 }
 
-// AlertDeliveriesEscalate records that deliveries of a receiver escalated: to further channels, whose notifications are awaited for as long again; or,
-// with is_last, to all receivers that know nothing of the alerts yet, whose deliveries it makes. These do not escalate.
+// AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels, whose notifications are awaited for the same time again. With
+// is_last, the alerts escalate to all receivers that have not been notified of them; the statement creates the deliveries of these receivers. Such deliveries
+// do not escalate.
 func (q *Queries) AlertDeliveriesEscalate(ctx context.Context, arg AlertDeliveriesEscalateParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesEscalate,
 		arg.Channels,
@@ -226,7 +227,7 @@ type AlertDeliveriesHoldParams struct {
 	ReceiverID int64
 }
 
-// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. Another server delivered a missing one meanwhile.
+// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. If an alert is missing, another server has delivered it meanwhile.
 func (q *Queries) AlertDeliveriesHold(ctx context.Context, arg AlertDeliveriesHoldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHold, arg.AlertIds, arg.Tries, arg.ReceiverID)
 	if err != nil {
@@ -261,8 +262,8 @@ type AlertDeliveriesHoldUnsentParams struct {
 	ReceiverID  int64
 }
 
-// AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. One that is missing has escalated on another
-// server meanwhile, or was sent.
+// AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. If an alert is missing, its delivery was sent meanwhile,
+// or has escalated on another server.
 func (q *Queries) AlertDeliveriesHoldUnsent(ctx context.Context, arg AlertDeliveriesHoldUnsentParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHoldUnsent, arg.AlertIds, arg.EscalateAts, arg.ReceiverID)
 	if err != nil {
@@ -315,9 +316,9 @@ type AlertDeliveriesMarkParams struct {
 	Ends         []bool
 }
 
-// AlertDeliveriesMark records how a receiver was notified of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
-// each failure up to an hour. awaits are the notifications that were made; null: the receiver is a program, which knows of the alerts now. The first
-// try says when the delivery escalates, unless it is itself an escalation.
+// AlertDeliveriesMark records how a receiver was notified of alerts. After a failure, a delivery is tried again after retry_seconds, doubled with each failure
+// up to an hour. awaits are the notifications that were created; null means that the receiver is a program, which has accepted the alerts. The first attempt
+// sets the time at which the delivery escalates, unless the delivery is itself an escalation.
 func (q *Queries) AlertDeliveriesMark(ctx context.Context, arg AlertDeliveriesMarkParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesMark,
 		arg.Awaits,
@@ -345,8 +346,8 @@ ORDER BY a.id, r.id
 ON CONFLICT DO NOTHING
 `
 
-// Alerts: the deliveries to receivers, and the deliveries that are due.
-// AlertDeliveriesOpen makes the deliveries of alerts that fire: one for each receiver of the rule. While a rule is silenced it makes none.
+// Statements on deliveries of alerts to receivers.
+// AlertDeliveriesOpen creates the deliveries of firing alerts: one for each receiver of the rule. It creates no deliveries while the rule is silenced.
 func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, alertDeliveriesOpen)
 	if err != nil {
@@ -382,12 +383,12 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY ($1::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server delivered it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server has delivered it meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
 `
 
-// AlertDeliveriesSent records of deliveries of alerts when the first of their messages was sent. A delivery waits no more when one was, or when no
-// message is left that may still be sent.
+// AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery stops waiting when a message was sent, or when no
+// message is left that can still be sent.
 func (q *Queries) AlertDeliveriesSent(ctx context.Context, alertIds []int64) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesSent, alertIds)
 	return err
@@ -418,8 +419,8 @@ type AlertDeliveriesUnsentRow struct {
 	RuleName     string
 }
 
-// AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the worst first: no message was sent in time, or none may be sent any
-// more. Nobody else is woken for an alert that somebody looks after, or whose rule is silenced.
+// AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the most severe alerts first: no message was sent in time, or no message can be
+// sent any more. An alert that is acknowledged, or whose rule is silenced, does not escalate.
 func (q *Queries) AlertDeliveriesUnsent(ctx context.Context, batchSize int32) ([]AlertDeliveriesUnsentRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesUnsent, batchSize)
 	if err != nil {
@@ -486,8 +487,8 @@ type AlertGuardParams struct {
 	ID             int64
 }
 
-// AlertGuard records whether people can be notified of an alert in no other way than the channel that it is about, or of one about all channels, through
-// one channel only. When that becomes so, it is an event.
+// AlertGuard records whether people can be notified of an alert only through the channel that the alert is about, or, for an alert about all channels, only
+// through one channel. When this becomes true, it adds an event.
 func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 	_, err := q.db.Exec(ctx, alertGuard, arg.OnlyOwnChannel, arg.ID)
 	return err
@@ -507,8 +508,8 @@ type AlertReceiverCalledParams struct {
 	ReceiverID int64
 }
 
-// AlertReceiverCalled records how a call of a receiver went. After a failure it is not called for ten seconds, doubled with each failure up to
-// two minutes.
+// AlertReceiverCalled records the outcome of a call of a receiver. After a failure, the receiver is not called for ten seconds, doubled with each failure up
+// to two minutes.
 func (q *Queries) AlertReceiverCalled(ctx context.Context, arg AlertReceiverCalledParams) error {
 	_, err := q.db.Exec(ctx, alertReceiverCalled, arg.Error, arg.ReceiverID)
 	return err
@@ -519,8 +520,8 @@ UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
 WHERE s.receiver_id = $1 AND is_due(s.next_call_at, interval '2 minutes')
 `
 
-// AlertReceiverClaim keeps other servers from calling a receiver, for longer than a call takes: of two calls at a time, the one that tells that an
-// alert fires could arrive after the one that tells its end. No row: another server calls it.
+// AlertReceiverClaim prevents other servers from calling a receiver, for longer than a call takes. Of two concurrent calls, the firing of an alert could
+// otherwise arrive after its end. It returns no row if another server is calling the receiver.
 func (q *Queries) AlertReceiverClaim(ctx context.Context, receiverID int64) (int64, error) {
 	result, err := q.db.Exec(ctx, alertReceiverClaim, receiverID)
 	if err != nil {
@@ -535,7 +536,7 @@ WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes
 ORDER BY s.receiver_id
 `
 
-// AlertReceiversFailing returns the receivers that failed and may be called again.
+// AlertReceiversFailing returns the receivers that failed and can be called again.
 func (q *Queries) AlertReceiversFailing(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertReceiversFailing)
 	if err != nil {
@@ -598,8 +599,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY a.id
 `
 
-// AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is sent for a day, and such a message
-// ends within another (keptFor).
+// AlertsAwaited returns the alerts with deliveries of which a message can still be sent. The end of an alert is sent for a day, and such a message ends within
+// another day (keptFor).
 func (q *Queries) AlertsAwaited(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertsAwaited)
 	if err != nil {

@@ -8,71 +8,71 @@ import (
 	"time"
 )
 
-// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.
+// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/insight/alert, which deletes old rows. There are no foreign keys: an alert is kept, with the names of its rule and its subject, when these are deleted.
 type Alert struct {
 	ID     int64
 	RuleID int64
 	Kind   string
 	Level  string
-	// what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system
+	// the subject of the condition, depending on the kind: a sender_no, a channel, a pool, a file system
 	Subject   string
 	CompanyNo *string
 	Channel   *string
 	SenderNo  *string
-	// what was measured when the condition was last found
+	// the measured value when the condition last held
 	Value float64
-	// with what the value is compared; null: the kind has none
+	// the threshold that the value is compared with; null: the kind has no threshold
 	Threshold *float64
-	// when the condition began to hold
+	// the time at which the condition began to hold
 	StartedAt time.Time
-	// when the condition was last found to hold
+	// the last time at which the condition held
 	SeenAt time.Time
 	// null: pending, because the condition has not held for long enough; such a row is deleted when the condition ends
 	FiredAt *time.Time
-	// since when the condition does not hold; null: it holds
+	// the time since which the condition does not hold; null: it holds
 	ClearedAt      *time.Time
 	ResolvedAt     *time.Time
 	EndedBy        *string
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether people can be told only through the channel that it is about, or of an alert about all channels, only through one
+	// whether people can be notified only through the channel that the alert is about, or for an alert about all channels, only through one channel
 	OnlyOwnChannel bool
 }
 
-// What one receiver was told of one alert. Written by internal/insight/alert. receiver_id has no foreign key: it stays when the receiver is deleted.
+// The state of the notification of one receiver about one alert. Written by internal/insight/alert. receiver_id has no foreign key, because the row is kept when the receiver is deleted.
 type AlertDelivery struct {
 	AlertID    int64
 	ReceiverID int64
-	// when the receiver was last told that the alert fires: a program; or the queue took the messages to people; null: not yet
+	// the time at which the receiver was last notified that the alert fires: the call of a program, or the queueing of the messages to people; null: not yet
 	ToldAt *time.Time
-	// when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires
+	// the time at which the receiver was notified that the alert is resolved; null: not yet, or the receiver was never notified that the alert fires
 	EndToldAt *time.Time
-	// number of tries that have an outcome; part of the dedup key of the next one
+	// number of tries that have an outcome; part of the dedup key of the next try
 	Tries int64
-	// number of failed tries since the last that succeeded
+	// number of failed tries since the last successful try
 	Failures int64
-	// why the last try failed, in part or as a whole; null: it succeeded, or none was made
+	// the reason why the last try failed, partly or completely; null: it succeeded, or there was no try
 	Error *string
-	// it is not tried before
+	// the next try is not before this time
 	NextAt time.Time
-	// notifications that tell that the alert fires and of which a message may still be sent; empty: none any more; null: told_at is the delivery
+	// notifications that the alert fires, of which a message can still be sent; empty: no such notification is left; null: told_at is the time of the delivery
 	Awaits []int64
-	// when the first message of the last notifications that tell that the alert fires was sent; null: none was
+	// the time at which the first message of the last notifications that the alert fires was sent; null: no message was sent
 	SentAt *time.Time
-	// as awaits, of the end of the alert
+	// as awaits, for the end of the alert
 	EndAwaits []int64
-	// as sent_at, of the end of the alert
+	// as sent_at, for the end of the alert
 	EndSentAt *time.Time
-	// when the delivery escalates, unless a message is sent before; null: never, or not any more
+	// the time at which the delivery escalates, unless a message is sent before; null: it never escalates, or no longer
 	EscalateAt *time.Time
-	// when it escalated to other channels of the receiver, or to other receivers; null: it did not
+	// the time at which the delivery escalated to other channels of the receiver, or to other receivers; null: it did not escalate
 	EscalatedAt *time.Time
-	// receiver whose delivery escalated to this one, which does not escalate; no foreign key, as receiver_id; null: the rule names the receiver
+	// the receiver whose delivery escalated to this delivery, which does not escalate further. There is no foreign key, as for receiver_id; null: the rule names the receiver
 	EscalatedFrom *int64
 }
 
-// Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.
+// An operator event: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/insight/alert, internal/dispatch/push, internal/dispatch/queue and internal/platform/setting in the transaction of the change.
 type Event struct {
 	ID int64
 	// the kind, such as sender.low_warning

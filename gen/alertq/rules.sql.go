@@ -23,8 +23,8 @@ type AlertAcknowledgeParams struct {
 	ID       int64
 }
 
-// AlertAcknowledge records who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
-// the alert does not fire.
+// AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user; the last given remark is stored. It
+// returns no row if the alert does not fire.
 func (q *Queries) AlertAcknowledge(ctx context.Context, arg AlertAcknowledgeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertAcknowledge, arg.Username, arg.Remark, arg.ID)
 	if err != nil {
@@ -41,7 +41,7 @@ WHERE c.id IS NULL
 ORDER BY n.channel
 `
 
-// AlertChannelsMissing returns those of channels that do not exist.
+// AlertChannelsMissing returns the channels of `channels` that do not exist.
 func (q *Queries) AlertChannelsMissing(ctx context.Context, channels []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannelsMissing, channels)
 	if err != nil {
@@ -187,7 +187,7 @@ type AlertListFiringParams struct {
 	PageLimit int32
 }
 
-// AlertListFiring is AlertList for alerts that fire, which are few among many that are resolved.
+// AlertListFiring is AlertList for firing alerts, which are few among many resolved ones.
 func (q *Queries) AlertListFiring(ctx context.Context, arg AlertListFiringParams) ([]Alert, error) {
 	rows, err := q.db.Query(ctx, alertListFiring,
 		arg.BeforeID,
@@ -367,7 +367,7 @@ const alertReceiverLock = `-- name: AlertReceiverLock :many
 SELECT r.id FROM alert_receivers r WHERE r.id = $1 ORDER BY r.id FOR UPDATE
 `
 
-// AlertReceiverLock waits for transactions that give the receiver to a rule, which AlertReceiverDelete then sees.
+// AlertReceiverLock waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete sees them.
 func (q *Queries) AlertReceiverLock(ctx context.Context, id int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertReceiverLock, id)
 	if err != nil {
@@ -392,7 +392,7 @@ const alertReceiverRenewed = `-- name: AlertReceiverRenewed :exec
 UPDATE alert_receiver_states SET next_call_at = now() WHERE receiver_id = $1
 `
 
-// AlertReceiverRenewed makes a receiver be called at once, because it was changed.
+// AlertReceiverRenewed makes a changed receiver due at once.
 func (q *Queries) AlertReceiverRenewed(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, alertReceiverRenewed, id)
 	return err
@@ -408,7 +408,7 @@ type AlertReceiverResealParams struct {
 	Before              *string
 }
 
-// AlertReceiverReseal stores a header that was sealed again with the current key, unless it was changed meanwhile.
+// AlertReceiverReseal stores a header that was encrypted again with the current key, unless the header was changed meanwhile.
 func (q *Queries) AlertReceiverReseal(ctx context.Context, arg AlertReceiverResealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertReceiverReseal, arg.SealedAuthorization, arg.ID, arg.Before)
 	if err != nil {
@@ -426,7 +426,7 @@ type AlertReceiverSealParams struct {
 	ID                  int64
 }
 
-// AlertReceiverSeal stores the sealed header Authorization; null removes it. It is sealed for the id of the receiver.
+// AlertReceiverSeal stores the encrypted header Authorization; null removes it. It is encrypted for the id of the receiver.
 func (q *Queries) AlertReceiverSeal(ctx context.Context, arg AlertReceiverSealParams) error {
 	_, err := q.db.Exec(ctx, alertReceiverSeal, arg.SealedAuthorization, arg.ID)
 	return err
@@ -476,7 +476,7 @@ WITH held AS (
 SELECT count(*) FROM held
 `
 
-// AlertReceiversHold returns how many of ids exist, and keeps them from being deleted until the end of the transaction.
+// AlertReceiversHold returns how many of ids exist, and protects them from deletion until the end of the transaction.
 func (q *Queries) AlertReceiversHold(ctx context.Context, ids []int64) (int64, error) {
 	row := q.db.QueryRow(ctx, alertReceiversHold, ids)
 	var count int64
@@ -711,8 +711,8 @@ type AlertScopeFindRow struct {
 	SenderID  int64
 }
 
-// Alerts: rules and receivers, as administrators write them, and the list of alerts.
-// AlertScopeFind returns the ids of what a rule or a receiver names; 0: not named, or missing.
+// Statements on rules and receivers, which administrators change, and on the list of alerts.
+// AlertScopeFind returns the ids of the records that a rule or a receiver names; 0 means not named, or missing.
 func (q *Queries) AlertScopeFind(ctx context.Context, arg AlertScopeFindParams) (AlertScopeFindRow, error) {
 	row := q.db.QueryRow(ctx, alertScopeFind, arg.CompanyNo, arg.Channel, arg.SenderNo)
 	var i AlertScopeFindRow

@@ -28,8 +28,8 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
-// task ends within another (keptFor).
+// AlertRenderings returns the renderings of messages about alerts of some kinds that have a task in the queue. The end of an alert is sent for a day, and such
+// a task ends within another day (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
 	if err != nil {
@@ -60,10 +60,10 @@ type AlertRuleHoldParams struct {
 	Version int64
 }
 
-// Alerts: the way of an alert. It is pending from the first evaluation that finds its condition, fires when the condition has held for long
-// enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by
-// the state that it expects, and the row of the rule is locked, so that several servers may evaluate a rule at the same time.
-// AlertRuleHold locks a rule that is to be evaluated. No row: it was changed, disabled or deleted since it was read.
+// Statements on the states of an alert. The alert is pending from the first evaluation that finds its condition, fires when the condition has held for long
+// enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by the state that it
+// expects, and the row of the rule is locked, so that several servers can evaluate a rule at the same time.
+// AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 func (q *Queries) AlertRuleHold(ctx context.Context, arg AlertRuleHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, alertRuleHold, arg.ID, arg.Version)
 	var id int64
@@ -76,7 +76,7 @@ SELECT EXISTS (
     SELECT FROM alerts a
     WHERE a.rule_id = $1 AND (a.resolved_at IS NULL OR a.resolved_at > $2::timestamptz)
         AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > $2::timestamptz
-        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores later times, which come from a clock that was set back
 )
 `
 
@@ -85,7 +85,7 @@ type AlertRuleIsMovedParams struct {
 	LookedAt time.Time
 }
 
-// AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+// AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement later than looked_at.
 func (q *Queries) AlertRuleIsMoved(ctx context.Context, arg AlertRuleIsMovedParams) (bool, error) {
 	row := q.db.QueryRow(ctx, alertRuleIsMoved, arg.RuleID, arg.LookedAt)
 	var exists bool
@@ -116,7 +116,7 @@ type AlertsEndParams struct {
 	EndedBy string
 }
 
-// AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many fired.
+// AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many of them were firing.
 func (q *Queries) AlertsEnd(ctx context.Context, arg AlertsEndParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsEnd, arg.RuleID, arg.EndedBy)
 	if err != nil {
@@ -146,7 +146,7 @@ type AlertsFireParams struct {
 	ForSeconds float64
 }
 
-// AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.
+// AlertsFire lets those pending alerts of a rule fire whose condition has held for long enough, and returns their number.
 func (q *Queries) AlertsFire(ctx context.Context, arg AlertsFireParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsFire, arg.RuleID, arg.ForSeconds)
 	if err != nil {
@@ -185,9 +185,9 @@ type AlertsFoundParams struct {
 	Thresholds []*float64
 }
 
-// AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
-// evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
-// the clock was set back.
+// AlertsFound records that the condition of a rule holds for subjects. A new alert is pending; a cleared alert continues to fire. A pending alert that was not
+// evaluated for a minute begins again, because it is unknown whether its condition held meanwhile. A pending alert whose start is in the future, because the
+// clock was set back, also begins again.
 func (q *Queries) AlertsFound(ctx context.Context, arg AlertsFoundParams) error {
 	_, err := q.db.Exec(ctx, alertsFound,
 		arg.RuleID,
@@ -219,8 +219,8 @@ type AlertsLostParams struct {
 	Subjects []string
 }
 
-// AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
-// was cleared in the future, because the clock was set back, is cleared from now on.
+// AlertsLost records that the condition of a rule holds for no subjects other than these: pending alerts of other subjects are deleted, firing alerts are
+// cleared. An alert whose clear time is in the future, because the clock was set back, is cleared from now on.
 func (q *Queries) AlertsLost(ctx context.Context, arg AlertsLostParams) error {
 	_, err := q.db.Exec(ctx, alertsLost, arg.RuleID, arg.Subjects)
 	return err
@@ -235,7 +235,7 @@ type AlertsOpenRow struct {
 	Subject string
 }
 
-// AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
+// AlertsOpen returns the unresolved alerts of enabled rules, pending ones included.
 func (q *Queries) AlertsOpen(ctx context.Context) ([]AlertsOpenRow, error) {
 	rows, err := q.db.Query(ctx, alertsOpen)
 	if err != nil {
@@ -275,8 +275,8 @@ type AlertsResolveParams struct {
 	ResolveSeconds float64
 }
 
-// AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many. This transaction may have begun before
-// the one that let the alert fire.
+// AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns their number. This transaction can have begun before the
+// transaction in which the alert fired.
 func (q *Queries) AlertsResolve(ctx context.Context, arg AlertsResolveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsResolve, arg.RuleID, arg.ResolveSeconds)
 	if err != nil {
@@ -301,7 +301,7 @@ type BalancesLowRow struct {
 	LowWarning *int64
 }
 
-// BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
+// BalancesLow returns the senders that are on and whose balance is at most `most`, or at most their own low_warning.
 func (q *Queries) BalancesLow(ctx context.Context, most float64) ([]BalancesLowRow, error) {
 	rows, err := q.db.Query(ctx, balancesLow, most)
 	if err != nil {
@@ -399,7 +399,7 @@ type DiskSpacesRow struct {
 	Free   float64
 }
 
-// DiskSpaces returns what servers measured in the last five minutes: one that is gone has no disk to watch.
+// DiskSpaces returns the measurements of servers within the last five minutes. A server that has stopped has no disk to watch.
 func (q *Queries) DiskSpaces(ctx context.Context) ([]DiskSpacesRow, error) {
 	rows, err := q.db.Query(ctx, diskSpaces)
 	if err != nil {
@@ -424,7 +424,7 @@ const diskSpacesDelete = `-- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day'
 `
 
-// DiskSpacesDelete deletes the rows of servers that are gone.
+// DiskSpacesDelete deletes the rows of servers that have stopped.
 func (q *Queries) DiskSpacesDelete(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, diskSpacesDelete)
 	return err
@@ -434,7 +434,7 @@ const now = `-- name: Now :one
 SELECT now()::timestamptz AS at
 `
 
-// Now returns the time of the transaction, by which every statement of it decides.
+// Now returns the time of the transaction, which all its statements use for their decisions.
 func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, now)
 	var at time.Time
@@ -490,8 +490,8 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
-// arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
+// OutcomeSums returns the outcomes within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of
+// the arrays selects one key of a dimension (total: the empty key) of a company (0: of all companies). A window begins with its first full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,
 		arg.CompanyIds,
@@ -531,7 +531,7 @@ WHERE NOT EXISTS (
 )
 `
 
-// PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.
+// PartitionDays returns the number of consecutive days (UTC), from today on, for which a partition of tasks exists; at most 400.
 func (q *Queries) PartitionDays(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, partitionDays)
 	var column_1 int64
@@ -576,8 +576,8 @@ type PoolsUnservedRow struct {
 	CountryNo   *string
 }
 
-// PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
-// that is not silent.
+// PoolsUnserved returns the pools of `pools` that no available sender serves. A sender is available if it is on, has quota and funds, its circuit breaker is
+// closed, and it is not silent.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
 	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
@@ -621,8 +621,8 @@ type ReceiptsMissingRow struct {
 	Channel  string
 }
 
-// ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent something within window_seconds, and of which no
-// receipt came within them.
+// ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent a message within window_seconds, and for which no receipt arrived
+// within that time.
 func (q *Queries) ReceiptsMissing(ctx context.Context, windowSeconds float64) ([]ReceiptsMissingRow, error) {
 	rows, err := q.db.Query(ctx, receiptsMissing, windowSeconds)
 	if err != nil {
@@ -657,7 +657,7 @@ type ReceiversFailingRow struct {
 	Seconds float64
 }
 
-// ReceiversFailing returns the receivers that have refused all calls for more than after_seconds.
+// ReceiversFailing returns the receivers that have rejected all calls for more than after_seconds.
 func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([]ReceiversFailingRow, error) {
 	rows, err := q.db.Query(ctx, receiversFailing, afterSeconds)
 	if err != nil {
@@ -709,8 +709,8 @@ type SenderOutcomesRow struct {
 	Failed   int64
 }
 
-// SenderOutcomes returns the senders that are on and of which at least least attempts ended within window_seconds: leases that were reported, without
-// tests. The window begins with its first full minute.
+// SenderOutcomes returns the senders that are on and had at least `least` attempts that ended within window_seconds: reported leases, without tests. The
+// window begins with its first full minute.
 func (q *Queries) SenderOutcomes(ctx context.Context, arg SenderOutcomesParams) ([]SenderOutcomesRow, error) {
 	rows, err := q.db.Query(ctx, senderOutcomes, arg.Least, arg.WindowSeconds)
 	if err != nil {
@@ -775,10 +775,9 @@ type SendersSilentRow struct {
 	Slack    float64
 }
 
-// SendersSilent returns the apps that are on and have not polled for more than after_seconds, and the slack of sender_silences, the last that fell
-// silent first. is_used: it had sent in the day before it fell
-// silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
-// creation.
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent
+// first. is_used is true if the app had sent a message in the day before it became silent. An app that is silent for more than gone_seconds counts as gone.
+// The apps of `named` are returned in any case; if such an app never polled, the time counts from its creation.
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
 	rows, err := q.db.Query(ctx, sendersSilent,
 		arg.SilentAfter,
@@ -832,7 +831,7 @@ type StatementsDifferRow struct {
 	Differences int64
 }
 
-// StatementsDiffer returns the days of senders whose newest finished reconciliation ended within keep and found differences.
+// StatementsDiffer returns the sender and day of each newest finished reconciliation that ended within keep and found differences.
 func (q *Queries) StatementsDiffer(ctx context.Context, keep time.Duration) ([]StatementsDifferRow, error) {
 	rows, err := q.db.Query(ctx, statementsDiffer, keep)
 	if err != nil {
@@ -887,8 +886,9 @@ type TaskPartitionsOverdueRow struct {
 	HeldBy   string
 }
 
-// TaskPartitionsOverdue returns the partitions that should have become history, or have been dropped, one day ago or longer: for how many days, and what
-// holds them. 'at_work': a task of it is leased, due or about to expire, see TaskPartitionNext; 'not_tried': the sweep has not come to it.
+// TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago, with the number of days and the
+// reason. The reason 'at_work' means that a task of the partition is leased, due or about to expire, see TaskPartitionNext. The reason 'not_tried' means that
+// the sweep has not reached the partition.
 func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsOverdueParams) ([]TaskPartitionsOverdueRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.Most)
 	if err != nil {
@@ -922,7 +922,7 @@ type TasksPendingRow struct {
 	Pending   int64
 }
 
-// TasksPending returns how many tasks of each company are PENDING, also those that are due later.
+// TasksPending returns how many tasks of each company are PENDING, including tasks that are due later.
 func (q *Queries) TasksPending(ctx context.Context) ([]TasksPendingRow, error) {
 	rows, err := q.db.Query(ctx, tasksPending)
 	if err != nil {

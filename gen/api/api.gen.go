@@ -1787,13 +1787,13 @@ type Alert struct {
 	CompanyNo      *string         `json:"company_no"`
 	Deliveries     []AlertDelivery `json:"deliveries"`
 
-	// EndedBy How it ended: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`; null while it fires
+	// EndedBy The reason why the alert ended: `condition` (the condition no longer holds), `rule_changed`, `rule_disabled` or `rule_deleted`; null while the alert fires
 	EndedBy *string    `json:"ended_by"`
 	FiredAt time.Time  `json:"fired_at"`
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether people can be notified only through the channel that the alert is about. For a `queue_depth` or `failure_rate` of all channels, whether they can be notified only through one channel
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1804,14 +1804,14 @@ type Alert struct {
 	StartedAt time.Time   `json:"started_at"`
 	Status    AlertStatus `json:"status"`
 
-	// Subject What the condition is about: a channel, a pool, a sender
+	// Subject The subject of the condition, such as a channel, a pool or a sender
 	Subject string `json:"subject"`
 
 	// Summary A sentence in the language of the request
 	Summary   string   `json:"summary"`
 	Threshold *float64 `json:"threshold"`
 
-	// Value What was measured when the condition was last found
+	// Value The measured value when the condition last held
 	Value float64 `json:"value"`
 }
 
@@ -1828,51 +1828,51 @@ type AlertChannels = []No
 
 // AlertDelivery defines model for AlertDelivery.
 type AlertDelivery struct {
-	// DeliveredAt When the receiver was last notified that the alert fires. Of a notification: when the first of its messages was sent
+	// DeliveredAt The time at which the receiver was last notified that the alert fires. For a notification, the time at which the first of its messages was sent
 	DeliveredAt *time.Time `json:"delivered_at"`
 
-	// Error Why the last try failed, or one of its channels
+	// Error The error of the last attempt, or of one of its channels
 	Error *string `json:"error"`
 
-	// EscalatedAt When it escalated, because no message was sent
+	// EscalatedAt The time at which the alert escalated, because no message was sent
 	EscalatedAt *time.Time `json:"escalated_at,omitempty"`
 
-	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver, which the rule does not name
+	// EscalatedFrom The `receiver_no` whose delivery escalated to this receiver; only if the rule does not name this receiver
 	EscalatedFrom *int64 `json:"escalated_from,omitempty"`
 
-	// QueuedAt Of a notification: when its messages that the alert fires were last queued
+	// QueuedAt For a notification: the time at which its messages that the alert fires were last queued
 	QueuedAt   *time.Time `json:"queued_at,omitempty"`
 	ReceiverNo int64      `json:"receiver_no"`
 
-	// ResolutionDeliveredAt When the receiver was notified that the alert is resolved, as `delivered_at`
+	// ResolutionDeliveredAt The time at which the receiver was notified that the alert is resolved, defined like `delivered_at`
 	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
 }
 
-// AlertEscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+// AlertEscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 type AlertEscalateSeconds = int64
 
-// AlertEventData The data of `alert.*`, with the names that an alert has. Fields without a value are left out.
+// AlertEventData The data of `alert.*`, with the field names of an alert. Fields without a value are left out.
 type AlertEventData struct {
 	AlertID   int64   `json:"alert_id"`
 	Channel   *string `json:"channel,omitempty"`
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// EndedBy Of `alert.resolved`: `condition` (it is over), `rule_changed`, `rule_disabled` or `rule_deleted`
+	// EndedBy For `alert.resolved`: `condition` (the condition no longer holds), `rule_changed`, `rule_disabled` or `rule_deleted`
 	EndedBy *string `json:"ended_by,omitempty"`
 
-	// EscalatedChannels Of `alert.not_sent`: the channels through which the receiver is notified now
+	// EscalatedChannels For `alert.not_sent`: the channels through which the receiver is notified now
 	EscalatedChannels *[]string `json:"escalated_channels,omitempty"`
 
-	// EscalatedReceivers Of `alert.not_sent`: each `receiver_no` that is notified now
+	// EscalatedReceivers For `alert.not_sent`: each `receiver_no` that is notified now
 	EscalatedReceivers *[]int64   `json:"escalated_receivers,omitempty"`
 	FiredAt            time.Time  `json:"fired_at"`
 	Kind               AlertKind  `json:"kind"`
 	Level              AlertLevel `json:"level"`
 
-	// ReceiverNo Of `alert.not_sent`: the receiver to which it was not sent
+	// ReceiverNo For `alert.not_sent`: the receiver that did not get the alert
 	ReceiverNo *int64 `json:"receiver_no,omitempty"`
 
-	// ResolvedAt Of `alert.resolved`
+	// ResolvedAt Only for `alert.resolved`
 	ResolvedAt *time.Time `json:"resolved_at,omitempty"`
 	RuleNo     int64      `json:"rule_no"`
 	SenderNo   *string    `json:"sender_no,omitempty"`
@@ -1880,11 +1880,11 @@ type AlertEventData struct {
 	// StartedAt When the condition began to hold
 	StartedAt time.Time `json:"started_at"`
 
-	// Subject What the condition is about: a channel, a pool, a sender
+	// Subject The subject of the condition, such as a channel, a pool or a sender
 	Subject   string   `json:"subject"`
 	Threshold *float64 `json:"threshold,omitempty"`
 
-	// Value What was measured when the condition was last found
+	// Value The measured value when the condition last held
 	Value float64 `json:"value"`
 }
 
@@ -1921,13 +1921,13 @@ type AlertReceiver struct {
 	CompanyNo *string   `json:"company_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Error Why the last call failed
+	// Error The error of the last call
 	Error *string `json:"error"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 
-	// FailingSince Of an `alertmanager`: since when all calls fail
+	// FailingSince For an `alertmanager`: the time since which all calls have failed
 	FailingSince *time.Time `json:"failing_since"`
 
 	// HasAuthorization Whether calls carry a header `Authorization`
@@ -1971,12 +1971,12 @@ type AlertReceiverPatch struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            *DisplayName          `json:"name,omitempty"`
 
-	// URL Without credentials, query and `/api/v2/alerts`
+	// URL The address, without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
 	UserIds *AlertUsers `json:"user_ids,omitempty"`
 
@@ -1993,13 +1993,13 @@ type AlertReceiverRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// EscalateSeconds After how many seconds an alert escalates that was not sent to the receiver: to the other channels that reach its people, and if these do not send it either, to the receivers that have not been notified. It escalates at once when no message is left that may still be sent. `0`: never. 300 for a receiver that does not say.
+	// EscalateSeconds Seconds after which an alert that was not sent to the receiver escalates. The alert goes to other channels that reach the people of the receiver. If these channels do not send it either, it goes to the receivers that have not been notified. The alert escalates at once if no message is left that can still be sent. `0`: never. The default is 300.
 	EscalateSeconds *AlertEscalateSeconds `json:"escalate_seconds,omitempty"`
 	Kind            AlertReceiverKind     `json:"kind"`
 	Language        *AlertLanguage        `json:"language,omitempty"`
 	Name            DisplayName           `json:"name"`
 
-	// URL Without credentials, query and `/api/v2/alerts`
+	// URL The address, without credentials, query and `/api/v2/alerts`
 	URL     *AlertURL   `json:"url,omitempty"`
 	UserIds *AlertUsers `json:"user_ids,omitempty"`
 }
@@ -2034,19 +2034,19 @@ type AlertRule struct {
 	CreatedAt time.Time `json:"created_at"`
 	Enabled   bool      `json:"enabled"`
 
-	// ForSeconds For how long the condition must hold before the alert fires
+	// ForSeconds The time in seconds for which the condition must hold before the alert fires
 	ForSeconds int64      `json:"for_seconds"`
 	Kind       AlertKind  `json:"kind"`
 	Level      AlertLevel `json:"level"`
 
-	// Name If none was given, the kind and the level in the language of the request
+	// Name The name; if the rule has none, the kind and the level in the language of the request
 	Name      string   `json:"name"`
 	Receivers *[]int64 `json:"receivers"`
 
-	// RepeatSeconds After how long the receivers of an alert that still fires are notified again; 0 means never
+	// RepeatSeconds The time in seconds after which the receivers of an alert that still fires are notified again; 0 means never
 	RepeatSeconds int64 `json:"repeat_seconds"`
 
-	// ResolveSeconds For how long the condition must not hold before the alert is resolved
+	// ResolveSeconds The time in seconds for which the condition must not hold before the alert is resolved
 	ResolveSeconds int64      `json:"resolve_seconds"`
 	RuleNo         int64      `json:"rule_no"`
 	SenderNo       *string    `json:"sender_no"`
@@ -2095,7 +2095,7 @@ type AlertRulePatch struct {
 	SenderNo       nullable.Nullable[string]    `json:"sender_no,omitempty"`
 	SilencedUntil  nullable.Nullable[time.Time] `json:"silenced_until,omitempty"`
 
-	// Threshold null means that of the shipped rule of the kind
+	// Threshold Null means the threshold of the shipped rule of the kind
 	Threshold nullable.Nullable[float64] `json:"threshold,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -2115,7 +2115,7 @@ type AlertRuleRequest struct {
 	Kind       AlertKind     `json:"kind"`
 	Level      AlertLevel    `json:"level"`
 
-	// Name If left out, the rule is called by its kind and level, in the language of the reader
+	// Name Without a name, the rule is shown with its kind and level, in the language of the reader
 	Name *string `json:"name,omitempty"`
 
 	// Receivers The receivers that are notified; null means all
@@ -2130,7 +2130,7 @@ type AlertRuleRequest struct {
 	SilencedUntil *time.Time      `json:"silenced_until,omitempty"`
 	Threshold     *AlertThreshold `json:"threshold,omitempty"`
 
-	// WindowSeconds Only of kinds with a window
+	// WindowSeconds Only for kinds with a window
 	WindowSeconds *int64 `json:"window_seconds,omitempty"`
 }
 
@@ -2153,13 +2153,13 @@ type AlertStatus string
 // AlertThreshold defines model for AlertThreshold.
 type AlertThreshold = float64
 
-// AlertURL Without credentials, query and `/api/v2/alerts`
+// AlertURL The address, without credentials, query and `/api/v2/alerts`
 type AlertURL = string
 
 // AlertUsers defines model for AlertUsers.
 type AlertUsers = []UserID
 
-// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 type AnyCountry = bool
 
 // AppClaimResponse defines model for AppClaimResponse.
@@ -2189,13 +2189,13 @@ type AppReportRequest struct {
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage The reason of the failure; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; only the first 500 characters are stored
 	ErrorMessage *string `json:"error_message,omitempty"`
 
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -2213,7 +2213,7 @@ type AppTask struct {
 	TaskID  TaskID `json:"task_id"`
 	Content string `json:"content"`
 
-	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	// ExpiresAt The sender must not send the message after this time. Missing if the message never expires
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	PhoneNumber string     `json:"phone_number"`
 }
@@ -2234,17 +2234,17 @@ type AuditAction string
 type AuditEntry struct {
 	Action AuditAction `json:"action"`
 
-	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if nobody asked for it through LKSMS: an app that polled for the first time registered itself as a sender, or somebody changed the database by hand.
+	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if no user made the change through LKSMS: an app registered itself with its first poll, or the database was changed directly.
 	Actor *string `json:"actor"`
 
 	// ActorRole The role of the user at that time
 	ActorRole *string `json:"actor_role"`
 
-	// After What a change set, or all of a new entity; null for a deleted one. `countries` has only those that were added. A hidden field that changed ends with ` (changed)` if it looks as before.
+	// After The new values of a change, or all values of a new entity; null for a deleted entity. `countries` contains only the added countries. If a hidden field changed but looks the same, its value ends with ` (changed)`.
 	After *map[string]interface{} `json:"after"`
 	At    time.Time               `json:"at"`
 
-	// Before What a change replaced, or all of a deleted entity; null for a new one. `countries` has only those that were removed. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
+	// Before The replaced values of a change, or all values of a deleted entity; null for a new entity. `countries` contains only the removed countries. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
 	Before *map[string]interface{} `json:"before"`
 
 	// CompanyNo The company to which the entity belongs
@@ -2289,78 +2289,77 @@ type BalanceChange struct {
 type Batch struct {
 	BatchID int64 `json:"batch_id"`
 
-	// Acts The last 100 acts of users on it, newest first. Only in the answer to one batch. `submitted_by` uploaded it.
+	// Acts The last 100 actions of users on the batch, newest first. Only in the answer for a single batch. `submitted_by` is the user who uploaded the batch.
 	Acts *[]BatchAct `json:"acts,omitempty"`
 
-	// BizType The notification template whose text it has
+	// BizType The business type of the notification template that gives the text
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// ChangedBy The user who confirmed, paused, resumed or cancelled it last
+	// ChangedBy The user who last confirmed, paused, resumed or cancelled the batch
 	ChangedBy *string `json:"changed_by"`
 
-	// Channel The channel
+	// Channel The channel of the batch
 	Channel   *string    `json:"channel,omitempty"`
 	CheckedAt *time.Time `json:"checked_at"`
 
-	// CheckedRows The number of the last row of the list that was checked
+	// CheckedRows The row number of the last checked row
 	CheckedRows int64      `json:"checked_rows"`
 	CompanyNo   string     `json:"company_no"`
 	ConfirmedAt *time.Time `json:"confirmed_at"`
 
-	// ConfirmedBy The user who confirmed it; with `auto_confirm` the user of its request, once it was checked
+	// ConfirmedBy The user who confirmed the batch; with `auto_confirm`, the user who uploaded it, set after the check
 	ConfirmedBy *string `json:"confirmed_by"`
 
 	// Content The text with its placeholders
 	Content string `json:"content"`
 
-	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+	// Counts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 	Counts    BatchCounts `json:"counts"`
 	CreatedAt time.Time   `json:"created_at"`
 	Dedup     string      `json:"dedup"`
 
-	// DefaultRegion The region of numbers without a country code; empty: the one of the company
+	// DefaultRegion The region of numbers without a country code; empty: the region of the company
 	DefaultRegion string `json:"default_region"`
 
-	// Encoding The encoding as which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; left out of a workbook and a tag
+	// Encoding The encoding with which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; missing for a workbook and a tag
 	Encoding *string `json:"encoding,omitempty"`
 
-	// EncodingWarning Why the encoding is doubtful; check the rows before you confirm. Left out if it is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful; check the rows before you confirm. Missing if the encoding is not doubtful
 	EncodingWarning *string    `json:"encoding_warning,omitempty"`
 	EndedAt         *time.Time `json:"ended_at"`
 
-	// Estimate Only in the answer to one batch that has not ended
+	// Estimate Only in the answer for a single batch that has not ended
 	Estimate       *BatchEstimate `json:"estimate,omitempty"`
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
 
-	// HeldBy Of one batch that has not ended: the switches that hold all of its tasks, whatever their countries; or those of the countries, if each country of its rows has one
+	// HeldBy For a single batch that has not ended: the switches that hold all of its tasks, whatever their countries. If each country of its rows is held by a switch, these switches are listed, too.
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 	Name        string      `json:"name"`
 
-	// PhoneColumn The column with the phone numbers; on another channel the one with the addresses
+	// PhoneColumn The column with the phone numbers; on another channel the column with the addresses
 	PhoneColumn string `json:"phone_column"`
 	Priority    *int16 `json:"priority"`
 
-	// Remark Why the list could not be read
+	// Remark The reason why the list could not be read
 	Remark *string `json:"remark"`
 
 	// Segments The segments of the valid rows
 	Segments int64   `json:"segments"`
 	SenderNo *string `json:"sender_no"`
 
-	// Senders The senders that had tasks of it
+	// Senders The senders that had tasks of the batch
 	Senders []BatchSender `json:"senders"`
 	Sign    *string       `json:"sign"`
 
-	// SignColumn The column with the signatures of the rows; null if all have that of the batch
+	// SignColumn The column with the signatures of the rows; null if all rows have the signature of the batch
 	SignColumn *string    `json:"sign_column"`
 	StartedAt  *time.Time `json:"started_at"`
 
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	// Status `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 	Status BatchStatus `json:"status"`
 
 	// Subject The title with its placeholders, if it has one
@@ -2370,18 +2369,18 @@ type Batch struct {
 	// Tag The tag whose contacts are the rows; null if several tags select them
 	Tag *string `json:"tag"`
 
-	// TagsAll Of a batch of several tags: each row is a contact that all of these hold,
+	// TagsAll Tags of a batch of several tags: each row is a contact with all of these tags
 	TagsAll *[]string `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these,
+	// TagsAny Tags of a batch of several tags: each row is a contact with at least one of these tags
 	TagsAny *[]string `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these
+	// TagsNone Tags of a batch of several tags: no row is a contact with one of these tags
 	TagsNone   *[]string `json:"tags_none,omitempty"`
 	TemplateNo *string   `json:"template_no"`
 	Test       bool      `json:"test"`
 
-	// WaitsFor Why a running batch does not go on now, or that a batch which is ready has expired; null if nothing holds it up
+	// WaitsFor The reason why a running batch does not continue now, or why a ready batch can no longer be confirmed (it has expired); null if nothing delays the batch
 	WaitsFor *BatchWait `json:"waits_for"`
 }
 
@@ -2401,15 +2400,15 @@ type BatchCost struct {
 	SenderNo string `json:"sender_no"`
 }
 
-// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`; `valid` that of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, they count what was checked.
+// BatchCounts `rows` is the sum of `valid`, `invalid`, `duplicate` and `blocked`. `valid` is the sum of `waiting`, `processing`, `success`, `failed` and `cancelled`. While the list is being checked, the counts include only the checked rows.
 type BatchCounts struct {
-	// Blocked The company may not send to their country
+	// Blocked Rows to a country to which the company is not allowed to send
 	Blocked int64 `json:"blocked"`
 
 	// Cancelled Tasks that are CANCELLED, and rows that never become tasks because the batch ended
 	Cancelled int64 `json:"cancelled"`
 
-	// Delivered Receipts of providers
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered  int64 `json:"delivered"`
 	Duplicate  int64 `json:"duplicate"`
 	Failed     int64 `json:"failed"`
@@ -2418,11 +2417,11 @@ type BatchCounts struct {
 	Rows       int64 `json:"rows"`
 	Success    int64 `json:"success"`
 
-	// Undelivered Receipts of providers
+	// Undelivered Messages that were not delivered, according to receipts of providers
 	Undelivered int64 `json:"undelivered"`
 	Valid       int64 `json:"valid"`
 
-	// Waiting Not a task yet, or a task that is PENDING
+	// Waiting Rows that are not yet tasks, and PENDING tasks
 	Waiting int64 `json:"waiting"`
 }
 
@@ -2430,8 +2429,7 @@ type BatchCounts struct {
 type BatchCreated struct {
 	BatchID int64 `json:"batch_id"`
 
-	// Status `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-	// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+	// Status `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 	Status BatchStatus `json:"status"`
 }
 
@@ -2447,23 +2445,23 @@ type BatchCreatedResponse struct {
 
 // BatchEstimate defines model for BatchEstimate.
 type BatchEstimate struct {
-	// Costs The segments that each sender would take of what is left, by the weights of the routes; without signatures for a sender with the `sign_mode` `none`. Empty for a caller of one company.
+	// Costs The segments that each sender would take of the rest of the batch, by the weights of the routes. For a sender with the `sign_mode` `none`, signatures do not count. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The end if the senders send nothing else, by their intervals, limits and balances; null if they can not send all of it, nobody can, or it is paused or held (`held_by`). A bound, no promise: it is now if no sender has limits. Senders that are silent count only if all are, before the confirmation: they may be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. It is a bound, not a forecast: if a sender has no limits, it is now. Null if no sender can send, the senders together cannot send the whole batch, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the confirmation, if all senders are silent, they count, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
-	// LikelyEnd The end at the pace since the start. Null if too few rows have ended to tell (100, or a tenth of the rows), or the batch does not go on: it is not confirmed, paused, held (`held_by`) or waits (`waits_for`).
+	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
 	LikelyEnd *time.Time `json:"likely_end"`
 }
 
 // BatchEventData The data of `batch.finished`
 type BatchEventData struct {
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID   BatchID `json:"batch_id"`
 	CompanyNo string  `json:"company_no"`
 
-	// Counts As of `getBatch`
+	// Counts The counts of the batch, as in `getBatch`
 	Counts struct {
 		Blocked     int64 `json:"blocked"`
 		Cancelled   int64 `json:"cancelled"`
@@ -2490,37 +2488,37 @@ type BatchEventDataStatus string
 
 // BatchForm defines model for BatchForm.
 type BatchForm struct {
-	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
-	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	// Channel The channel of the addresses in the rows: `sms`, `email`, or another channel
 	//
 	// Example: email
 	Channel *string `json:"channel,omitempty"`
 
-	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	// CompanyNo The company of the batch, for users who see all companies; the default is the company of the user
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
+	// Content The text, with names of columns in braces; for `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 	Dedup *BatchFormDedup `json:"dedup,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// ExpectSendTime Nothing is sent before this time
@@ -2532,7 +2530,7 @@ type BatchForm struct {
 	// File The list as CSV or XLSX
 	File *openapi_types.File `json:"file,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped.
 	//
 	// Example: <p>{姓名}，您的优惠券今日到期</p>
 	HTML *string `json:"html,omitempty"`
@@ -2543,57 +2541,57 @@ type BatchForm struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Name What people call the batch
+	// Name The name of the batch
 	//
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Rows The list as a JSON array of objects, in place of `file`
+	// Rows The list as a JSON array of objects, instead of `file`
 	Rows *openapi_types.File `json:"rows,omitempty"`
 
-	// SenderNo The only sender that may send it. It must serve the company.
+	// SenderNo The only sender that is allowed to send the batch. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	// Sign The signature of rows without their own signature, placed before the text in 【】. A text that already begins with this signature is not signed again.
 	Sign *string `json:"sign,omitempty"`
 
-	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	// SignColumn The column with the signature of each row; a row with an empty value uses `sign`. If this field is missing, a column of the list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is used, unless the text has this name as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
-	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	// Subject The title, with names of columns in braces; not for `sms`. E-mail requires a title. Line breaks in values are removed, so that each title is one line.
 	//
 	// Example: {姓名}，您的优惠券
 	Subject *string `json:"subject,omitempty"`
 
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	// Tag A tag of contacts, instead of `file`. The columns are the fields and attributes of the contacts. The contacts of the tag are read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	// TagsAll Tags of contacts, instead of `file`, alone or with the other two lists: each row is a contact with all of these tags. `tag` is one of them, if both are given.
 	TagsAll *[]TagName `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these
+	// TagsAny Tags of contacts: each row is a contact with at least one of these tags
 	TagsAny *[]TagName `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	// TagsNone Tags of contacts: no row is a contact with one of these tags. Only together with `tag`, `tags_all` or `tags_any`.
 	TagsNone *[]TagName `json:"tags_none,omitempty"`
 
-	// TemplateNo A template of short messages, in place of `content`
+	// TemplateNo A template of short messages, instead of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Its messages are tests
+	// Test Whether the messages of the batch are test messages
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchFormDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchFormDedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 type BatchFormDedup string
 
-// BatchID The batch that the task is from
+// BatchID The batch of the task
 type BatchID = int64
 
 // BatchListResponse defines model for BatchListResponse.
@@ -2625,13 +2623,13 @@ type BatchPreview struct {
 	// FinalContent The text with its signature; null if the row is not valid
 	FinalContent *string `json:"final_content"`
 
-	// HeldBy The switches that hold the message; empty if none does
+	// HeldBy The switches that hold the message; empty if no switch holds it
 	HeldBy *HeldBy `json:"held_by,omitempty"`
 
 	// HTML The content as HTML, if the batch has it
 	HTML *string `json:"html,omitempty"`
 
-	// PhoneNumber On another channel than `sms` the address
+	// PhoneNumber The phone number; on a channel other than `sms` the address
 	PhoneNumber string       `json:"phone_number"`
 	Remark      *string      `json:"remark"`
 	Segments    int          `json:"segments"`
@@ -2653,32 +2651,32 @@ type BatchPreviewResponse struct {
 
 // BatchRequest defines model for BatchRequest.
 type BatchRequest struct {
-	// AddressColumn The column with the addresses on another channel than `sms`. Without it, a column with a usual name (`email`, 邮箱, ...) or the only column is taken.
+	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm The batch is sent when it was checked, without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
-	// BizType The notification template of this business type on the channel, in place of `subject`, `content` and `html`; not of `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` means the same.
+	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
 	BizType *int16 `json:"biz_type,omitempty"`
 
-	// Channel The channel on which the rows have addresses: `sms`, `email`, or another one
+	// Channel The channel of the addresses in the rows: `sms`, `email`, or another channel
 	//
 	// Example: email
 	Channel *string `json:"channel,omitempty"`
 
-	// CompanyNo The company whose batch it is, for users who see all companies; without it, their own
+	// CompanyNo The company of the batch, for users who see all companies; the default is the company of the user
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Content The text, with names of columns in braces; of `sms` at most 1,024 characters
+	// Content The text, with names of columns in braces; for `sms` at most 1,024 characters
 	//
 	// Example: {姓名}，您的优惠券今日到期
 	Content *string `json:"content,omitempty"`
 
-	// Dedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+	// Dedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 	Dedup *BatchRequestDedup `json:"dedup,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of the phone numbers without a country code; without it, the one of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
@@ -2689,7 +2687,7 @@ type BatchRequest struct {
 	// ExpiresAt Nothing is sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped.
 	//
 	// Example: <p>{姓名}，您的优惠券今日到期</p>
 	HTML *string `json:"html,omitempty"`
@@ -2700,65 +2698,65 @@ type BatchRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Name What people call the batch
+	// Name The name of the batch
 	//
 	// Example: 双十一召回
 	Name string `json:"name"`
 
-	// PhoneColumn The column with the phone numbers. Without it, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is taken.
+	// PhoneColumn The column with the phone numbers. If this field is missing, a column with a usual name (`phone_number`, `mobile`, 手机号, ...) or the only column is used.
 	PhoneColumn *string `json:"phone_column,omitempty"`
 
 	// Priority As in `sendSms`
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Rows The list: an object for each row, whose names are the columns. A longer list is sent as a form.
+	// Rows The list: an object for each row, whose member names are the columns. Send a longer list as a form.
 	Rows *[]map[string]interface{} `json:"rows,omitempty"`
 
-	// SenderNo The only sender that may send it. It must serve the company.
+	// SenderNo The only sender that is allowed to send the batch. It must serve the company.
 	SenderNo *string `json:"sender_no,omitempty"`
 
-	// Sign The signature of the rows that have none of their own, placed before the text in 【】. A text that begins with it is not signed twice.
+	// Sign The signature of rows without their own signature, placed before the text in 【】. A text that already begins with this signature is not signed again.
 	Sign *string `json:"sign,omitempty"`
 
-	// SignColumn The column with the signature of each row; a row with an empty value has `sign`. Without it, a column of a list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is taken, unless the text has it as a placeholder.
+	// SignColumn The column with the signature of each row; a row with an empty value uses `sign`. If this field is missing, a column of the list with a usual name (`sign`, `sms_sign`, 签名, 短信签名) is used, unless the text has this name as a placeholder.
 	SignColumn *string `json:"sign_column,omitempty"`
 
-	// Subject The title, with names of columns in braces; not of `sms`. E-mail needs one. Each title is one line, whatever a value has.
+	// Subject The title, with names of columns in braces; not for `sms`. E-mail requires a title. Line breaks in values are removed, so that each title is one line.
 	//
 	// Example: {姓名}，您的优惠券
 	Subject *string `json:"subject,omitempty"`
 
-	// Tag A tag of contacts, in place of `file`. The columns are the fields and attributes of the contacts. Who is in it is read for the check, and once more when the batch starts.
+	// Tag A tag of contacts, instead of `file`. The columns are the fields and attributes of the contacts. The contacts of the tag are read for the check, and once more when the batch starts.
 	Tag *string `json:"tag,omitempty"`
 
-	// TagsAll Tags of contacts, in place of `file`, alone or together: the rows are the contacts that each of these holds. `tag` counts as one of them.
+	// TagsAll Tags of contacts, instead of `file`, alone or with the other two lists: each row is a contact with all of these tags. `tag` is one of them, if both are given.
 	TagsAll *[]TagName `json:"tags_all,omitempty"`
 
-	// TagsAny ... and at least one of these
+	// TagsAny Tags of contacts: each row is a contact with at least one of these tags
 	TagsAny *[]TagName `json:"tags_any,omitempty"`
 
-	// TagsNone ... and none of these. Only together with `tag`, `tags_all` or `tags_any`.
+	// TagsNone Tags of contacts: no row is a contact with one of these tags. Only together with `tag`, `tags_all` or `tags_any`.
 	TagsNone *[]TagName `json:"tags_none,omitempty"`
 
-	// TemplateNo A template of short messages, in place of `content`
+	// TemplateNo A template of short messages, instead of `content`
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Its messages are tests
+	// Test Whether the messages of the batch are test messages
 	Test *bool `json:"test,omitempty"`
 }
 
-// BatchRequestDedup Which rows are duplicates, and not sent: `phone` or `address`, those with the address of a row before; `row`, those with its address, its signature and its text, as they are sent: a text that begins with its own signature is the same as one that does not; `none`, no row. Of e-mail addresses, upper and lower case are the same.
+// BatchRequestDedup Which rows are duplicates, and are not sent. `phone` and `address`: a row with the address of an earlier row. `row`: a row with the address, signature and text of an earlier row; a signature at the beginning of the text counts as the signature. `none`: no row. In e-mail addresses, upper and lower case are equal.
 type BatchRequestDedup string
 
 // BatchRequeued defines model for BatchRequeued.
 type BatchRequeued struct {
-	// Count How many tasks are sent again
+	// Count The number of tasks that are sent again
 	Count int64 `json:"count"`
 
-	// JobID null if no task can be sent again
+	// JobID The job; null if no task can be sent again
 	JobID *int64 `json:"job_id"`
 
-	// Skipped The tasks that are FAILED, and the rows that expired before they became tasks, which cannot be sent again, by reason
+	// Skipped The FAILED tasks that cannot be sent again, and the rows that expired before they became tasks, by reason
 	Skipped []BatchSkipped `json:"skipped"`
 }
 
@@ -2787,10 +2785,10 @@ type BatchRow struct {
 	// Row The number of the row in the list, as a spreadsheet program shows it
 	Row int64 `json:"row"`
 
-	// Code Why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task, 8 the batch expired before it became a task
+	// Code The reason why the row is not sent: 1 address, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission as a task, 8 the batch expired before the row became a task
 	Code *int16 `json:"code"`
 
-	// Content The text, of another channel than `sms` its first 200 characters; empty if it could not be made
+	// Content The text; on a channel other than `sms` its first 200 characters; empty if the text could not be rendered
 	Content string `json:"content"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -2799,10 +2797,10 @@ type BatchRow struct {
 	// DuplicateOf The first row that the row repeats
 	DuplicateOf *int64 `json:"duplicate_of"`
 
-	// PhoneNumber In E.164, on another channel than `sms` the address; of an invalid row as it is in the list
+	// PhoneNumber The number in E.164; on a channel other than `sms` the address; for an invalid row the value in the list
 	PhoneNumber string `json:"phone_number"`
 
-	// Region The region of the phone number (ISO 3166-1), if it could be read and has one
+	// Region The region of the phone number (ISO 3166-1), if the number is valid and has a region
 	Region *string `json:"region,omitempty"`
 
 	// Remark The reason, in the language of the request
@@ -2812,10 +2810,10 @@ type BatchRow struct {
 	Result   *string `json:"result"`
 	Segments int16   `json:"segments"`
 
-	// Sign The signature of the row; null if it has that of the batch
+	// Sign The signature of the row; null if the row has the signature of the batch
 	Sign *string `json:"sign"`
 
-	// Status As in the filter, but `delivered` is in `delivery`; null if the task is no longer kept
+	// Status The status, as in the filter, except that `delivered` is in `delivery`; null if the task is no longer stored
 	Status *string `json:"status"`
 	TaskID *string `json:"task_id"`
 }
@@ -2847,7 +2845,7 @@ type BatchSender struct {
 	Failed     int64 `json:"failed"`
 	Processing int64 `json:"processing"`
 
-	// Segments Segments of the messages that it sent
+	// Segments The segments of the messages that this sender sent
 	Segments int64  `json:"segments"`
 	SenderNo string `json:"sender_no"`
 	Success  int64  `json:"success"`
@@ -2860,14 +2858,13 @@ type BatchSkipped struct {
 	// Message The reason, in the language of the request
 	Message string `json:"message"`
 
-	// Reason As in the answer of `requeueTask` or `cancelTask`
+	// Reason The reason, as in the response of `requeueTask` or `cancelTask`
 	//
 	// Example: task.expired
 	Reason string `json:"reason"`
 }
 
-// BatchStatus `checking`: the rows are being read and checked. `ready`: it waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held.
-// `finished`: all of its tasks have ended; a requeue lets it run again. `cancelled`: it was cancelled, or its list could not be read, as `remark` says.
+// BatchStatus `checking`: the rows are being read and checked. `ready`: the batch waits to be confirmed. `running`: its rows become tasks. `paused`: its tasks are held. `finished`: all of its tasks have ended; after a requeue it is `running` again. `cancelled`: the batch was cancelled, or its list could not be read, as `remark` explains.
 type BatchStatus string
 
 // BatchWait defines model for BatchWait.
@@ -2877,41 +2874,41 @@ type BatchWait struct {
 
 	// Reason The reason.
 	//
-	// - `scheduled`: its `expect_send_time` has not come.
-	// - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
-	//   sender serves the company again; otherwise cancel it.
-	// - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
-	// - `expired`: it expired before it was confirmed, and can only be cancelled.
+	// - `scheduled`: the `expect_send_time` of the batch is in the future.
+	// - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
+	//   the sender serves the company again; otherwise cancel the batch.
+	// - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
-	// SenderNo The sender that it waits for
+	// SenderNo The sender for which the batch waits
 	SenderNo *string `json:"sender_no"`
 
-	// Until When it goes on; null if nobody knows
+	// Until The time at which the batch continues; null if it is unknown
 	Until *time.Time `json:"until"`
 }
 
 // BatchWaitReason The reason.
 //
-//   - `scheduled`: its `expect_send_time` has not come.
-//   - `sender_gone`: the only sender that may send it does not exist any more, or does not serve the company any more. It goes on if the
-//     sender serves the company again; otherwise cancel it.
-//   - `no_sender`: all senders that may send it are off, silent, paused, or out of quota or balance.
-//   - `expired`: it expired before it was confirmed, and can only be cancelled.
+//   - `scheduled`: the `expect_send_time` of the batch is in the future.
+//   - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
+//     the sender serves the company again; otherwise cancel the batch.
+//   - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+//   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 
-// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 type BizType = int16
 
 // BuildInfo defines model for BuildInfo.
 type BuildInfo struct {
-	// Version Of the program, such as v1.0.0; `devel` if it was built without one
+	// Version The version of the program, such as v1.0.0; `devel` if it was built without a version
 	Version string `json:"version"`
 
-	// Commit The commit from which the program was built; null if it is not known
+	// Commit The commit from which the program was built; null if it is unknown
 	Commit *string `json:"commit"`
 
-	// CommittedAt When that commit was made
+	// CommittedAt The time of that commit
 	CommittedAt *time.Time `json:"committed_at"`
 }
 
@@ -2927,23 +2924,23 @@ type BuildInfoResponse struct {
 
 // Callback defines model for Callback.
 type Callback struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	// Body The body, without characters that PostgreSQL cannot store; in a list its first 1000 characters
 	Body string `json:"body"`
 
 	// BodyLength The number of characters of the body
 	BodyLength int32 `json:"body_length"`
 	CallbackID int64 `json:"callback_id"`
 
-	// CreatedAt When it came first
+	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of items that could not be read among others that could
+	// LeftOut The number of unreadable items, if other items of the callback could be read
 	LeftOut int64 `json:"left_out"`
 
-	// Refused The reason of the error that the provider got; null if the callback was accepted
+	// Refused The error that the provider got; null if the callback was accepted
 	Refused *string `json:"refused"`
 
-	// Repeats How often the same body came again
+	// Repeats The number of times that the same body arrived again
 	Repeats  int64  `json:"repeats"`
 	SenderNo string `json:"sender_no"`
 	SourceIP string `json:"source_ip"`
@@ -2951,29 +2948,29 @@ type Callback struct {
 
 // CallbackDetail defines model for CallbackDetail.
 type CallbackDetail struct {
-	// Body The body as it came, without characters that PostgreSQL cannot store; in a list its first 1000 characters
+	// Body The body, without characters that PostgreSQL cannot store; in a list its first 1000 characters
 	Body string `json:"body"`
 
 	// BodyLength The number of characters of the body
 	BodyLength int32 `json:"body_length"`
 	CallbackID int64 `json:"callback_id"`
 
-	// CreatedAt When it came first
+	// CreatedAt The time at which the callback first arrived
 	CreatedAt time.Time `json:"created_at"`
 
-	// LeftOut The number of items that could not be read among others that could
+	// LeftOut The number of unreadable items, if other items of the callback could be read
 	LeftOut  int64         `json:"left_out"`
 	Receipts []ReadReceipt `json:"receipts"`
 
-	// Refused The reason of the error that the provider got; null if the callback was accepted
+	// Refused The error that the provider got; null if the callback was accepted
 	Refused *string `json:"refused"`
 
-	// Repeats How often the same body came again
+	// Repeats The number of times that the same body arrived again
 	Repeats  int64  `json:"repeats"`
 	SenderNo string `json:"sender_no"`
 	SourceIP string `json:"source_ip"`
 
-	// Unread Why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted, or accepts no callbacks now. Null if the body can be read.
+	// Unread The reason why no receipt can be read: the reason of an error, or `sender.no_callback` if the sender was deleted or no longer accepts callbacks. Null if the body can be read.
 	Unread *string `json:"unread"`
 }
 
@@ -3035,7 +3032,7 @@ type ChangedResponse struct {
 
 // Channel defines model for Channel.
 type Channel struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// Channel Example: acme
@@ -3044,14 +3041,14 @@ type Channel struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff      CountriesOff `json:"countries_off"`
 	CreatedAt         time.Time    `json:"created_at"`
 	Name              string       `json:"name"`
 	RetryMinutes      *[]int64     `json:"retry_minutes"`
 	SignatureRequired bool         `json:"signature_required"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
@@ -3082,23 +3079,23 @@ type ChannelPage struct {
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 	Name         *DisplayName  `json:"name,omitempty"`
 
-	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      nullable.Nullable[[]int64] `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool                      `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3107,7 +3104,7 @@ type ChannelPatch struct {
 
 // ChannelRequest defines model for ChannelRequest.
 type ChannelRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Channel Example: acme
@@ -3116,17 +3113,17 @@ type ChannelRequest struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 	Name         DisplayName   `json:"name"`
 
-	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 }
 
@@ -3140,7 +3137,7 @@ type ChannelResponse struct {
 	Data    Channel `json:"data"`
 }
 
-// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+// ChosenLanguage The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 //
 // Example: en
 type ChosenLanguage = string
@@ -3155,7 +3152,7 @@ type ClaimRequest struct {
 	// Limit The maximum number of tasks; 10 by default
 	Limit *int `json:"limit,omitempty"`
 
-	// StartSeconds Give this only if the sender says `POST /api/v1/sms/start` before it sends a message. A lease then first lasts so many seconds, or as long as the sender's leases last if that is less. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
+	// StartSeconds Set this only if the sender calls `POST /api/v1/sms/start` before it sends a message. A lease then first lasts for this number of seconds, but not longer than the usual lease time of the sender. A task that is not started by then goes to another sender, and the attempt does not count. If left out, leases need no start.
 	StartSeconds *int32 `json:"start_seconds,omitempty"`
 
 	// Wait Seconds to wait if no task is available; 0 by default
@@ -3182,25 +3179,25 @@ type ClaimedTask struct {
 	// Attempt 1 for the first attempt, 2 for the first retry, and so on
 	Attempt int16 `json:"attempt"`
 
-	// Content The text to send, with the signature unless the sender has another `sign_mode`
+	// Content The text to send, with the signature unless the `sign_mode` of the sender is not `in_text`
 	Content string `json:"content"`
 
-	// ExpiresAt The sender must not send the message after this time. Missing if it never expires
+	// ExpiresAt The sender must not send the message after this time. Missing if the message never expires
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// LeaseID Send this value back in the report
 	LeaseID int64 `json:"lease_id"`
 
-	// LeaseUntil The sender must report before this time. It is not after `expires_at`
+	// LeaseUntil The sender must report before this time, which is never after `expires_at`
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
 
-	// Sign The signature that the provider adds (`sign_mode` `by_provider`); `content` does not have it. Otherwise it is left out
+	// Sign The signature that the provider adds (`sign_mode` `by_provider`); `content` does not contain it. Missing for other senders
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
 
-	// Traceparent The header `traceparent` of the submission. Missing if it had none
+	// Traceparent The header `traceparent` of the submission. Missing if the submission had none
 	//
 	// Example: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 	Traceparent *string `json:"traceparent,omitempty"`
@@ -3208,7 +3205,7 @@ type ClaimedTask struct {
 
 // Company defines model for Company.
 type Company struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry AnyCountry `json:"any_country"`
 
 	// CompanyNo Example: acme
@@ -3217,21 +3214,21 @@ type Company struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries Countries `json:"countries"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff CountriesOff `json:"countries_off"`
 	CreatedAt    time.Time    `json:"created_at"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion DefaultRegion `json:"default_region"`
 	Name          string        `json:"name"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders UsesSharedSenders `json:"uses_shared_senders"`
 
 	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
@@ -3261,25 +3258,25 @@ type CompanyPage struct {
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          *DisplayName   `json:"name,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3291,7 +3288,7 @@ type CompanyPatch struct {
 
 // CompanyRequest defines model for CompanyRequest.
 type CompanyRequest struct {
-	// AnyCountry Whether an empty list `countries` allows every country. When created, true unless `countries` names some. A `countries` that differs from the stored list sets it to false, unless the request names `any_country` too. True together with a list that is not empty is 422. What waits for a country that is not allowed any more is held.
+	// AnyCountry Whether an empty list `countries` allows every country. For a new record the default is true, unless `countries` names countries. A change of `countries` sets the field to false, unless the request also contains `any_country`. True together with a list that is not empty gets 422. Waiting messages to a country that is no longer allowed are held.
 	AnyCountry *AnyCountry `json:"any_country,omitempty"`
 
 	// CompanyNo Example: acme
@@ -3300,19 +3297,19 @@ type CompanyRequest struct {
 	// Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 	Countries *Countries `json:"countries,omitempty"`
 
-	// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+	// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 	CountriesOff *CountriesOff `json:"countries_off,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 	//
 	// Example: ID
 	DefaultRegion *DefaultRegion `json:"default_region,omitempty"`
 	Name          DisplayName    `json:"name"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
-	// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+	// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 	UsesSharedSenders *UsesSharedSenders `json:"uses_shared_senders,omitempty"`
 
 	// Weight The company's share of the service, relative to the other companies; 1 by default
@@ -3334,19 +3331,19 @@ type CompanyWeight = float64
 
 // Contact defines model for Contact.
 type Contact struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes, so `{}` removes all of them. An attribute with an empty text is not stored.
 	//
 	// Example: {"city":"杭州","level":"VIP"}
 	Attributes   *map[string]string `json:"attributes,omitempty"`
 	DingtalkName *string            `json:"dingtalk_name,omitempty"`
 	Email        *string            `json:"email,omitempty"`
 
-	// Name What messages call the person: the placeholder `${contact.name}`
+	// Name The name of the person in messages, as the placeholder `${contact.name}`
 	//
 	// Example: 张三
 	Name *string `json:"name,omitempty"`
 
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	// Phone A phone number in any notation; a number without a country code belongs to the `default_region` of the company
 	Phone        *string `json:"phone,omitempty"`
 	UserID       UserID  `json:"user_id"`
 	WechatOpenid *string `json:"wechat_openid,omitempty"`
@@ -3354,19 +3351,19 @@ type Contact struct {
 
 // ContactChange defines model for ContactChange.
 type ContactChange struct {
-	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes; an empty text is no attribute, so `{}` removes all.
+	// Attributes Texts by name, for placeholders: `city` is `${contact.city}`. A name has 1 to 50 characters, without braces and control characters. An object replaces all attributes, so `{}` removes all of them. An attribute with an empty text is not stored.
 	//
 	// Example: {"city":"杭州","level":"VIP"}
 	Attributes   nullable.Nullable[map[string]string] `json:"attributes,omitempty"`
 	DingtalkName nullable.Nullable[string]            `json:"dingtalk_name,omitempty"`
 	Email        nullable.Nullable[string]            `json:"email,omitempty"`
 
-	// Name What messages call the person: the placeholder `${contact.name}`
+	// Name The name of the person in messages, as the placeholder `${contact.name}`
 	//
 	// Example: 张三
 	Name nullable.Nullable[string] `json:"name,omitempty"`
 
-	// Phone A phone number in any notation; without a country code it is one of the `default_region` of the company
+	// Phone A phone number in any notation; a number without a country code belongs to the `default_region` of the company
 	Phone        nullable.Nullable[string] `json:"phone,omitempty"`
 	UserID       UserID                    `json:"user_id"`
 	WechatOpenid nullable.Nullable[string] `json:"wechat_openid,omitempty"`
@@ -3376,7 +3373,7 @@ type ContactChange struct {
 type ContactCount struct {
 	Count int64 `json:"count"`
 
-	// Exact False if the count stopped after 1000000 contacts; there may be more
+	// Exact False if the count stopped after 1000000 contacts; more can exist
 	Exact bool `json:"exact"`
 }
 
@@ -3400,26 +3397,26 @@ type ContactImport struct {
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by"`
 
-	// Failure What is wrong with the list, in the language of `Accept-Language`
+	// Failure The error of the list, in the language of `Accept-Language`
 	Failure    *string    `json:"failure"`
 	FileName   string     `json:"file_name"`
 	FinishedAt *time.Time `json:"finished_at"`
 	ImportID   int64      `json:"import_id"`
 
-	// Invalid Rows of which nothing was stored
+	// Invalid Rows that were not stored, because they are invalid
 	Invalid int64 `json:"invalid"`
 
-	// Rows Rows that were worked up so far, without empty ones
+	// Rows Rows that were processed so far, except empty rows
 	Rows int64 `json:"rows"`
 
-	// Status `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+	// Status `failed`: the rest of the list could not be read or stored, as `failure` explains; the rows before it are stored
 	Status ContactImportStatus `json:"status"`
 
-	// Tag The tag that gets the contacts
+	// Tag The tag to which the contacts are added
 	Tag *string `json:"tag"`
 }
 
-// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` says; the rows before it are stored
+// ContactImportStatus `failed`: the rest of the list could not be read or stored, as `failure` explains; the rows before it are stored
 type ContactImportStatus string
 
 // ContactImportListResponse defines model for ContactImportListResponse.
@@ -3445,19 +3442,19 @@ type ContactImportRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	DefaultRegion *string `json:"default_region,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag *TagName `json:"tag,omitempty"`
@@ -3507,14 +3504,14 @@ type ContactsRequest struct {
 	CompanyNo *No             `json:"company_no,omitempty"`
 	Contacts  []ContactChange `json:"contacts"`
 
-	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; by default that of the company
+	// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code; the default is the region of the company
 	DefaultRegion *string `json:"default_region,omitempty"`
 }
 
 // Countries Countries by `country_no`. They apply to phone numbers, the recipients of the channel `sms`. An empty list allows every country if `any_country` is true, and no country if it is false.
 type Countries = []No
 
-// CountriesOff Countries that are switched off here, by `country_no`. Messages to them are accepted and held. A country in both lists of a request is 422; one that a change names here alone leaves `countries`.
+// CountriesOff Countries that are switched off, by `country_no`. Messages to them are accepted and held. A request with the same country in both lists gets 422. A change that names a country only in this list removes the country from `countries`.
 type CountriesOff = []No
 
 // Country defines model for Country.
@@ -3529,13 +3526,13 @@ type Country struct {
 	DialPrefix DialPrefix `json:"dial_prefix"`
 	Name       string     `json:"name"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            *Region `json:"region"`
 	SignatureRequired bool    `json:"signature_required"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status    SwitchStatus `json:"status"`
 	UpdatedAt time.Time    `json:"updated_at"`
 
@@ -3569,13 +3566,13 @@ type CountryPatch struct {
 	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3593,13 +3590,13 @@ type CountryRequest struct {
 	DialPrefix DialPrefix  `json:"dial_prefix"`
 	Name       DisplayName `json:"name"`
 
-	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+	// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            nullable.Nullable[string] `json:"region,omitempty"`
 	SignatureRequired *bool                     `json:"signature_required,omitempty"`
 
-	// Status Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+	// Status Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 	Status *SwitchStatus `json:"status,omitempty"`
 }
 
@@ -3615,26 +3612,26 @@ type CountryResponse struct {
 
 // DailyTotal defines model for DailyTotal.
 type DailyTotal struct {
-	// Accepted Of these, the ones that were reported SUCCESS: the provider accepted the message
+	// Accepted Attempts that were reported SUCCESS, because the provider accepted the message
 	Accepted int64 `json:"accepted"`
 
 	// Attempted Attempts that their sender reported
 	Attempted int64 `json:"attempted"`
 
-	// CompanyNo A deleted company is `#` and a number
+	// CompanyNo The company; a deleted company is `#` and a number
 	CompanyNo string `json:"company_no"`
 
-	// Cost Of these segments, in 1/10000 of the currency
+	// Cost The cost of these segments, in 1/10000 of the currency
 	Cost int64 `json:"cost"`
 
-	// CountryNo Null if the recipient has no country, as outside of SMS
+	// CountryNo The country; null if the recipient has no country, as on channels other than SMS
 	CountryNo *string            `json:"country_no"`
 	Day       openapi_types.Date `json:"day"`
 
-	// Delivered Of the messages that were accepted on this day, those with a receipt that says so
+	// Delivered Messages that were accepted on this day and have a receipt that reports their delivery
 	Delivered int64 `json:"delivered"`
 
-	// MessageType As in `MessageType`; null if it is not known
+	// MessageType The message type, as in `MessageType`; null if it is unknown
 	MessageType *string `json:"message_type"`
 
 	// Segments Segments of the accepted messages
@@ -3695,7 +3692,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -3707,17 +3704,17 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` contains parameters for the template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3731,12 +3728,12 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.max_content_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text is at most as long as the largest of the settings `sms.max_content_…` (default 200 characters). When it is sent, the limit of its message type applies.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
 
-// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. Empty: such numbers are refused, unless they are mobile numbers of mainland China. With a region, every number without a country code is one of this region.
+// DefaultRegion The region (ISO 3166-1) of phone numbers without a country code, for example `ID`. With a region, every number without a country code belongs to this region. If it is empty, such numbers are rejected, except mobile numbers of mainland China.
 //
 // Example: ID
 type DefaultRegion = string
@@ -3748,23 +3745,23 @@ type DialPrefix = string
 
 // Difference defines model for Difference.
 type Difference struct {
-	// AcceptedAt When its attempt was reported
+	// AcceptedAt The time at which the attempt was reported
 	AcceptedAt *time.Time     `json:"accepted_at"`
 	Kind       DifferenceKind `json:"kind"`
 
-	// Number The provider's number of the message; null if the row has none that can be read
+	// Number The provider's number of the message; null if the row has no readable number
 	Number *string `json:"number"`
 
-	// Ours What is known here: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED), of `segments_differ` the segments, of `repeated` the number of messages
+	// Ours The value in LKSMS: the state (`accepted`, `delivered`, `undelivered`, or `failed` if the attempt was reported FAILED); for `segments_differ` the segments; for `repeated` the number of messages
 	Ours *string `json:"ours"`
 
-	// Row The row of the file, as a spreadsheet program shows it; null if the file has none
+	// Row The row of the file, as a spreadsheet program shows it; null if the file has no such row
 	Row *int64 `json:"row"`
 
-	// TaskID The task of the message, if there is one. Of `missing_here`: one of another day
+	// TaskID The task of the message, if one exists. For `missing_here`, a task of another day
 	TaskID *string `json:"task_id"`
 
-	// Theirs The same in the file: the text of its status column, the segments, or the number of rows. Of `unreadable`: why, in the language of `Accept-Language`
+	// Theirs The value in the file: the text of its status column, the segments, or the number of rows. For `unreadable`, the reason, in the language of `Accept-Language`
 	Theirs *string `json:"theirs"`
 }
 
@@ -3803,16 +3800,16 @@ type DoneResponse struct {
 
 // Erasure defines model for Erasure.
 type Erasure struct {
-	// Counts How many rows were erased so far, by their kind
+	// Counts The number of rows that were erased so far, by kind
 	Counts    ErasureCounts `json:"counts"`
 	CreatedAt time.Time     `json:"created_at"`
 	CreatedBy string        `json:"created_by"`
 	ErasureID int64         `json:"erasure_id"`
 
-	// Exports Folders of exports of history that have erased tasks, or were made while the erasure ran. Their files are not changed.
+	// Exports Folders of exports of history that contain erased tasks, or were written while the erasure ran. Their files are not changed.
 	Exports []string `json:"exports"`
 
-	// ExportsNotSearched Folders of exports whose tasks have been dropped. They may have the person. A list of erasures leaves them out.
+	// ExportsNotSearched Folders of exports whose tasks have been dropped, and that possibly contain the person. A list of erasures does not include this field.
 	ExportsNotSearched []string   `json:"exports_not_searched"`
 	FinishedAt         *time.Time `json:"finished_at"`
 
@@ -3824,12 +3821,12 @@ type Erasure struct {
 // ErasureStatus defines model for Erasure.Status.
 type ErasureStatus string
 
-// ErasureCounts How many rows were erased so far, by their kind
+// ErasureCounts The number of rows that were erased so far, by kind
 type ErasureCounts struct {
 	// Answers Answers that were stored for an `Idempotency-Key`
 	Answers int64 `json:"answers"`
 
-	// Attempts Calls of providers that lost the recipient
+	// Attempts Calls of providers from which the recipient was removed
 	Attempts int64 `json:"attempts"`
 
 	// Audit Changes in the audit that lost their values
@@ -3844,7 +3841,7 @@ type ErasureCounts struct {
 	// Contacts Contacts that were deleted
 	Contacts int64 `json:"contacts"`
 
-	// DedupKeys Dedup keys that are free again
+	// DedupKeys Dedup keys that were released
 	DedupKeys int64 `json:"dedup_keys"`
 
 	// DefaultContents Default contents that were deleted
@@ -3859,13 +3856,13 @@ type ErasureCounts struct {
 	// Reports Reports of senders, and receipts that were matched, that lost their texts
 	Reports int64 `json:"reports"`
 
-	// SendOnce Messages that are sent once, whose receiver got a pseudonym
+	// SendOnce Messages that are sent once, whose receiver was replaced by a pseudonym
 	SendOnce int64 `json:"send_once"`
 
-	// Submissions Submissions that were refused, or repeated a message, that lost their number and their text
+	// Submissions Rejected or repeated submissions that lost their number and their text
 	Submissions int64 `json:"submissions"`
 
-	// Tags Tags that these contacts left
+	// Tags Tags from which these contacts were removed
 	Tags int64 `json:"tags"`
 
 	// TaskJobs Jobs that lost the phone number of their filter
@@ -3874,7 +3871,7 @@ type ErasureCounts struct {
 	// Tasks Tasks that lost their recipient and their text
 	Tasks int64 `json:"tasks"`
 
-	// TasksCancelled Tasks that waited, and were cancelled
+	// TasksCancelled Waiting tasks that were cancelled
 	TasksCancelled int64 `json:"tasks_cancelled"`
 
 	// Texts Texts of notifications that were for the person only
@@ -3961,14 +3958,14 @@ type Event struct {
 	Subject   string                 `json:"subject"`
 }
 
-// EventData `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
+// EventData The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 type EventData = json.RawMessage
 
 // EventFeed defines model for EventFeed.
 type EventFeed struct {
 	Items []EventOfFeed `json:"items"`
 
-	// NextCursor Pass this value as `after` to go on
+	// NextCursor Pass this value as `after` to get the following events
 	NextCursor string `json:"next_cursor"`
 }
 
@@ -3994,16 +3991,16 @@ type EventListResponse struct {
 
 // EventOfFeed defines model for EventOfFeed.
 type EventOfFeed struct {
-	// Data `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`, by the type
+	// Data The type decides: `MessageEventData`, `BatchEventData`, `NotificationEventData`, `SenderEventData` or `AlertEventData`
 	Data EventData `json:"data"`
 
-	// ID The same each time the event is posted or pulled, in the header `webhook-id` too
+	// ID The id is the same each time the event is posted or pulled, also in the header `webhook-id`
 	ID string `json:"id"`
 
-	// Timestamp When it happened
+	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
-	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
+	// Type `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 	Type EventType `json:"type"`
 }
 
@@ -4027,20 +4024,20 @@ type EventRequest struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
-	// MaxDuration Minutes that the node may take; by default `payload.maxDuration`
+	// MaxDuration The planned duration of the node in minutes; by default `payload.maxDuration`
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Orbits Orbits of one event make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one per notification and person). One orbit is always allowed.
+	// Orbits The orbits of one event create at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one per notification and person). One orbit is always allowed.
 	Orbits *[]Orbit `json:"orbits,omitempty"`
 
 	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload *Payload `json:"payload,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
@@ -4057,7 +4054,7 @@ type EventRequest struct {
 // EventRequestEvent defines model for EventRequest.Event.
 type EventRequestEvent string
 
-// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only those get them who get the events of every company. Others who ask for them get 422.
+// EventType `message.*`, `batch.finished` and `notification.finished` are events of a company. `sender.*` and `alert.*` are events of the service: only callers and webhooks for all companies get them. Requests of others for these events get 422.
 type EventType string
 
 // ExplainResponse defines model for ExplainResponse.
@@ -4077,36 +4074,36 @@ type Explanation struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Ahead The number of tasks that go before this task, counted up to 10000, with the turns of the users and batches of its company
+	// Ahead The number of tasks before this task, at most 10000. The count includes the fairness between the users and batches of its company
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 
-	// HeldBy The switches that hold the message; empty if none does
+	// HeldBy The switches that hold the message; empty if no switch holds it
 	HeldBy HeldBy `json:"held_by"`
 	IsDue  bool   `json:"is_due"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Priority  int16      `json:"priority"`
 
-	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
+	// Reason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 	Reason ExplanationReason `json:"reason"`
 
-	// RequeuedAt When the task was requeued last; left out if it never was
+	// RequeuedAt The time at which the task was last requeued; missing if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
 
 	// RequeuedBy The user who requeued the task last
 	RequeuedBy *string `json:"requeued_by,omitempty"`
 
-	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
+	// Routed Whether routes decide which senders can send the task; otherwise any shared sender can send it
 	Routed bool `json:"routed"`
 
-	// Senders The senders that the routes of the company name, or the shared senders; at most 100. Those that can take the task come first.
+	// Senders The senders of the company's routes, or the shared senders; at most 100. Those that can take the task come first.
 	Senders []SenderView `json:"senders"`
 
-	// StartUntil Of a PROCESSING task that its sender has claimed with `start_seconds` and not started: when the task comes back
+	// StartUntil For a PROCESSING task that was claimed with `start_seconds` and not started: the time at which the task returns to the queue
 	StartUntil *time.Time `json:"start_until,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -4116,7 +4113,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and is not sent
+// ExplanationReason `held`: see `held_by`. `expiring`: the task expires before it is due, and will not be sent
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -4128,10 +4125,10 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
-// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+// FormOfWebhook `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 type FormOfWebhook string
 
-// HeldBy The switches that hold the message; empty if none does
+// HeldBy The switches that hold the message; empty if no switch holds it
 type HeldBy = []Switch
 
 // HeldLease defines model for HeldLease.
@@ -4147,43 +4144,43 @@ type HeldLease struct {
 
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
-	// AfterDays A partition whose tasks are all settled becomes history when so many full days (UTC) have passed since its last day
+	// AfterDays A settled partition becomes history when this number of full days (UTC) has passed since its last day
 	AfterDays *int64 `json:"after_days,omitempty"`
 
-	// BatchDays After so many days since their end, and some more while others of the same time have not ended, batches are deleted with their rows. 0 means never.
+	// BatchDays A batch is deleted with its rows this number of days after its end. It can be kept longer while other batches of the same time have not ended. 0 means never.
 	BatchDays *int64 `json:"batch_days,omitempty"`
 
-	// DedupKeepDays After so many full days (UTC) the `dedup_key` of a message whose task has ended is free again, and a repeat is a new message. 0 means never.
+	// DedupKeepDays After this number of full days (UTC), the `dedup_key` of an ended task is free again, and a message with the key is a new message. 0 means never.
 	DedupKeepDays *int64 `json:"dedup_keep_days,omitempty"`
 
-	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
+	// Export Whether a partition must be exported before it is dropped. The export is made by a server whose environment has `HISTORY_DIR`
 	Export *bool `json:"export,omitempty"`
 
-	// FeedDays After so many days events for webhooks and pulls are deleted, and nobody who stopped pulling is recorded for. A webhook may fail for five days, so it loses nothing.
+	// FeedDays Events for webhooks and pulls are deleted after this number of days. For a company that stopped pulling, recording stops after the same time. A webhook can fail for five days without losing events.
 	FeedDays *int64 `json:"feed_days,omitempty"`
 
-	// KeepDays History is dropped when so many full days (UTC) have passed since the last day of its partition, or since its import. 0 means never.
+	// KeepDays History is dropped when this number of full days (UTC) has passed since the last day of its partition, or since its import. 0 means never.
 	KeepDays *int64 `json:"keep_days,omitempty"`
 
-	// LedgerDays After so many days, and up to a thirtieth of them more, charges in the ledger of a sender are added up by day, after eight days at least. 0 means never.
+	// LedgerDays Charges in the ledger of a sender are summed up by day after this number of days, plus up to a thirtieth of it, and never before eight days. 0 means never.
 	LedgerDays *int64 `json:"ledger_days,omitempty"`
 
-	// LogDays After so many days refused and repeated submissions and events are deleted. 0 means never.
+	// LogDays Rejected submissions, repeated submissions and events are deleted after this number of days. 0 means never.
 	LogDays *int64 `json:"log_days,omitempty"`
 
-	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
+	// PartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
 
-	// Tablespace The tablespace of PostgreSQL that history moves to. It must exist. The owner of the tables needs the privilege CREATE on it. Empty means that history stays where it is.
+	// Tablespace The PostgreSQL tablespace for history. It must exist, and the owner of the tables needs the privilege CREATE on it. Empty means that history is not moved.
 	Tablespace *string `json:"tablespace,omitempty"`
 }
 
-// HistorySettingsPartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
+// HistorySettingsPartitionWidth The number of days whose tasks share a partition. A change applies to partitions that do not exist yet
 type HistorySettingsPartitionWidth string
 
 // HoldingSwitch A switch, and the messages that it holds
 type HoldingSwitch struct {
-	// By What holds a message
+	// By A switch that holds a message
 	By Switch `json:"by"`
 
 	// Tasks The number of messages that it holds
@@ -4195,7 +4192,7 @@ type Inbound struct {
 	CompanyNo string    `json:"company_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description *InboundDescription `json:"description"`
 
 	// EffectiveDescription The description of the preset with the members of `description`
@@ -4205,10 +4202,10 @@ type Inbound struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 
-	// PhoneNumbers The recipients of every post, in E.164; null: the body names the recipients. Empty: the last one was erased, and posts are rejected
+	// PhoneNumbers The recipients of every post, in E.164; null: the body names the recipients. Empty: the last recipient was erased, and posts are rejected
 	PhoneNumbers *[]string `json:"phone_numbers"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset        InboundPreset `json:"preset"`
 	Priority      *int16        `json:"priority"`
 	RepeatSeconds *int64        `json:"repeat_seconds"`
@@ -4220,25 +4217,25 @@ type Inbound struct {
 	Version       int64         `json:"version"`
 }
 
-// InboundBody The body as the other program makes it
+// InboundBody The body in the format of the other program
 type InboundBody map[string]interface{}
 
-// InboundDescription How a body is read. A member that is left out is that of the preset; null leaves out all.
+// InboundDescription The description of a body. A missing member has the value of the preset; null replaces it by no value.
 type InboundDescription struct {
-	// Dedup Paths of the values by which a repeated post is known. A post whose values are those of an earlier one is not sent again; see `repeat_seconds`. A body that lacks the first path is always sent. A body that lacks another path is known by the values that it has. With an empty list each post is sent.
+	// Dedup Paths of the values that identify a repeated post. If these values equal those of an earlier post, nothing is sent; see `repeat_seconds`. A body without the first path is always sent. If another path is missing, the other values identify the body. With an empty list, each post is sent.
 	//
 	// Example: ["order.id","order.state"]
 	Dedup *[]InboundPath `json:"dedup,omitempty"`
 
-	// Expect The values that the body must have, by their paths; another body is rejected
+	// Expect The values that the body must contain, by their paths; a body with other values is rejected
 	//
 	// Example: {"version":["4"]}
 	Expect *map[string][]string `json:"expect,omitempty"`
 
-	// International Whether numbers without `+` begin with their country code, which may follow `00`. Otherwise they are numbers of the `default_region` of the company; without one, only mobile numbers of mainland China are accepted.
+	// International Whether numbers without `+` begin with their country code, with or without `00` in front. If false, they are numbers of the `default_region` of the company; without a default region, only mobile numbers of mainland China are accepted.
 	International *bool `json:"international,omitempty"`
 
-	// Number The path of the recipients: a text or number, a text of several with commas between them, or a list of these; at most 100. An empty path says that the body names none.
+	// Number The path of the recipients: a string or number, a string of several numbers with commas between them, or a list of these; at most 100. An empty path means that the body names no recipients.
 	//
 	// Example: recipients.*.attribs.phone
 	Number *string `json:"number,omitempty"`
@@ -4248,7 +4245,7 @@ type InboundDescription struct {
 	// Example: {"code":"payload.code"}
 	Params *map[string]InboundPath `json:"params,omitempty"`
 
-	// Text Texts with paths in `${}`. The first whose placeholders all lead to a value is sent. `${a | b}` is the first of the two that has a value, `${a + b}` the sum of whole numbers. Several values of a `*` have commas between them.
+	// Text Texts with paths in `${}`. The server sends the first text whose placeholders all have a value. `${a | b}` is `a` if it has a value, otherwise `b`. `${a + b}` is the sum of whole numbers. Several values of a `*` are joined with commas.
 	//
 	// Example: ["[${status}] ${commonLabels.alertname}"]
 	Text *[]string `json:"text,omitempty"`
@@ -4264,21 +4261,21 @@ type InboundItem struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID *TaskID `json:"task_id,omitempty"`
 
-	// Deduplicated True if an earlier post made the task
+	// Deduplicated True if an earlier post created the task
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the inbound, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the inbound, or else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
 	Message     *string `json:"message,omitempty"`
 	PhoneNumber string  `json:"phone_number"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
 	// Segments Dry run: the number of segments (short messages) that the text takes
@@ -4314,7 +4311,7 @@ type InboundPage struct {
 
 // InboundPatch defines model for InboundPatch.
 type InboundPatch struct {
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description nullable.Nullable[InboundDescription] `json:"description,omitempty"`
 
 	// MessageType `notification` by default
@@ -4323,16 +4320,16 @@ type InboundPatch struct {
 	// PhoneNumbers The recipients of every post; null: the body names the recipients
 	PhoneNumbers nullable.Nullable[[]string] `json:"phone_numbers,omitempty"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset *InboundPreset `json:"preset,omitempty"`
 
-	// Priority null: that of the message type
+	// Priority null: the priority of the message type
 	Priority nullable.Nullable[int16] `json:"priority,omitempty"`
 
-	// RepeatSeconds null: never
+	// RepeatSeconds null: a repeated post is never sent again
 	RepeatSeconds nullable.Nullable[int64] `json:"repeat_seconds,omitempty"`
 
-	// Sign null: that of the template or the sender
+	// Sign null: the signature of the template, or else of the sender
 	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
 	Status *OnOff                    `json:"status,omitempty"`
 
@@ -4344,7 +4341,7 @@ type InboundPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` stands for each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
+// InboundPath A path through the JSON: names and indexes, separated by points (`alerts.0.labels.alertname`). `*` selects each item of a list, `[status=firing]` for a list of those items whose `status` is `firing`, and `#` at the end for their number.
 //
 // Example: recipients.0.attribs.phone
 type InboundPath = string
@@ -4364,7 +4361,7 @@ type InboundPostResponse struct {
 
 // InboundPosted defines model for InboundPosted.
 type InboundPosted struct {
-	// Accepted The number of messages that have a task; in a dry run those that would have one
+	// Accepted The number of messages that have a task; in a dry run, the messages that would get a task
 	Accepted int `json:"accepted"`
 
 	// Items The outcomes, in the order of the recipients
@@ -4372,13 +4369,13 @@ type InboundPosted struct {
 	Refused int           `json:"refused"`
 }
 
-// InboundPreset The program that posts; `custom` is any other one
+// InboundPreset The program that posts; `custom` is any other program
 type InboundPreset string
 
-// InboundPriority The priority of the messages, whatever the user that posts may request; that of the message type by default
+// InboundPriority The priority of the messages. It can be more urgent than the posting user is allowed to request; the default is the priority of the message type
 type InboundPriority = int16
 
-// InboundRepeat After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+// InboundRepeat The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
 type InboundRepeat = int64
 
 // InboundRequest defines model for InboundRequest.
@@ -4386,7 +4383,7 @@ type InboundRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Description How a body is read. A member that is left out is that of the preset; null leaves out all.
+	// Description The description of a body. A missing member has the value of the preset; null replaces it by no value.
 	Description *InboundDescription `json:"description,omitempty"`
 
 	// InboundNo Example: acme
@@ -4398,22 +4395,22 @@ type InboundRequest struct {
 	// PhoneNumbers The recipients of every post; without them, the body names the recipients
 	PhoneNumbers *InboundPhones `json:"phone_numbers,omitempty"`
 
-	// Preset The program that posts; `custom` is any other one
+	// Preset The program that posts; `custom` is any other program
 	Preset InboundPreset `json:"preset"`
 
-	// Priority The priority of the messages, whatever the user that posts may request; that of the message type by default
+	// Priority The priority of the messages. It can be more urgent than the posting user is allowed to request; the default is the priority of the message type
 	Priority *InboundPriority `json:"priority,omitempty"`
 
-	// RepeatSeconds After how long a post that says the same as before is sent again, such as a reminder that an alert still fires: a little less than the program waits before it reminds. Left out or null: never.
+	// RepeatSeconds The number of seconds after which a repeated post is sent again, such as a reminder that an alert still fires. Choose a little less than the program's own interval of reminders. Left out or null: never.
 	RepeatSeconds *InboundRepeat `json:"repeat_seconds,omitempty"`
 
-	// Sign The signature of the messages; that of the template or the sender by default
+	// Sign The signature of the messages; the default is the signature of the template, or else of the sender
 	//
 	// Example: 示例公司
 	Sign   *InboundSign `json:"sign,omitempty"`
 	Status *OnOff       `json:"status,omitempty"`
 
-	// TemplateNo The template of the messages, for which `params` of the description has the parameters; without it, the description has the text
+	// TemplateNo The template of the messages; `params` of the description gives its parameters. Without it, the description gives the text
 	TemplateNo *string `json:"template_no,omitempty"`
 
 	// Test Whether the messages are test messages; false by default
@@ -4430,7 +4427,7 @@ type InboundResponse struct {
 	Data    Inbound `json:"data"`
 }
 
-// InboundSign The signature of the messages; that of the template or the sender by default
+// InboundSign The signature of the messages; the default is the signature of the template, or else of the sender
 //
 // Example: 示例公司
 type InboundSign = string
@@ -4461,15 +4458,15 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
-// Language A language, with a script and a region if these matter
+// Language A language; add a script and a region only if they matter
 //
 // Example: zh-TW
 type Language = string
 
-// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds older than `history.ledger_days` are summed up to one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -4485,10 +4482,10 @@ type LedgerEntry struct {
 	// LeaseID The attempt that took the segments, or whose segments were refunded
 	LeaseID *int64 `json:"lease_id"`
 
-	// LowSwitch For changed thresholds and an opening balance: the new value
+	// LowSwitch The new threshold, in a row for changed thresholds or an opening balance
 	LowSwitch *int64 `json:"low_switch"`
 
-	// LowWarning For changed thresholds and an opening balance: the new value
+	// LowWarning The new threshold, in a row for changed thresholds or an opening balance
 	LowWarning *int64  `json:"low_warning"`
 	Remark     *string `json:"remark"`
 }
@@ -4501,7 +4498,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.ledger_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds older than `history.ledger_days` are summed up to one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -4526,7 +4523,7 @@ type LedgerResponse struct {
 // Limit defines model for Limit.
 type Limit = int64
 
-// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 type Limits struct {
 	PerDay    *Limit `json:"per_day,omitempty"`
 	PerHour   *Limit `json:"per_hour,omitempty"`
@@ -4542,30 +4539,30 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
-// ListEncoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+// ListEncoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 type ListEncoding string
 
 // ListPreview defines model for ListPreview.
 type ListPreview struct {
 	Columns []string `json:"columns"`
 
-	// Encoding The encoding as which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
+	// Encoding The encoding with which a text was read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; null for a workbook
 	Encoding *string `json:"encoding"`
 
-	// EncodingWarning Why the encoding is doubtful, in the language of `Accept-Language`: it is a guess, and the text may be one of Latin letters in `Windows-1252`. Left out if it is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful, in the language of `Accept-Language`: the encoding was guessed, and the text could also be Latin letters in `Windows-1252`. Missing if the encoding is not doubtful
 	EncodingWarning *string   `json:"encoding_warning,omitempty"`
 	Rows            []ListRow `json:"rows"`
 }
 
 // ListPreviewRequest defines model for ListPreviewRequest.
 type ListPreviewRequest struct {
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The list: CSV, XLSX or JSON
 	File openapi_types.File `json:"file"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 }
 
@@ -4581,13 +4578,13 @@ type ListPreviewResponse struct {
 
 // ListRow defines model for ListRow.
 type ListRow struct {
-	// Cells One for each column
+	// Cells One value for each column
 	Cells []string `json:"cells"`
 
-	// Extra Number of values that belong to no column
+	// Extra The number of values that belong to no column
 	Extra int `json:"extra"`
 
-	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	// Lossy Columns whose original values, as they were typed or computed, are not in the file for this row
 	Lossy []string `json:"lossy"`
 
 	// Row The number of the row in the file
@@ -4596,60 +4593,60 @@ type ListRow struct {
 
 // ListedServer defines model for ListedServer.
 type ListedServer struct {
-	// ServerID Made anew at each start
+	// ServerID A new id at each start
 	ServerID string `json:"server_id"`
 	Host     string `json:"host"`
 
-	// IsAlive It said so within 20 seconds
+	// IsAlive Whether the server reported within the last 20 seconds
 	IsAlive bool        `json:"is_alive"`
 	Roles   ServerRoles `json:"roles"`
 
-	// SeenAt When the server last said that it runs
+	// SeenAt The time at which the server last reported that it runs
 	SeenAt    time.Time `json:"seen_at"`
 	StartedAt time.Time `json:"started_at"`
 
-	// Version Empty if the program does not know it
+	// Version Empty if the version is unknown
 	Version string `json:"version"`
 }
 
-// MessageEventData The data of `message.*`, with the names that a task has. Fields without a value are left out. Of a task whose day was dropped since, `task_id` is left alone.
+// MessageEventData The data of `message.*`, with the field names of a task. Fields without a value are left out. If the day of the task was dropped since, only `task_id` remains.
 type MessageEventData struct {
 	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Attempt The number of the attempt, from 1; not of `message.delivered` and `message.undelivered`
+	// Attempt The number of the attempt, from 1; missing for `message.delivered` and `message.undelivered`
 	Attempt *int `json:"attempt,omitempty"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID   *BatchID `json:"batch_id,omitempty"`
 	CompanyNo *string  `json:"company_no,omitempty"`
 
-	// CreatedAt When it was submitted
+	// CreatedAt The time at which the message was submitted
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	DedupKey  *string    `json:"dedup_key,omitempty"`
 
 	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
-	// DeliveryCode Of `message.delivered` and `message.undelivered`: the provider's code
+	// DeliveryCode For `message.delivered` and `message.undelivered`: the provider's code
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// EndedAt When the task ended; not of `message.delivered` and `message.undelivered`
+	// EndedAt The time at which the task ended; missing for `message.delivered` and `message.undelivered`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType    *MessageType `json:"message_type,omitempty"`
 	NotificationID *int64       `json:"notification_id,omitempty"`
 
-	// PhoneNumber As it was submitted; empty if the person was erased
+	// PhoneNumber The number as it was submitted; empty if the person was erased
 	PhoneNumber *string `json:"phone_number,omitempty"`
 
 	// ProcessingAppID The sender that settled the task
 	ProcessingAppID *string `json:"processing_app_id,omitempty"`
 
-	// Result How the task ended; not of `message.delivered` and `message.undelivered`
+	// Result The result of the task; missing for `message.delivered` and `message.undelivered`
 	Result   *string `json:"result,omitempty"`
 	Segments *int16  `json:"segments,omitempty"`
 	Source   *string `json:"source,omitempty"`
@@ -4661,7 +4658,7 @@ type MessageEventData struct {
 	Test *bool `json:"test,omitempty"`
 }
 
-// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+// MessageTemplate The template with which a received message was rendered; missing if no template was used
 type MessageTemplate struct {
 	ID int64 `json:"id"`
 
@@ -4676,23 +4673,23 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// Currency The currency of the prices of senders and of the costs of daily totals. A change converts nothing
+	// Currency The currency of the prices of senders and of the costs in daily totals. A change does not convert stored amounts
 	//
 	// Example: CNY
 	Currency *string `json:"currency,omitempty"`
 
-	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to days from then on: daily totals from before it keep the old zone, and a reconciliation uses the new one for every day
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics` and of daily totals. A change applies to later days: earlier daily totals keep the old zone, and a reconciliation uses the new zone for every day
 	//
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
 
-	// WaitCriticalSeconds The same of the level `critical`
+	// WaitCriticalSeconds The default threshold of alert rules `wait_time` with the level `critical`; 0 means never
 	WaitCriticalSeconds *int64 `json:"wait_critical_seconds,omitempty"`
 
-	// WaitEmergencySeconds The same of the level `emergency`
+	// WaitEmergencySeconds The default threshold of alert rules `wait_time` with the level `emergency`; 0 means never
 	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
 
-	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never. It is at most that of each more urgent level
+	// WaitWarningSeconds The default threshold of alert rules `wait_time` with the level `warning`; 0 means never. It must not be greater than the threshold of a more urgent level
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -4718,37 +4715,37 @@ type NewKeyResponse struct {
 
 // NewWebhook defines model for NewWebhook.
 type NewWebhook struct {
-	// CompanyNo Null with the scope `all`
+	// CompanyNo Null if the scope is `all`
 	CompanyNo   *string     `json:"company_no"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CreatedBy   string      `json:"created_by"`
 	Description string      `json:"description"`
 	Events      []EventType `json:"events"`
 
-	// FailingSince The first post that failed since the last one that was taken
+	// FailingSince The time of the first failed post since the last accepted post
 	FailingSince *time.Time `json:"failing_since"`
 
-	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 	Form FormOfWebhook `json:"form"`
 
-	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	// OffReason The reason why the server switched the webhook off: `gone` (the receiver answered 410), `failing` (the receiver accepted nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
 
-	// Scope Whose events: those of a user, of a company, or of every company
+	// Scope The events that the webhook gets: those of a user, of a company, or of every company
 	Scope ScopeOfWebhook `json:"scope"`
 
-	// Secret Verifies posts: `whsec_` and a key in base64
+	// Secret The secret that verifies posts: `whsec_` and a key in base64
 	Secret    string        `json:"secret"`
 	Status    WebhookStatus `json:"status"`
 	UpdatedAt time.Time     `json:"updated_at"`
 	URL       string        `json:"url"`
 
-	// Username With the scope `user`
+	// Username Only if the scope is `user`
 	Username *string `json:"username"`
 	Version  int64   `json:"version"`
 
-	// Waiting Events that wait to be posted again
+	// Waiting The number of events that wait to be posted again
 	Waiting   int64 `json:"waiting"`
 	WebhookID int64 `json:"webhook_id"`
 }
@@ -4774,18 +4771,18 @@ type NotReadySender struct {
 	SenderNo string `json:"sender_no"`
 	Name     string `json:"name"`
 
-	// Reason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+	// Reason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 	Reason NotReadySenderReason `json:"reason"`
 }
 
-// NotReadySenderReason `paused`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender says
+// NotReadySenderReason `paused`: the circuit breaker of the sender is open; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender shows
 type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
 type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// CompanyNo Example: acme
@@ -4805,16 +4802,16 @@ type NotificationEndRequestExpectedStatuses int16
 // NotificationEndRequestStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
 type NotificationEndRequestStatus int16
 
-// NotificationEventData The data of `notification.finished`, as of the end
+// NotificationEventData The data of `notification.finished`, at the end of the notification
 type NotificationEventData struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType   BizType `json:"biz_type"`
 	Channel   string  `json:"channel"`
 	CompanyNo string  `json:"company_no"`
 
-	// Counts People, by the last message of each. Those of a notification that was ended early may add up to less than `people`.
+	// Counts The number of people, by the state of the last message of each. If the notification was ended early, the sum can be less than `people`.
 	Counts struct {
 		Cancelled int64 `json:"cancelled"`
 		Failed    int64 `json:"failed"`
@@ -4852,14 +4849,14 @@ type NotificationMade struct {
 	// Deduplicated True if the notification existed already
 	Deduplicated bool `json:"deduplicated"`
 
-	// Failed People who cannot be reached, as far as known yet; one answer names at most 100 people
+	// Failed The people who are already known to be unreachable; one answer names at most 100 people
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark *string `json:"remark"`
 
-	// Replaces The earlier notification with the `dedup_key`, which had failed and reached nobody
+	// Replaces The earlier notification with the `dedup_key`, which failed and reached nobody
 	Replaces *NotificationReplaced `json:"replaces,omitempty"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
@@ -4876,7 +4873,7 @@ type NotificationPage struct {
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// Address The address on the channel; empty if none is known
+	// Address The address on the channel; empty if no address is known
 	Address string `json:"address"`
 
 	// Delivery The delivery status that the provider reported after sending
@@ -4897,19 +4894,19 @@ type NotificationRecipient struct {
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 	Status RecipientStatus `json:"status"`
 
-	// TaskID The person's last task; empty before the first one exists
+	// TaskID The last task of the person; empty before the first task exists
 	TaskID string `json:"task_id"`
 
-	// Times How often the person has been notified
+	// Times The number of times that the person has been notified
 	Times  int64  `json:"times"`
 	UserID string `json:"user_id"`
 }
 
-// NotificationReplaced The earlier notification with the `dedup_key`, which had failed and reached nobody
+// NotificationReplaced The earlier notification with the `dedup_key`, which failed and reached nobody
 type NotificationReplaced struct {
 	NotificationID int64 `json:"notification_id"`
 
-	// Remark Why it failed
+	// Remark The reason why the earlier notification failed
 	Remark string `json:"remark"`
 }
 
@@ -4917,7 +4914,7 @@ type NotificationReplaced struct {
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
@@ -4939,18 +4936,18 @@ type NotificationRequest struct {
 	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload Payload `json:"payload"`
 
-	// RepeatMinutes Send again this many minutes after all people have been reached. For business type 5 the default is `payload.timeoutRemind`.
+	// RepeatMinutes The messages are sent again this many minutes after all people have been reached. For business type 5 the default is `payload.timeoutRemind`.
 	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
-	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
 
-	// StartedAt For a node that takes too long: the time at which the node started. The placeholders `overtime` and `maxDuration` are derived from it.
+	// StartedAt For a node that takes too long: the time at which the node started. LKSMS calculates the placeholders `overtime` and `maxDuration` from it.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag     *TagName `json:"tag,omitempty"`
@@ -4967,7 +4964,7 @@ type NotificationResponse struct {
 	Data    NotificationView `json:"data"`
 }
 
-// NotificationSign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
+// NotificationSign The signature, placed before the text in 【】. The default is the signature of the template, or else of the sender.
 //
 // Example: 示例公司
 type NotificationSign = string
@@ -4979,10 +4976,10 @@ type NotificationStatus int16
 type NotificationSummary struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
-	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	// ChangedBy The user who last ended or resumed the notification, or who reported the event that ended or resumed it
 	ChangedBy *string `json:"changed_by"`
 
 	// Channel Example: acme
@@ -5002,21 +4999,21 @@ type NotificationSummary struct {
 	// People The number of people who have a task
 	People int64 `json:"people"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The largest retry count of any person
+	// RetryCount The largest number of retries of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign The signature of the request; null means that of the template or the sender
+	// Sign The signature of the request; null means the signature of the template, or else of the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who created the notification; `system:alerts` if LKSMS created it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
@@ -5026,7 +5023,7 @@ type NotificationSummary struct {
 
 // NotificationTemplate defines model for NotificationTemplate.
 type NotificationTemplate struct {
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
@@ -5061,10 +5058,10 @@ type NotificationTemplateRequest struct {
 	// ExternalID The provider's number of the template
 	ExternalID *string `json:"external_id,omitempty"`
 
-	// HTML The content as HTML, only for `email`; `content` is the text beside it. Values are escaped. Texts of e-mail may have the placeholders `${contact.name}` and `${contact.<attribute>}` of each recipient.
+	// HTML The content as HTML, only for `email`; `content` is then the plain text. Values are escaped. Texts of e-mail can contain the placeholders `${contact.name}` and `${contact.<attribute>}` of each recipient.
 	HTML *string `json:"html,omitempty"`
 
-	// Sign The signature of notifications that have none of their own
+	// Sign The signature of notifications without their own signature
 	Sign  *string `json:"sign,omitempty"`
 	Title string  `json:"title"`
 }
@@ -5088,10 +5085,10 @@ type NotificationTemplates struct {
 type NotificationView struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers can use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
-	// ChangedBy The user who ended or resumed it last, or who reported the event that did
+	// ChangedBy The user who last ended or resumed the notification, or who reported the event that ended or resumed it
 	ChangedBy *string `json:"changed_by"`
 
 	// Channel Example: acme
@@ -5102,11 +5099,11 @@ type NotificationView struct {
 	CreatedAt time.Time `json:"created_at"`
 	DedupKey  *string   `json:"dedup_key"`
 
-	// Delivered The number of people to whom the last message was delivered, as the provider says
+	// Delivered The number of people whose last message was delivered, according to the provider
 	Delivered *int64     `json:"delivered,omitempty"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// HeldBy The switches that hold all of its messages that wait, whatever their countries; empty if none does
+	// HeldBy The switches that hold all waiting messages of the notification, whatever their countries; empty if no switch holds them
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
@@ -5114,39 +5111,39 @@ type NotificationView struct {
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// Payload The values for the placeholders of the template, those of an orbit or a node included
+	// Payload The values for the placeholders of the template, including the values of an orbit or a node
 	Payload map[string]interface{} `json:"payload"`
 
 	// People The number of people who have a task
 	People int64 `json:"people"`
 
-	// Recipients Of a tag, the first 1,000 contacts who have a task
+	// Recipients For a tag, the first 1,000 contacts who have a task
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest run
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The largest retry count of any person
+	// RetryCount The largest number of retries of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign The signature of the request; null means that of the template or the sender
+	// Sign The signature of the request; null means the signature of the template, or else of the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// SubmittedBy The user who created it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who created the notification; `system:alerts` if LKSMS created it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Succeeded The number of people who have been reached
 	Succeeded int64 `json:"succeeded"`
 
-	// Tag The tag whose contacts get it, in place of `user_ids`
+	// Tag The tag whose contacts get the notification, instead of `user_ids`
 	Tag *string `json:"tag,omitempty"`
 
-	// Undelivered The number of people to whom the last message was not delivered, as the provider says. Of the others nothing is known
+	// Undelivered The number of people whose last message was not delivered, according to the provider. For all other people, no receipt exists
 	Undelivered *int64    `json:"undelivered,omitempty"`
 	UpdatedAt   time.Time `json:"updated_at"`
 	UserIds     []string  `json:"user_ids"`
@@ -5154,7 +5151,7 @@ type NotificationView struct {
 
 // NotificationsMade defines model for NotificationsMade.
 type NotificationsMade struct {
-	// Ended The number of notifications that were ended because they became pointless
+	// Ended The number of notifications that were ended because they were no longer needed
 	Ended int                `json:"ended"`
 	Items []NotificationMade `json:"items"`
 
@@ -5175,7 +5172,7 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
-// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 type OnUnclear string
 
 // Once defines model for Once.
@@ -5193,34 +5190,34 @@ type Once struct {
 	ErrorCode    *string `json:"error_code"`
 	ErrorMessage *string `json:"error_message"`
 
-	// ExpiresAt The message is not sent after this time; left out if it may be sent at any time
+	// ExpiresAt The message is not sent after this time; missing if it never expires
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	FailedAt  *time.Time `json:"failed_at"`
 
-	// HeldBy Of a message that waits: the switches that hold it
+	// HeldBy For a waiting message: the switches that hold it
 	HeldBy    *[]Switch `json:"held_by,omitempty"`
 	MessageID int64     `json:"message_id"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
 	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
 
-	// Sends How often sending was started
+	// Sends The number of times that sending was started
 	Sends  int64      `json:"sends"`
 	SentAt *time.Time `json:"sent_at"`
 
-	// SubmittedBy The user who asked for it first
+	// SubmittedBy The user who first requested the message
 	SubmittedBy  string `json:"submitted_by"`
 	TemplateID   string `json:"template_id"`
 	TemplateType string `json:"template_type"`
 
-	// WaitsBecause Of a message that waits because all of its senders are paused: what the provider said, such as that the quota of the day is used up
+	// WaitsBecause For a message that waits because all of its senders are paused: the error of the provider, such as a used-up daily quota
 	WaitsBecause *string `json:"waits_because,omitempty"`
 
-	// WaitsUntil When the first of these senders tries again
+	// WaitsUntil The time at which the first of these senders tries again
 	WaitsUntil *time.Time `json:"waits_until,omitempty"`
 }
 
@@ -5279,18 +5276,18 @@ type OnceRequest struct {
 	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
 
-	// ExpiresAt The message is not sent after this time, and has failed then. Of a repetition it counts only if the message is sent again.
+	// ExpiresAt The message is not sent after this time; it then fails. In a repeated request, the field has an effect only if the message is sent again.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Page      *string    `json:"page,omitempty"`
 
-	// ReceiverOpenid The openid to use instead of that of the contact
+	// ReceiverOpenid The openid to use instead of the openid of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
 	ReceiverUserID UserID  `json:"receiver_user_id"`
 
-	// Retry Send the message again if it failed
+	// Retry Whether to send the message again if it failed
 	Retry        *bool  `json:"retry,omitempty"`
 	TemplateID   string `json:"template_id"`
 	TemplateType Word50 `json:"template_type"`
@@ -5320,31 +5317,31 @@ type Overview struct {
 	// At The time of the figures
 	At time.Time `json:"at"`
 
-	// CompanyNo The company whose figures these are; null for all companies
+	// CompanyNo The company of the figures; null for all companies
 	CompanyNo *string `json:"company_no"`
 
 	// FiringAlerts Alerts that are firing; null for a company
 	FiringAlerts *int64 `json:"firing_alerts"`
 
-	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each. Of the messages that wait for the same senders, 10,000 are counted.
+	// HeldBy The switches that hold messages, those with the most messages first, without paused batches. A message that several switches hold counts for each of them. At most 10,000 messages that wait for the same senders are counted.
 	HeldBy *[]HoldingSwitch `json:"held_by,omitempty"`
 
-	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
+	// OldestWaitSeconds The waiting time of the task that has been due for longest. Null if no task is due. For a company, also null if none of its tasks is among the 2,000 tasks of the server that have waited longest.
 	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`
 
-	// Rates Tasks per second over the last 10 seconds; null until the server has compared two moments
+	// Rates Tasks per second over the last 10 seconds; null until the server has two measurements
 	Rates struct {
-		// Failed Ended as FAILED
+		// Failed Tasks that ended as FAILED
 		Failed *float64 `json:"failed"`
 
-		// In Submitted, also those that were cancelled since
+		// In Submitted tasks, including tasks that were cancelled since
 		In *float64 `json:"in"`
 
-		// Out Ended as SUCCESS
+		// Out Tasks that ended as SUCCESS
 		Out *float64 `json:"out"`
 	} `json:"rates"`
 
-	// Senders The senders that are on. Of a company, those that its routes name.
+	// Senders The senders that are on; for a company, the senders in its routes
 	Senders struct {
 		NotReady int64 `json:"not_ready"`
 		Ready    int64 `json:"ready"`
@@ -5353,7 +5350,7 @@ type Overview struct {
 	// SendersNotReady The first 20 senders that are on and cannot take tasks
 	SendersNotReady []NotReadySender `json:"senders_not_ready"`
 
-	// Tasks The number of tasks in each state. Of those that ended, tasks that were dropped with their history still count.
+	// Tasks The number of tasks in each state. Ended tasks that were dropped from the history still count.
 	Tasks struct {
 		Failed int64 `json:"failed"`
 
@@ -5379,16 +5376,16 @@ type OverviewResponse struct {
 
 // Pairing defines model for Pairing.
 type Pairing struct {
-	// Address The API URL to enter in the app: the name under which this request reached the server, with the path of the phones
+	// Address The API URL to enter in the app: the host name with which this request reached the server, and the path for phones
 	Address string `json:"address"`
 
 	// Code The code, 12 digits. Enter it in the app.
 	Code string `json:"code"`
 
-	// ExpiresAt Until when a phone can register with the code
+	// ExpiresAt The time until which a phone can register with the code
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// Qr What a QR code should hold: the address and the code, a line each. The camera of the phone shows them as text.
+	// Qr The content for a QR code: the address and the code, one line each. The camera of the phone shows them as text.
 	Qr string `json:"qr"`
 }
 
@@ -5420,18 +5417,18 @@ type Partition struct {
 	// FirstDay The first day (UTC) of the submissions
 	FirstDay openapi_types.Date `json:"first_day"`
 
-	// HeldBy Why the last run of the sweep could not make the partition history or drop it.
+	// HeldBy The reason why the last run of the sweep could not make the partition history or drop it.
 	//
-	// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
-	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
-	// - `locked`: others used its tables all the time.
-	// - `failed`: the log of the server says why.
+	// - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
+	// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
+	// - `locked`: the tables of the partition were always locked by other transactions.
+	// - `failed`: the log of the server contains the error.
 	HeldBy *PartitionHolder `json:"held_by,omitempty"`
 
 	// HistoryAt The time at which the partition became history
 	HistoryAt *time.Time `json:"history_at"`
 
-	// ImportedAt The time at which the partition was made from an export, or made again for the tasks that its drop had left behind
+	// ImportedAt The time at which the partition was restored from an export, or created again for the tasks that were kept when the partition was dropped
 	ImportedAt *time.Time `json:"imported_at"`
 
 	// IsSettled True if no task of these days waits or is being sent
@@ -5440,19 +5437,19 @@ type Partition struct {
 	// LastDay The last day
 	LastDay openapi_types.Date `json:"last_day"`
 
-	// LateTasks The number of tasks that the partition left behind when it was dropped, because they waited or were being sent. They are found as before.
+	// LateTasks The number of tasks that were kept when the partition was dropped, because they waited or were being sent. All operations still find them.
 	LateTasks *int64 `json:"late_tasks,omitempty"`
 
-	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 	Place Place `json:"place"`
 }
 
-// PartitionHolder Why the last run of the sweep could not make the partition history or drop it.
+// PartitionHolder The reason why the last run of the sweep could not make the partition history or drop it.
 //
-// - `no_folder`: it must be exported first, and the server has no `HISTORY_DIR`.
-// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or are of notifications that are being sent.
-// - `locked`: others used its tables all the time.
-// - `failed`: the log of the server says why.
+// - `no_folder`: the partition must be exported first, and the server has no `HISTORY_DIR`.
+// - `too_many_late`: more than 10,000 of its tasks wait, are being sent, or belong to notifications that are being sent.
+// - `locked`: the tables of the partition were always locked by other transactions.
+// - `failed`: the log of the server contains the error.
 type PartitionHolder string
 
 // PartitionListResponse defines model for PartitionListResponse.
@@ -5479,15 +5476,15 @@ type Password = string
 // Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 //
 // Example: 13800138000
 type PhoneNumber = string
 
-// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 type Place string
 
-// ProviderAnswer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+// ProviderAnswer The unchanged answer of the provider to the attempt of a driven sender, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
 //
 // Example: 200 {"code":"ERR"}
 type ProviderAnswer = string
@@ -5495,38 +5492,38 @@ type ProviderAnswer = string
 // ProviderNo The number that the provider gave to the message
 type ProviderNo = string
 
-// ProviderRequest A request to a provider. Secrets and the values of headers and parameters with credentials are `***`, and so is the path of the address.
+// ProviderRequest A request to a provider. Secrets, the path of the address, and the values of headers and parameters with credentials are `***`.
 type ProviderRequest struct {
 	// Body At most 2000 characters
 	Body    string            `json:"body"`
 	Headers map[string]string `json:"headers"`
 
-	// Method The method of HTTP, or `MAIL`
+	// Method The HTTP method, or `MAIL`
 	Method string `json:"method"`
 	URL    string `json:"url"`
 }
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
-	// MaxRetryCount Retries of a task after its first attempt. The first value is `MAX_RETRY_COUNT` of the environment; a stored one wins over it. A task that has used as many already fails with its next failed attempt
+	// MaxRetryCount The number of retries of a task after its first attempt. `MAX_RETRY_COUNT` of the environment is the default until the setting is stored. A task that has already used this number fails with its next failed attempt
 	MaxRetryCount *int64 `json:"max_retry_count,omitempty"`
 
-	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority, but behind real-time messages: those of the priority of verifications, and of 0 and 1. 0 means never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task is sent first, regardless of its priority, but after real-time messages: tasks with the priority of verifications, or with the priority 0 or 1. 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
-	// ProcessingTimeoutSeconds Seconds for which a sender without `lease_seconds` holds a task. The first value is `PROCESSING_TIMEOUT_MINUTES` of the environment. Leases that were taken already keep their time
+	// ProcessingTimeoutSeconds The lease time in seconds for senders without `lease_seconds`. `PROCESSING_TIMEOUT_MINUTES` of the environment is the default until the setting is stored. A change does not affect existing leases
 	ProcessingTimeoutSeconds *float64 `json:"processing_timeout_seconds,omitempty"`
 
-	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
+	// RegisterUnknownSenders Whether an app is registered at its first poll; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
 
-	// RetryDelaySeconds Seconds before a retry that a sender asked for, unless its report has `retry_after_seconds`. The first value is `RETRY_DELAY_MINUTES` of the environment. Retries that wait already keep their time
+	// RetryDelaySeconds Seconds before a retry that a sender requested, unless its report has `retry_after_seconds`. `RETRY_DELAY_MINUTES` of the environment is the default until the setting is stored. A change does not affect retries that wait already
 	RetryDelaySeconds *float64 `json:"retry_delay_seconds,omitempty"`
 
-	// RetryMaxWaitSeconds A retry that has been due for so many seconds goes out as if it were new; 0 means never. The first value is `RETRY_MAX_WAIT` of the environment
+	// RetryMaxWaitSeconds Seconds after which a due retry is sent like a new task; 0 means never. `RETRY_MAX_WAIT` of the environment is the default until the setting is stored
 	RetryMaxWaitSeconds *float64 `json:"retry_max_wait_seconds,omitempty"`
 
-	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
+	// SenderSilentAfterSeconds Seconds without a poll after which the other senders get the share of a sender
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
@@ -5534,11 +5531,11 @@ type QueueSettings struct {
 type ReadReceipt struct {
 	Code *string `json:"code"`
 
-	// MatchedAt When its message was found; null if it is not known
+	// MatchedAt The time at which the message was found; null if it was not found
 	MatchedAt  *time.Time `json:"matched_at"`
 	ProviderNo string     `json:"provider_no"`
 
-	// ReceiptID Null if no such receipt is stored: the configuration was changed since, or the receipt was deleted
+	// ReceiptID Null if no such receipt is stored, because the configuration has changed since or the receipt was deleted
 	ReceiptID *int64       `json:"receipt_id"`
 	Recipient *string      `json:"recipient"`
 	State     ReceiptState `json:"state"`
@@ -5562,24 +5559,24 @@ type ReadinessResponse struct {
 
 // Receipt defines model for Receipt.
 type Receipt struct {
-	// CallbackID The callback that brought it first
+	// CallbackID The callback that first contained the receipt
 	CallbackID int64 `json:"callback_id"`
 
 	// Code The provider's code
 	Code      *string   `json:"code"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// LookAt When its message is looked for next; null if it was found, or is not looked for any more
+	// LookAt The time of the next search for the message; null if the message was found, or the search has ended
 	LookAt *time.Time `json:"look_at"`
 
-	// MatchedAt When its message was found; null if it is not known
+	// MatchedAt The time at which the message was found; null if it was not found
 	MatchedAt *time.Time `json:"matched_at"`
 
 	// ProviderNo The provider's number of the message. `GET /api/v1/sms/tasks?provider_no=` lists its tasks.
 	ProviderNo string `json:"provider_no"`
 	ReceiptID  int64  `json:"receipt_id"`
 
-	// Recipient As the provider wrote it; null if it is not given
+	// Recipient The recipient as the provider wrote it; null if it is missing
 	Recipient *string      `json:"recipient"`
 	SenderNo  string       `json:"sender_no"`
 	State     ReceiptState `json:"state"`
@@ -5615,61 +5612,61 @@ type Reconciliation struct {
 	CreatedBy string             `json:"created_by"`
 	Day       openapi_types.Date `json:"day"`
 
-	// Differences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+	// Differences The differences by kind. The counts are those of the part of a file that was compared; a number can count in several kinds.
 	Differences ReconciliationDifferences `json:"differences"`
 
-	// Failure Why the comparison failed, in the language of `Accept-Language`
+	// Failure The reason why the comparison failed, in the language of `Accept-Language`
 	Failure    *string    `json:"failure"`
 	FileName   *string    `json:"file_name"`
 	FinishedAt *time.Time `json:"finished_at"`
 
-	// Matched Numbers of the file for which there is an accepted message of the day
+	// Matched Numbers of the file that match an accepted message of the day
 	Matched int64 `json:"matched"`
 
-	// Matches Whether nothing differs; null until it is finished
+	// Matches Whether nothing differs; null until the reconciliation is finished
 	Matches *bool `json:"matches"`
 
-	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; no difference
+	// NearMidnight Messages that were accepted within five minutes of midnight and are not in the file; they do not count as differences
 	NearMidnight     int64 `json:"near_midnight"`
 	ReconciliationID int64 `json:"reconciliation_id"`
 
-	// Rows Rows of the file that were read so far, without empty ones
+	// Rows Rows of the file that were read so far, except empty rows
 	Rows     int64                `json:"rows"`
 	SenderNo string               `json:"sender_no"`
 	Source   ReconciliationSource `json:"source"`
 
-	// Status `failed`: the file could not be read to its end, or messages of the day were dropped meanwhile, as `failure` says
+	// Status `failed`: the file could not be read completely, or messages of the day were dropped meanwhile, as `failure` explains
 	Status ReconciliationStatus `json:"status"`
 
-	// Unit What a total counts; messages by default, and of a file always
+	// Unit The unit of a total; the default is messages. A file always counts messages
 	Unit StatementUnit `json:"unit"`
 }
 
 // ReconciliationSource defines model for Reconciliation.Source.
 type ReconciliationSource string
 
-// ReconciliationStatus `failed`: the file could not be read to its end, or messages of the day were dropped meanwhile, as `failure` says
+// ReconciliationStatus `failed`: the file could not be read completely, or messages of the day were dropped meanwhile, as `failure` explains
 type ReconciliationStatus string
 
-// ReconciliationDifferences By what both sides differ. The counts are those of a file, as far as it is compared; a number may count in several of them.
+// ReconciliationDifferences The differences by kind. The counts are those of the part of a file that was compared; a number can count in several kinds.
 type ReconciliationDifferences struct {
-	// MissingHere Numbers of the file for which there is no message, or only one of another day
+	// MissingHere Numbers of the file without a message, or only with a message of another day
 	MissingHere int64 `json:"missing_here"`
 
 	// MissingThere Messages that were accepted on the day and are not in the file
 	MissingThere int64 `json:"missing_there"`
 
-	// Repeated Numbers that are in more rows of the file than there are messages with them
+	// Repeated Numbers that occur in more rows of the file than there are messages with them
 	Repeated int64 `json:"repeated"`
 
-	// SegmentsDiffer Numbers with other segments
+	// SegmentsDiffer Numbers with another number of segments
 	SegmentsDiffer int64 `json:"segments_differ"`
 
-	// StatusDiffers Numbers with another state, or whose attempt was reported FAILED here
+	// StatusDiffers Numbers with another state in the file, or whose attempt was reported FAILED in LKSMS
 	StatusDiffers int64               `json:"status_differs"`
 	Total         ReconciliationTotal `json:"total"`
 
-	// Unreadable Rows that could not be compared: without a number, with values that are lost, or with a number that more than 10,000 attempts have
+	// Unreadable Rows that could not be compared: they have no number, values that are lost, or a number that more than 10,000 attempts have
 	Unreadable int64 `json:"unreadable"`
 }
 
@@ -5681,7 +5678,7 @@ type ReconciliationForm struct {
 	// DeliveredValues Values of `status_column` that mean delivered
 	DeliveredValues *[]string `json:"delivered_values,omitempty"`
 
-	// Encoding The encoding of the text, of CSV and JSON. Without it, a text is UTF-8 if most of it is, and else GB18030; `previewList` shows the first rows as they are read. A byte order mark says more than this field.
+	// Encoding The encoding of CSV and JSON. Without it, a text that is mostly valid UTF-8 is read as UTF-8, and any other text as GB18030; `previewList` shows the first rows as they are read. A byte order mark takes precedence over this field.
 	Encoding *ListEncoding `json:"encoding,omitempty"`
 
 	// File The messages that the provider accepted on that day: CSV, XLSX or JSON
@@ -5690,10 +5687,10 @@ type ReconciliationForm struct {
 	// NumberColumn The column with the provider's number of a message
 	NumberColumn *string `json:"number_column,omitempty"`
 
-	// PendingValues Values of `status_column` that mean that it is not known yet
+	// PendingValues Values of `status_column` that mean that the state is not known yet
 	PendingValues *[]string `json:"pending_values,omitempty"`
 
-	// SegmentsColumn The column with the segments of a message; they are not compared by default
+	// SegmentsColumn The column with the segments of a message; by default, segments are not compared
 	SegmentsColumn *string `json:"segments_column,omitempty"`
 
 	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
@@ -5701,10 +5698,10 @@ type ReconciliationForm struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sheet The sheet of a workbook; the first that is not hidden by default
+	// Sheet The sheet of a workbook; the default is the first sheet that is not hidden
 	Sheet *string `json:"sheet,omitempty"`
 
-	// StatusColumn The column with the state of a message; states are not compared by default
+	// StatusColumn The column with the state of a message; by default, states are not compared
 	StatusColumn *string `json:"status_column,omitempty"`
 }
 
@@ -5736,10 +5733,10 @@ type ReconciliationRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Total What the provider says it accepted on that day
+	// Total The number that the provider accepted on that day
 	Total int64 `json:"total"`
 
-	// Unit What a total counts; messages by default, and of a file always
+	// Unit The unit of a total; the default is messages. A file always counts messages
 	Unit *StatementUnit `json:"unit,omitempty"`
 }
 
@@ -5755,13 +5752,13 @@ type ReconciliationResponse struct {
 
 // ReconciliationTotal defines model for ReconciliationTotal.
 type ReconciliationTotal struct {
-	// Ours What was accepted on the day. Of a file: messages with a number that are in the file, or should be
+	// Ours What LKSMS accepted on the day. For a file, the messages with a number that are in the file, or should be in it
 	Ours int64 `json:"ours"`
 
-	// Tests Of `ours`, those of test messages, which daily totals leave out; 0 for a file
+	// Tests The part of `ours` that are test messages, which daily totals do not count; 0 for a file
 	Tests int64 `json:"tests"`
 
-	// Theirs What the provider says. Of a file: its different numbers
+	// Theirs The number of the provider. For a file, the number of its different message numbers
 	Theirs int64 `json:"theirs"`
 }
 
@@ -5781,7 +5778,7 @@ type Recovered struct {
 	RecoveredCount int    `json:"recovered_count"`
 }
 
-// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
+// Region The region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 //
 // Example: CN
 type Region = string
@@ -5811,12 +5808,12 @@ type ReportBatchResponse struct {
 //   - `refused`: the app never held the task; nothing changed.
 //   - `cancelled`: a request cancelled the task.
 //   - `expired`: the task is FAILED, because its `expires_at` has passed.
-//   - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-//     does not count for the task any more.
+//   - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+//     count for the task.
 //   - `requeued`: a user requeued the task, which is PENDING again.
-//   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-//     not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-//     the attempt does not count.
+//   - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+//     (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+//     count.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
@@ -5831,13 +5828,13 @@ type ReportRequest struct {
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage The reason of the failure; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; only the first 500 characters are stored
 	ErrorMessage *string `json:"error_message,omitempty"`
 
 	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`, if the sender knows how long to wait
+	// RetryAfterSeconds Seconds until the retry, instead of the setting `queue.retry_delay_seconds`
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
 	// ShouldRetry Whether to retry a FAILED task; false by default
@@ -5880,12 +5877,12 @@ type ReportedItem struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-	//   does not count for the task any more.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+	//   count for the task.
 	// - `requeued`: a user requeued the task, which is PENDING again.
-	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-	//   the attempt does not count.
+	// - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+	//   (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+	//   count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
@@ -5893,16 +5890,16 @@ type ReportedItem struct {
 	Message *string `json:"message,omitempty"`
 }
 
-// RequeueRemark Why; the timeline of the task shows it
+// RequeueRemark The reason for the requeue; the timeline of the task shows it
 type RequeueRemark = string
 
 // RequeueRequest defines model for RequeueRequest.
 type RequeueRequest struct {
-	// Remark Why; the timeline of the task shows it
+	// Remark The reason for the requeue; the timeline of the task shows it
 	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
-// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
+// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If the field is left out or null, the server's configuration applies.
 //
 // Example: [1,3,5,10,30,60,180]
 type RetryMinutes = []int64
@@ -5926,7 +5923,7 @@ type Route struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort      Sort      `json:"sort"`
 	Status    OnOff     `json:"status"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -5958,7 +5955,7 @@ type RoutePage struct {
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -5983,7 +5980,7 @@ type RouteRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
@@ -6004,7 +6001,7 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// ScopeOfWebhook Whose events: those of a user, of a company, or of every company
+// ScopeOfWebhook The events that the webhook gets: those of a user, of a company, or of every company
 type ScopeOfWebhook string
 
 // SearchText defines model for SearchText.
@@ -6033,15 +6030,15 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent. The settings `sms.max_content_…` limit the characters of the final text by its message type, 200 by default, and `sms.max_segments_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the first active template. If both `content` and `template_no` are empty or left out, the default content is sent. The settings `sms.max_content_…` limit the characters of the final text by its message type (default 200). The settings `sms.max_segments_…` limit its segments, signature included (default 16).
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` says one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit unless the setting `history.dedup_keep_days` sets one. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body contains. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, belongs to another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
-	// DefaultRegion The region (ISO 3166-1) of `phone_number`, if it has no country code; null: the one of the company
+	// DefaultRegion The region (ISO 3166-1) of a `phone_number` without a country code; null: the region of the company
 	//
 	// Example: ID
 	DefaultRegion *string `json:"default_region,omitempty"`
@@ -6052,7 +6049,7 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -6060,24 +6057,24 @@ type SendRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
+	// Priority Tasks with the smallest number are sent first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. The smallest allowed number is the smaller of the default and the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
 	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
@@ -6093,10 +6090,10 @@ type SendRequest struct {
 	// Example: login-code
 	TemplateNo *string `json:"template_no,omitempty"`
 
-	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
+	// Test Marks the task as a test message. Statistics count test messages separately, and alerts on failures ignore them. A test message is sent like any other message, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the first active template; false by default
+	// UseTemplate Whether `content` contains parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -6113,15 +6110,15 @@ type SendResponse struct {
 // SendStatus 0 sending, 1 sent, 2 failed
 type SendStatus int16
 
-// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
-	// AttemptSuccessRate The fraction of its reports that are SUCCESS, from 0 to 1: also FAILED reports count after which the task was retried
+	// AttemptSuccessRate The fraction of the sender's reports that are SUCCESS, from 0 to 1. FAILED reports count even if the task was retried
 	AttemptSuccessRate *float64 `json:"attempt_success_rate,omitempty"`
 
-	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
+	// Attempts The number of tasks that the sender has claimed; a task that is claimed twice counts twice
 	Attempts int64 `json:"attempts"`
 
 	// AverageResponseMs The average time from claim to report, in milliseconds
@@ -6131,26 +6128,26 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
-	// ConfigGaps Fields of `config` without which it can no longer be saved, such as `config.answer.success`. A sender that an earlier version saved goes on; complete them with the next change.
+	// ConfigGaps Required fields of `config` that are missing, such as `config.answer.success`. A sender that an earlier version saved still works, but its next change must add these fields.
 	ConfigGaps []string `json:"config_gaps"`
 
-	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
+	// Consumed Segments that attempts of the sender have taken from the balance in total, minus refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether the sender can take the waiting tasks now: it is on, does not pause, its interval is over, its limits and its balance have something left, and it is not silent (`is_silent`)
+	// IsReady Whether the sender can take waiting tasks now: it is on, its circuit breaker is not open, its interval has passed, its limits and its balance are not used up, and it is not silent (`is_silent`)
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared bool `json:"is_shared"`
 
-	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded every ten minutes only, so that it counts as silent that much later.
+	// IsSilent Whether the app has not polled for `sender_silent_after_seconds`. The first poll of an app is recorded within five seconds. While no task waits in the shared pool, the polls of an app without routes are recorded only every ten minutes, so that the app counts as silent up to ten minutes later.
 	IsSilent *bool `json:"is_silent,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6158,10 +6155,10 @@ type Sender struct {
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
-	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+	// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 	Limits Limits `json:"limits"`
 
 	// LowSwitch At or below this balance the sender gets no more tasks
@@ -6172,16 +6169,16 @@ type Sender struct {
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear OnUnclear `json:"on_unclear"`
 
-	// Pause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+	// Pause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 	Pause *SenderPause `json:"pause"`
 
-	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
+	// SeenAt The time of the last poll. It is up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice *int64 `json:"segment_price"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
@@ -6195,27 +6192,28 @@ type Sender struct {
 	// SentAt The time at which a task of the sender was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign *SenderSign `json:"sign"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode SignMode `json:"sign_mode"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort Sort `json:"sort"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status SenderStatus `json:"status"`
 
 	// SuccessRate The same as `attempt_success_rate`
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TaskSuccessRate The fraction of the tasks that ended with it, SUCCESS or FAILED, that are SUCCESS, from 0 to 1
+	// TaskSuccessRate The fraction of SUCCESS among the tasks that this sender settled as SUCCESS or FAILED, from 0 to 1
 	TaskSuccessRate *float64 `json:"task_success_rate,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6236,17 +6234,17 @@ type Sender struct {
 
 // SenderAnswer defines model for SenderAnswer.
 type SenderAnswer struct {
-	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	// Answer The unchanged answer; secrets of the sender are `***`. Null if no answer arrived
 	Answer *string   `json:"answer"`
 	At     time.Time `json:"at"`
 
 	// Code The code of a failure
 	Code *string `json:"code"`
 
-	// Error Why the message was not sent
+	// Error The reason why the message was not sent
 	Error *string `json:"error"`
 
-	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	// Outcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 	Outcome SenderOutcome `json:"outcome"`
 	TaskID  string        `json:"task_id"`
 }
@@ -6263,25 +6261,25 @@ type SenderAnswersResponse struct {
 
 // SenderEventData The data of `sender.*`. Fields without a value are left out.
 type SenderEventData struct {
-	// AlertID Of `sender.silent` and `sender.recovered`: the alert of the kind `sender_silent`
+	// AlertID For `sender.silent` and `sender.recovered`: the alert of the kind `sender_silent`
 	AlertID *int64 `json:"alert_id,omitempty"`
 
-	// Balance Of `sender.low_balance`: the segments that are left
+	// Balance For `sender.low_balance`: the remaining segments
 	Balance *int64 `json:"balance,omitempty"`
 	Channel string `json:"channel"`
 
-	// Mark Of `sender.low_balance`: the field of the sender that is `threshold`
+	// Mark For `sender.low_balance`: the field of the sender that contains `threshold`
 	Mark *SenderEventDataMark `json:"mark,omitempty"`
 
-	// SeenAt Of `sender.silent` and `sender.recovered`: when it polled last
+	// SeenAt For `sender.silent` and `sender.recovered`: the time of the last poll
 	SeenAt   *time.Time `json:"seen_at,omitempty"`
 	SenderNo string     `json:"sender_no"`
 
-	// Threshold Of `sender.low_balance`: what the balance reached
+	// Threshold For `sender.low_balance`: the threshold that the balance reached
 	Threshold *int64 `json:"threshold,omitempty"`
 }
 
-// SenderEventDataMark Of `sender.low_balance`: the field of the sender that is `threshold`
+// SenderEventDataMark For `sender.low_balance`: the field of the sender that contains `threshold`
 type SenderEventDataMark string
 
 // SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6299,7 +6297,7 @@ type SenderListResponse struct {
 	Data    SenderPage `json:"data"`
 }
 
-// SenderOutcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+// SenderOutcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 type SenderOutcome string
 
 // SenderPage defines model for SenderPage.
@@ -6312,13 +6310,13 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6326,7 +6324,7 @@ type SenderPatch struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds nullable.Nullable[int64] `json:"lease_seconds,omitempty"`
 	Limits       *LimitsPatch             `json:"limits,omitempty"`
 
@@ -6337,30 +6335,31 @@ type SenderPatch struct {
 	LowWarning nullable.Nullable[int64] `json:"low_warning,omitempty"`
 	Name       *DisplayName             `json:"name,omitempty"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice nullable.Nullable[int64] `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize nullable.Nullable[int64] `json:"segment_size,omitempty"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign nullable.Nullable[string] `json:"sign,omitempty"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode *SignMode `json:"sign_mode,omitempty"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6372,9 +6371,9 @@ type SenderPatch struct {
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
-// SenderPause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
+// SenderPause The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a used-up quota. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. If the message is sent, the circuit breaker closes; if it fails, the circuit breaker opens again for twice as long. A change of `config`, `kind` or `status` closes the circuit breaker at once.
 type SenderPause struct {
-	// Openings How often the circuit breaker opened since the last successful message
+	// Openings The number of times that the circuit breaker opened since the last successful message
 	Openings int64 `json:"openings"`
 
 	// Reason The provider's error, beginning with its code
@@ -6388,19 +6387,19 @@ type SenderPauseState string
 
 // SenderRequest defines model for SenderRequest.
 type SenderRequest struct {
-	// Balance Segments that the sender may still send; if left out, they are not counted
+	// Balance The segments that the sender can still send; without it, segments are not counted
 	Balance *int64 `json:"balance,omitempty"`
 
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`. An address is shown as scheme and host, `https://host/***`. A value that is sent back as it was shown stays unchanged, and so does a secret that is left out; null removes a secret. If the scheme, host or port of the address changes, the request must contain all hidden values (`give_again`). If `callback.verify` changes, it must contain `callbackSecret`. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether the sender also sends messages that no route covers. By default an `app` does, and a sender that the server drives does not.
+	// IsShared Whether the sender also sends messages without a matching route. The default is true for an `app`, and false for a sender that the server drives.
 	IsShared *bool `json:"is_shared,omitempty"`
 
 	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`, `aliyun-sms`, `tencent-sms`
@@ -6408,10 +6407,10 @@ type SenderRequest struct {
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds Seconds for which the sender holds a task, instead of the setting `queue.processing_timeout_seconds`
+	// LeaseSeconds The lease time of tasks of this sender in seconds, instead of the setting `queue.processing_timeout_seconds`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
-	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
+	// Limits Segments per minute, hour, day and month in the time zone of the sender; null means no limit
 	Limits *Limits `json:"limits,omitempty"`
 
 	// LowSwitch At or below this balance the sender gets no more tasks
@@ -6421,10 +6420,10 @@ type SenderRequest struct {
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
 
-	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or an expired lease. `retry`: the message is sent again when its lease has expired. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation of a task leaves the field out while the value depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentPrice What the provider takes for a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals count costs by it; a change applies to what is sent from then on
+	// SegmentPrice The price of a segment, in 1/10000 of the currency (`monitoring.currency`): 450 is 0.045. Daily totals calculate costs with it; a change applies to later messages
 	SegmentPrice *int64 `json:"segment_price,omitempty"`
 
 	// SegmentSize The number of characters that the provider counts as one segment
@@ -6435,21 +6434,22 @@ type SenderRequest struct {
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+	// Sign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+	// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 	//
 	// - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-	// - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-	// - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-	//   the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+	// - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+	//   signature counts in segments.
+	// - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+	//   Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 	SignMode *SignMode `json:"sign_mode,omitempty"`
 
-	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+	// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+	// Status A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone A name of the IANA database
@@ -6468,10 +6468,10 @@ type SenderResponse struct {
 	Data    Sender  `json:"data"`
 }
 
-// SenderSign The signature of texts that have none of their own. A sender with the `sign_mode` `none` has none.
+// SenderSign The signature of texts without their own signature. A sender with the `sign_mode` `none` has no signature.
 type SenderSign = string
 
-// SenderStatus A sender that is `off` or `retired` gets no tasks. Without `status`, a new sender of kind `app` is `on`, and one that the server drives is `off`, and so is a sender that becomes one of another driven kind: test it (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
+// SenderStatus A sender that is `off` or `retired` gets no tasks. A new sender without `status` is `on` if its kind is `app`, and `off` if the server drives it. A sender whose kind changes to another driven kind is also `off`. Test a driven sender (`POST /api/v1/admin/senders/{sender_no}/test`), then switch it on.
 type SenderStatus string
 
 // SenderTestRequest defines model for SenderTestRequest.
@@ -6485,17 +6485,17 @@ type SenderTestRequest struct {
 
 // SenderTested defines model for SenderTested.
 type SenderTested struct {
-	// Answer The answer as it came; secrets of the sender are `***`. Null if none came
+	// Answer The unchanged answer; secrets of the sender are `***`. Null if no answer arrived
 	Answer *string `json:"answer"`
 
 	// Code The code of a failure
 	Code       *string `json:"code"`
 	DurationMs int64   `json:"duration_ms"`
 
-	// Error Why the message was not sent
+	// Error The reason why the message was not sent
 	Error *string `json:"error"`
 
-	// Outcome `sent`: the provider accepted the message. `refused`: it refused this message. `unclear`: it is not known whether it has the message. `trouble`: the sender cannot send at all.
+	// Outcome `sent`: the provider accepted the message. `refused`: the provider rejected this message. `unclear`: it is unknown whether the provider accepted the message. `trouble`: the sender cannot send any message.
 	Outcome SenderOutcome `json:"outcome"`
 
 	// ProviderNo The provider's number of the message
@@ -6521,19 +6521,19 @@ type SenderView struct {
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
-	// Until The end of the sender's interval. Only for callers that see every company.
+	// Until The end of the sender's interval. Only for callers who see every company.
 	Until *time.Time `json:"until,omitempty"`
 
-	// Weight The weight of the sender's route. Only for callers that see every company.
+	// Weight The weight of the sender's route. Only for callers who see every company.
 	Weight *int64 `json:"weight,omitempty"`
 
 	// Why The reason why the sender cannot take the task.
 	//
 	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 	// - `outranked`: a sender with a greater `sort` is available.
-	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-	// - `failed_before`: the sender failed with this task, and another sender is available.
-	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
+	// - `ahead`: the sender has used its share, and another sender of the same pool comes first.
+	// - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.
+	// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview show.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
@@ -6541,9 +6541,9 @@ type SenderView struct {
 //
 // - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
 // - `outranked`: a sender with a greater `sort` is available.
-// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
-// - `failed_before`: the sender failed with this task, and another sender is available.
-// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview say.
+// - `ahead`: the sender has used its share, and another sender of the same pool comes first.
+// - `failed_before`: an earlier attempt of this sender for the task failed, and another sender is available.
+// - `silent`: the app has not polled for `sender_silent_after_seconds`, as `is_silent` of the sender and the overview show.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
@@ -6570,16 +6570,16 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
+	// FinalContent The text that will be sent, with the `sign` of the message, or else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -6598,9 +6598,7 @@ type ServerListResponse struct {
 	} `json:"data"`
 }
 
-// ServerRole A part of the work. `api`: answers submitters and administrators. `claim`: answers sender apps. `callback`: takes callbacks of providers.
-// `push`: sends through the providers of driven senders. `sweep`: does what comes due. `watch`: counts what happened, and raises alerts.
-// `webhook`: puts events in order, and posts them to webhooks. `console`: serves the pages for people, and all that they call.
+// ServerRole A part of the work. `api`: serves submitters and administrators. `claim`: serves sender apps. `callback`: accepts callbacks of providers. `push`: sends through the providers of driven senders. `sweep`: runs the periodic work on tasks, such as retries and expiry. `watch`: aggregates events into statistics, and raises alerts. `webhook`: sequences events, and posts them to webhooks. `console`: serves the web console, and all operations that it calls.
 type ServerRole string
 
 // ServerRoles defines model for ServerRoles.
@@ -6610,16 +6608,16 @@ type ServerRoles = []ServerRole
 type Session struct {
 	Username string `json:"username"`
 
-	// AppID The only app that the caller acts as; null if it acts as any or none
+	// AppID The only app as which the caller can act; null if the caller can act as any app or as no app
 	AppID *string `json:"app_id"`
 
-	// CompanyNo The only company for which the caller acts; null if it acts for all
+	// CompanyNo The only company for which the caller can act; null if the caller acts for all
 	CompanyNo *string `json:"company_no"`
 
-	// ExpiresAt When the session ends at the latest; null for a caller without a session
+	// ExpiresAt The latest time at which the session ends; null for a caller without a session
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// Operations The `operationId` of each operation that the caller may call
+	// Operations The `operationId` of each operation that the caller is allowed to call
 	Operations []string `json:"operations"`
 	Role       Role     `json:"role"`
 }
@@ -6668,45 +6666,46 @@ type SettingsResponse struct {
 	Data    Settings `json:"data"`
 }
 
-// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments count what is sent.
+// SignMode How the signature of a message, or the sender's `sign`, is sent. Segments are counted for the text that is sent.
 //
 //   - `in_text`: the sender gets the text with 【signature】 before it. This is the default.
-//   - `by_provider`: the provider adds it. The sender gets the text without it, and the signature apart. It counts in segments.
-//   - `none`: the provider forbids signatures. The message goes out without, and is counted without. Brackets that are part of the text stay. Senders of
-//     the kinds `aliyun-sms` and `tencent-sms` do not have it: these providers always sign.
+//   - `by_provider`: the provider adds the signature. The sender gets the text without the signature, and the signature in a separate field. The
+//     signature counts in segments.
+//   - `none`: the provider forbids signatures. The message is sent and counted without a signature. Brackets that are part of the text stay.
+//     Senders of the kinds `aliyun-sms` and `tencent-sms` cannot have this mode, because these providers always add a signature.
 type SignMode string
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// MaxContentMarketing The same of a marketing message
+	// MaxContentMarketing The maximum number of characters in the final text of a marketing message
 	MaxContentMarketing *int64 `json:"max_content_marketing,omitempty"`
 
-	// MaxContentNotification The same of a notification
+	// MaxContentNotification The maximum number of characters in the final text of a notification
 	MaxContentNotification *int64 `json:"max_content_notification,omitempty"`
 
-	// MaxContentVerification The most characters of the final text of a verification code
+	// MaxContentVerification The maximum number of characters in the final text of a verification code
 	MaxContentVerification *int64 `json:"max_content_verification,omitempty"`
 
-	// MaxSegmentsMarketing The same of a marketing message
+	// MaxSegmentsMarketing The maximum number of segments of the final text of a marketing message, signature included
 	MaxSegmentsMarketing *int64 `json:"max_segments_marketing,omitempty"`
 
-	// MaxSegmentsNotification The same of a notification
+	// MaxSegmentsNotification The maximum number of segments of the final text of a notification, signature included
 	MaxSegmentsNotification *int64 `json:"max_segments_notification,omitempty"`
 
-	// MaxSegmentsVerification The most segments that the final text of a verification code takes with its signature
+	// MaxSegmentsVerification The maximum number of segments of the final text of a verification code, signature included
 	MaxSegmentsVerification *int64 `json:"max_segments_verification,omitempty"`
 	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
 	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
 	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
-	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
+	// ScheduledEverySeconds Messages of a `scheduled` template are sent at multiples of this number of seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
 
-	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it. Those that wait when it is turned off are still sent; none is requeued
+	// SendTests Whether test messages are sent. If not, each test message is SUCCESS at once, and no sender gets it. Test messages that wait when the setting is turned off are still sent, but test messages cannot be requeued
 	SendTests *bool `json:"send_tests,omitempty"`
 }
 
-// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
+// Sort Defines primary and backup senders. Among the available senders of a pool (the tasks that the same routes serve), only the senders with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. If no sender of the first group is available, the next group gets tasks, until the first group is available again. The next group also gets tasks that are too large for the remaining quota or balance of the first group. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. `sort` does not affect the order of lists, which is newest first.
 type Sort = float64
 
 // Source Example: system_a
@@ -6736,10 +6735,10 @@ type StartedBatch struct {
 	// Items The outcomes, in the order of the leases
 	Items []StartedItem `json:"items"`
 
-	// Refused The number of messages that it must not send
+	// Refused The number of messages that the sender must not send
 	Refused int `json:"refused"`
 
-	// Started The number of messages that the sender may send, those it had started before included
+	// Started The number of messages that the sender is allowed to send, including messages that it started earlier
 	Started int `json:"started"`
 }
 
@@ -6755,14 +6754,14 @@ type StartedItem struct {
 	Error   *ErrorDetail `json:"error,omitempty"`
 	LeaseID int64        `json:"lease_id"`
 
-	// LeaseUntil When the lease runs out; left out if the sender must not send the message
+	// LeaseUntil The time at which the lease expires; missing if the sender must not send the message
 	LeaseUntil *time.Time `json:"lease_until,omitempty"`
 
-	// Message Why the message must not be sent, for people
+	// Message The reason why the message must not be sent, for people
 	Message *string `json:"message,omitempty"`
 }
 
-// StatementUnit What a total counts; messages by default, and of a file always
+// StatementUnit The unit of a total; the default is messages. A file always counts messages
 type StatementUnit string
 
 // Statistics defines model for Statistics.
@@ -6783,13 +6782,13 @@ type StatisticsFigures struct {
 	// Cancelled Tasks that became CANCELLED
 	Cancelled int64 `json:"cancelled"`
 
-	// Claimed Leases that senders took; a retried task has several
+	// Claimed Leases that senders claimed; a retried task has several
 	Claimed int64 `json:"claimed"`
 
-	// Delivered Receipts of providers that said so
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered int64 `json:"delivered"`
 
-	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	// DurationP50 The median time in seconds from the due time of a task to SUCCESS or FAILED
 	DurationP50 *float64 `json:"duration_p50"`
 	DurationP95 *float64 `json:"duration_p95"`
 	DurationP99 *float64 `json:"duration_p99"`
@@ -6797,25 +6796,25 @@ type StatisticsFigures struct {
 	// Failed Tasks that became FAILED
 	Failed int64 `json:"failed"`
 
-	// ReportedFailed Leases that senders ended by reporting FAILED, also those of tasks that are retried
+	// ReportedFailed Leases that senders ended by reporting FAILED, even if the task was retried
 	ReportedFailed int64 `json:"reported_failed"`
 
-	// Requeued Ended tasks that were put into the queue again
+	// Requeued Ended tasks that were requeued
 	Requeued int64 `json:"requeued"`
 
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
+	// Submitted Submitted tasks. A series of a sender counts the tasks that this sender was the first to claim, at the time of the claim. The series without a sender counts the tasks that no sender has claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
 	Succeeded int64 `json:"succeeded"`
 
-	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
 
-	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
 	WaitP95 *float64 `json:"wait_p95"`
 	WaitP99 *float64 `json:"wait_p99"`
@@ -6829,13 +6828,13 @@ type StatisticsPoint struct {
 	// Cancelled Tasks that became CANCELLED
 	Cancelled int64 `json:"cancelled"`
 
-	// Claimed Leases that senders took; a retried task has several
+	// Claimed Leases that senders claimed; a retried task has several
 	Claimed int64 `json:"claimed"`
 
-	// Delivered Receipts of providers that said so
+	// Delivered Messages that were delivered, according to receipts of providers
 	Delivered int64 `json:"delivered"`
 
-	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	// DurationP50 The median time in seconds from the due time of a task to SUCCESS or FAILED
 	DurationP50 *float64 `json:"duration_p50"`
 	DurationP95 *float64 `json:"duration_p95"`
 	DurationP99 *float64 `json:"duration_p99"`
@@ -6843,25 +6842,25 @@ type StatisticsPoint struct {
 	// Failed Tasks that became FAILED
 	Failed int64 `json:"failed"`
 
-	// ReportedFailed Leases that senders ended by reporting FAILED, also those of tasks that are retried
+	// ReportedFailed Leases that senders ended by reporting FAILED, even if the task was retried
 	ReportedFailed int64 `json:"reported_failed"`
 
-	// Requeued Ended tasks that were put into the queue again
+	// Requeued Ended tasks that were requeued
 	Requeued int64 `json:"requeued"`
 
 	// Segments Segments of the leases that were reported SUCCESS
 	Segments int64 `json:"segments"`
 
-	// Submitted Tasks that were stored. By sender, those that the sender was the first to claim, at the time of the claim; without a sender, those that nobody claimed yet.
+	// Submitted Submitted tasks. A series of a sender counts the tasks that this sender was the first to claim, at the time of the claim. The series without a sender counts the tasks that no sender has claimed yet.
 	Submitted int64 `json:"submitted"`
 
 	// Succeeded Tasks that became SUCCESS
 	Succeeded int64 `json:"succeeded"`
 
-	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	// Undelivered Messages that were not delivered, according to receipts of providers; a later receipt can still report a delivery
 	Undelivered int64 `json:"undelivered"`
 
-	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	// WaitP50 The median time in seconds from the due time of a task to its first claim
 	WaitP50 *float64 `json:"wait_p50"`
 	WaitP95 *float64 `json:"wait_p95"`
 	WaitP99 *float64 `json:"wait_p99"`
@@ -6896,10 +6895,10 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. A task for a recipient without an address is submitted and FAILED in one event, and counts in the series FAILED. A deleted company is `#` and a number. Test messages count only in the series `test` of `message_type`, whatever their type
 	Key *string `json:"key"`
 
-	// Points Ascending; steps in which nothing happened are left out
+	// Points The points in ascending order; steps without events are left out
 	Points []StatisticsPoint `json:"points"`
 	Totals StatisticsFigures `json:"totals"`
 }
@@ -6933,10 +6932,10 @@ type StatusInfoResponse struct {
 
 // StorageOfItems defines model for StorageOfItems.
 type StorageOfItems struct {
-	// Items The number of items that follow each other and come from there
+	// Items The number of consecutive items that come from the same storage
 	Items int `json:"items"`
 
-	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	// Place `history`: the tasks are settled, and the partition is in the tablespace `history.tablespace`. `dropped`: the tasks are no longer stored; an export possibly contains them.
 	Place Place `json:"place"`
 }
 
@@ -6945,7 +6944,7 @@ type Submitted struct {
 	// TaskID The id of the task; empty in a dry run
 	TaskID string `json:"task_id"`
 
-	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`. Only for callers that see every company.
+	// Cost Dry run: the segments that each attempt would take from the balance of the first of `senders`. Only for callers who see every company.
 	Cost *int `json:"cost,omitempty"`
 
 	// CountryNo Dry run: the country of the phone number, if known
@@ -6954,7 +6953,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without signature. The event `claimed` of the timeline has the text that the sender got.
+	// FinalContent The text that will be sent, with the `sign` of the request, or else of the template. If both are missing, a sender with its own signature adds that signature when it claims the task. A sender with the `sign_mode` `none` sends the text without a signature. The event `claimed` of the timeline contains the text that the sender got.
 	FinalContent string `json:"final_content"`
 
 	// HeldBy Dry run: the switches that would hold the message
@@ -6963,62 +6962,62 @@ type Submitted struct {
 	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient The phone number as it was read, in E.164; left out of a repeated submission
+	// Recipient The phone number in E.164; missing for a repeated submission
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Region The region of the phone number (ISO 3166-1), if it has one; left out of a repeated submission
+	// Region The region of the phone number (ISO 3166-1), if it has one; missing for a repeated submission
 	Region *string `json:"region,omitempty"`
 
-	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
+	// Routed Dry run: whether routes decide which sender sends the message; otherwise any shared sender can send it
 	Routed *bool `json:"routed,omitempty"`
 
 	// Segments Dry run: the number of segments (short messages) that the text takes
 	Segments *int `json:"segments,omitempty"`
 
-	// Senders Dry run: the senders that the routes of the company name, or the shared senders; at most 100. Those that can send the message come first.
+	// Senders Dry run: the senders of the company's routes, or the shared senders; at most 100. Those that can send the message come first.
 	Senders *[]SenderView `json:"senders,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_held`: it would be accepted and held, see `held_by`. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take the message now. `would_wait`: the message would be queued, but no sender can take it now. `would_be_held`: the message would be accepted and held, see `held_by`. `would_be_scheduled`: the message would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: the message is a test message, and the setting `sms.send_tests` is off. A dry run of an invalid message gets the same error as its submission.
 type SubmittedVerdict string
 
 // SubmitterFilter defines model for SubmitterFilter.
 type SubmitterFilter = string
 
-// Switch What holds a message
+// Switch A switch that holds a message
 type Switch struct {
-	// Name The company, user, channel, country or batch; an empty text is the country of a number of no known country
+	// Name The company, user, channel, country or batch. For a phone number of an unknown country, the name of the country is empty
 	Name string `json:"name"`
 
-	// Switch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
-	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
-	// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+	// Switch - `company`, `user`, `channel`, `country`: the record is off; a user is disabled.
+	// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not in its `countries`.
+	// - `shared_senders`: no active route of the company serves the message, and `uses_shared_senders` of the company is false.
 	// - `batch`: the batch is paused, or is being cancelled.
 	Switch SwitchSwitch `json:"switch"`
 }
 
-// SwitchSwitch - `company`, `user`, `channel`, `country`: it is off; a user is disabled.
-// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not among its `countries`.
-// - `shared_senders`: no route of the company that is on serves the message, and `uses_shared_senders` of the company is false.
+// SwitchSwitch - `company`, `user`, `channel`, `country`: the record is off; a user is disabled.
+// - `company_country`, `channel_country`: the country is switched off for the company or on the channel, or is not in its `countries`.
+// - `shared_senders`: no active route of the company serves the message, and `uses_shared_senders` of the company is false.
 // - `batch`: the batch is paused, or is being cancelled.
 type SwitchSwitch string
 
-// SwitchStatus Off holds what waits, at once and on all servers, without failing it; on lets it go on. By default on.
+// SwitchStatus Off holds waiting messages at once on all servers, without failing them. On releases them. The default is on.
 type SwitchStatus string
 
 // Tag defines model for Tag.
 type Tag struct {
-	// Contacts How many contacts the tag holds
+	// Contacts The number of contacts in the tag
 	Contacts  int64     `json:"contacts"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// Tag The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+	// Tag The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 	//
 	// Example: VIP客户
 	Tag TagName `json:"tag"`
@@ -7029,7 +7028,7 @@ type TagChange struct {
 	Added   int64 `json:"added"`
 	Removed int64 `json:"removed"`
 
-	// Unknown Those of `add` that no contact has
+	// Unknown User ids in `add` that no contact has
 	Unknown []string `json:"unknown"`
 }
 
@@ -7062,7 +7061,7 @@ type TagListResponse struct {
 	Data    TagPage `json:"data"`
 }
 
-// TagName The name of a tag, unique in its company. It has no control characters and no `/`, begins with no dot, and has no spaces around it.
+// TagName The name of a tag, unique in its company. It contains no control characters and no `/`, does not begin with a dot, and does not begin or end with a space.
 //
 // Example: VIP客户
 type TagName = string
@@ -7092,10 +7091,10 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	// Channel Null if the channel has been deleted, or if the last route for such tasks was deleted more than 30 days ago
 	Channel *string `json:"channel"`
 
 	// CompanyNo Null if the company has been deleted
@@ -7113,7 +7112,7 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
+	// DueAt The task is not sent before this time. Null while the task is held, because its batch is paused or a switch holds it, and for a task that ended while it was held.
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
@@ -7133,10 +7132,10 @@ type Task struct {
 	// Priority From 0, the most urgent, to 9
 	Priority int16 `json:"priority"`
 
-	// ProcessingAppID The sender that holds the task, or that settled it
+	// ProcessingAppID The sender that holds or settled the task
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	// ProviderNo The number that the provider gave to the message, from the last attempt that has one
 	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// ReportedAt The time at which the task was settled
@@ -7154,14 +7153,14 @@ type Task struct {
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	// Sign The signature of the message; null means the signature of the sender. The event `claimed` of the timeline shows what the sender got (`sign_mode`).
 	Sign   *string `json:"sign"`
 	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who submitted the task; `system:alerts` if LKSMS submitted it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
@@ -7182,10 +7181,10 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
-	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	// Channel Null if the channel has been deleted, or if the last route for such tasks was deleted more than 30 days ago
 	Channel *string `json:"channel"`
 
 	// CompanyNo Null if the company has been deleted
@@ -7203,12 +7202,12 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused or a switch holds it, and of a task that ended then
+	// DueAt The task is not sent before this time. Null while the task is held, because its batch is paused or a switch holds it, and for a task that ended while it was held.
 	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
-	// FirstClaimedAt The time of the first claim since `queued_at`; null if there was none
+	// FirstClaimedAt The time of the first claim since `queued_at`; null if no sender has claimed the task
 	FirstClaimedAt *time.Time `json:"first_claimed_at"`
 
 	// LeaseUntil The time at which the sender's lease runs out
@@ -7226,13 +7225,13 @@ type TaskDetail struct {
 	// Priority From 0, the most urgent, to 9
 	Priority int16 `json:"priority"`
 
-	// ProcessingAppID The sender that holds the task, or that settled it
+	// ProcessingAppID The sender that holds or settled the task
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ProviderNo The number that the provider gave to the message, of the last attempt that has one
+	// ProviderNo The number that the provider gave to the message, from the last attempt that has one
 	ProviderNo *string `json:"provider_no,omitempty"`
 
-	// QueuedAt The time at which the task first could be claimed, was requeued, or, before it was tried, went on after a pause of its batch; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	// QueuedAt The time at which the task could first be claimed. A requeue sets it again. If a batch is resumed before the first attempt of the task, the time of the resumption counts. Null before the task is due, for a recipient without an address, and for tasks from before this time was recorded.
 	QueuedAt *time.Time `json:"queued_at"`
 
 	// ReportedAt The time at which the task was settled
@@ -7250,14 +7249,14 @@ type TaskDetail struct {
 	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign The signature of the message; null means that of the sender. The event `claimed` of the timeline says what its sender got (`sign_mode`).
+	// Sign The signature of the message; null means the signature of the sender. The event `claimed` of the timeline shows what the sender got (`sign_mode`).
 	Sign   *string `json:"sign"`
 	Source *string `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// SubmittedBy The user who submitted it; `system:alerts`: LKSMS did, to announce alerts
+	// SubmittedBy The user who submitted the task; `system:alerts` if LKSMS submitted it to announce alerts
 	SubmittedBy string `json:"submitted_by"`
 
 	// Test Whether it is a test message
@@ -7270,7 +7269,7 @@ type TaskDetail struct {
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
 
-	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that nobody claimed
+	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that was never claimed
 	WaitSeconds *float64 `json:"wait_seconds"`
 }
 
@@ -7296,7 +7295,7 @@ type TaskJob struct {
 	// Failed The number of tasks that could not be changed because of an error
 	Failed int32 `json:"failed"`
 
-	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	// Filter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 	Filter TaskJobFilter `json:"filter"`
 
 	// FinishedAt When the job finished or was stopped
@@ -7304,10 +7303,10 @@ type TaskJob struct {
 	JobID      int64      `json:"job_id"`
 	Remark     *string    `json:"remark"`
 
-	// Skipped The number of tasks whose state did not allow the action
+	// Skipped The number of tasks whose state no longer allowed the action
 	Skipped int32 `json:"skipped"`
 
-	// SkippedBy `skipped` by reason, the most frequent first. Of a job that ran on an earlier version, reasons are missing
+	// SkippedBy The number of skipped tasks by reason, the most frequent reason first. A job that ran on an earlier version has no reasons
 	SkippedBy []BatchSkipped `json:"skipped_by"`
 	Status    TaskJobStatus  `json:"status"`
 	StoppedBy *string        `json:"stopped_by"`
@@ -7322,9 +7321,9 @@ type TaskJobStatus string
 // TaskJobAction defines model for TaskJobAction.
 type TaskJobAction string
 
-// TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+// TaskJobFilter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 type TaskJobFilter struct {
-	// BatchID The batch that the task is from
+	// BatchID The batch of the task
 	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// CompanyNo Example: acme
@@ -7339,7 +7338,7 @@ type TaskJobFilter struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
@@ -7408,13 +7407,13 @@ type TaskJobPlanResponse struct {
 type TaskJobRequest struct {
 	Action TaskJobAction `json:"action"`
 
-	// Count The number of tasks that the caller expects, as an answer without it said
+	// Count The number of tasks that the caller expects: the `count` of the answer to the first request
 	Count *int64 `json:"count,omitempty"`
 
-	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	// Filter The tasks to change, with the filters of `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED tasks.
 	Filter TaskJobFilter `json:"filter"`
 
-	// Remark Why; the timeline of the task shows it
+	// Remark The reason for the requeue; the timeline of the task shows it
 	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
@@ -7445,7 +7444,7 @@ type TaskPage struct {
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 
-	// Places Where the items come from, in their order
+	// Places The storage of the items, in the order of the items
 	//
 	// Example: [{"items":12,"place":"recent"},{"items":8,"place":"history"}]
 	Places []StorageOfItems `json:"places"`
@@ -7466,7 +7465,7 @@ type TaskStatus int16
 
 // Template defines model for Template.
 type Template struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
@@ -7482,7 +7481,7 @@ type Template struct {
 	Purpose      string   `json:"purpose"`
 	Scene        string   `json:"scene"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType        SendType          `json:"send_type"`
 	Sign            *string           `json:"sign"`
 	Status          TemplateStatus    `json:"status"`
@@ -7496,7 +7495,7 @@ type Template struct {
 	Version int64 `json:"version"`
 }
 
-// TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+// TemplateCompanies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 type TemplateCompanies = []No
 
 // TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
@@ -7517,7 +7516,7 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
-// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. The default is `template-` and the `id`; other numbers must not have this form.
 //
 // Example: login-code
 type TemplateNo = string
@@ -7533,37 +7532,37 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
-// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+// TemplateParams The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 //
-//   - An object has them by name. A number is sent as it is written: use a text for `007`.
-//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-//     contains one needs an object.
+//   - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+//   - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+//     contains a `;` requires an object.
 //
-// A value may be blank. Placeholders in a value are not expanded.
+// A value can be blank. Placeholders in a value are not expanded.
 //
 // Example: {"code":"123456","name":"张三"}
 type TemplateParams = json.RawMessage
 
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
 	// IsActive Not together with `status`
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Language Null means that the language is not known
+	// Language Null means that the language is unknown
 	Language nullable.Nullable[string] `json:"language,omitempty"`
 
 	// Purpose An explanation for administrators
 	Purpose *TemplatePurpose `json:"purpose,omitempty"`
 
-	// Scene What the messages are about, for lists; several templates may have the same scene
+	// Scene The subject of the messages, for lists; several templates can have the same scene
 	//
 	// Example: login
 	Scene *TemplateScene `json:"scene,omitempty"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType *SendType `json:"send_type,omitempty"`
 
 	// Sign Null means the signature of the sender
@@ -7578,7 +7577,7 @@ type TemplatePatch struct {
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
 
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 	//
 	// Example: {"en":"Hello {name}, your code is {code}"}
 	Translations *Translations `json:"translations,omitempty"`
@@ -7608,7 +7607,7 @@ type TemplatePreview struct {
 
 // TemplatePreviewRequest defines model for TemplatePreviewRequest.
 type TemplatePreviewRequest struct {
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -7616,19 +7615,19 @@ type TemplatePreviewRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// Sign The signature; without it, that of the template
+	// Sign The signature; the default is the signature of the template
 	Sign *string `json:"sign,omitempty"`
 }
 
@@ -7647,13 +7646,13 @@ type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
-	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
+	// Companies The companies, by `company_no`, whose messages can use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
+	// IsActive True is the same as the `status` `active`, false as `disabled`; true by default. Not together with `status`
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Language A language, with a script and a region if these matter
+	// Language A language; add a script and a region only if they matter
 	//
 	// Example: zh-TW
 	Language *Language `json:"language,omitempty"`
@@ -7661,15 +7660,15 @@ type TemplateRequest struct {
 	// Purpose An explanation for administrators
 	Purpose *TemplatePurpose `json:"purpose,omitempty"`
 
-	// Scene What the messages are about, for lists; several templates may have the same scene
+	// Scene The subject of the messages, for lists; several templates can have the same scene
 	//
 	// Example: login
 	Scene *TemplateScene `json:"scene,omitempty"`
 
-	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has its own time.
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// Sign The signature of messages that have none of their own; null means that of the sender
+	// Sign The signature of messages without their own signature; null means the signature of the sender
 	//
 	// Example: 示例公司
 	Sign *TemplateSign `json:"sign,omitempty"`
@@ -7685,12 +7684,12 @@ type TemplateRequest struct {
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
 
-	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. The default is `template-` and the `id`; other numbers must not have this form.
 	//
 	// Example: login-code
 	TemplateNo *TemplateNo `json:"template_no,omitempty"`
 
-	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 	//
 	// Example: {"en":"Hello {name}, your code is {code}"}
 	Translations *Translations `json:"translations,omitempty"`
@@ -7709,12 +7708,12 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TemplateScene What the messages are about, for lists; several templates may have the same scene
+// TemplateScene The subject of the messages, for lists; several templates can have the same scene
 //
 // Example: login
 type TemplateScene = string
 
-// TemplateSign The signature of messages that have none of their own; null means that of the sender
+// TemplateSign The signature of messages without their own signature; null means the signature of the sender
 //
 // Example: 示例公司
 type TemplateSign = string
@@ -7727,7 +7726,7 @@ type TemplateTestRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	// Language The language of the text, with `template_no`. The server uses the translation in this language, or else the translation without its region and script (`de` for `de-AT`), or else `template_content`.
 	//
 	// Example: en
 	Language *ChosenLanguage `json:"language,omitempty"`
@@ -7735,19 +7734,19 @@ type TemplateTestRequest struct {
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	// Params The values for the placeholders of the template with `template_no`: exactly one for each placeholder.
 	//
-	// - An object has them by name. A number is sent as it is written: use a text for `007`.
-	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
-	//   contains one needs an object.
+	// - An object contains them by name. A number is sent as it is written, so use a string for `007`.
+	// - A string contains them in the order of `placeholders` of the template, with `;` between them. A `;` cannot be escaped: a value that
+	//   contains a `;` requires an object.
 	//
-	// A value may be blank. Placeholders in a value are not expanded.
+	// A value can be blank. Placeholders in a value are not expanded.
 	//
 	//
 	// Example: {"code":"123456","name":"张三"}
 	Params TemplateParams `json:"params,omitempty"`
 
-	// PhoneNumber A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+	// PhoneNumber A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -7757,7 +7756,7 @@ type TemplateTestRequest struct {
 	// Example: sms_app_001
 	SenderNo *AppID `json:"sender_no,omitempty"`
 
-	// Sign The signature; without it, that of the template
+	// Sign The signature; the default is the signature of the template
 	Sign *string `json:"sign,omitempty"`
 }
 
@@ -7765,7 +7764,7 @@ type TemplateTestRequest struct {
 type TemplateVersion struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// CreatedBy The user who set these texts; null if that is not known
+	// CreatedBy The user who set these texts; null if the user is unknown
 	CreatedBy       *string           `json:"created_by"`
 	Language        *string           `json:"language"`
 	Sign            *string           `json:"sign"`
@@ -7804,7 +7803,7 @@ type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
 type TimelineEvent struct {
-	// Answer The answer of the provider to the attempt of a driven sender as it came, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
+	// Answer The unchanged answer of the provider to the attempt of a driven sender, such as its HTTP status and body; at most 2000 characters. Secrets of the sender are `***`.
 	//
 	// Example: 200 {"code":"ERR"}
 	Answer *ProviderAnswer `json:"answer,omitempty"`
@@ -7813,13 +7812,13 @@ type TimelineEvent struct {
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
 
-	// Attempt The number of the attempt that the claim began, from 1
+	// Attempt The number of the attempt that the claim started, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
 	// By The user who cancelled or requeued the task
 	By *string `json:"by,omitempty"`
 
-	// Content Of `claimed`: the text that the sender got; for a notification, the beginning of the text
+	// Content For `claimed`: the text that the sender got; for a notification, the beginning of the text
 	Content *string `json:"content,omitempty"`
 
 	// Effect The effect of the event on the task.
@@ -7832,32 +7831,29 @@ type TimelineEvent struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
-	//   does not count for the task any more.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. An `undelivered` about an attempt from before a requeue does not
+	//   count for the task.
 	// - `requeued`: a user requeued the task, which is PENDING again.
-	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
-	//   not send (`troubled`). A lease that ran out is `untried` if its sender had to start it and did not. The task is PENDING again, and
-	//   the attempt does not count.
+	// - `untried`, `troubled`: the lease was given back, because the sender did not start with the task (`untried`) or could not send
+	//   (`troubled`). An expired lease is `untried` if its sender had to start it and did not. The task is PENDING again, and the attempt does not
+	//   count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
-	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
-	// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again like a new task; its attempts count from 1 again. `unclear`: it is unknown whether the provider accepted the message, and `message` gives the reason; the task waits until its lease expires, unless `on_unclear` is `fail`. `simulated`: the task is a test message that was SUCCESS at once; no sender got it.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
+	// Message The text of the sender's report. For other events, the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
-	// ProviderNo Of `reported`: the number that the provider gave to the message
+	// ProviderNo For `reported`: the number that the provider gave to the message
 	ProviderNo *string `json:"provider_no,omitempty"`
 
 	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
 
-	// Sign Of `claimed`: the signature that the provider adds to `content`, if it does (`sign_mode` of the sender)
+	// Sign For `claimed`: the signature that the provider adds to `content`, if the provider adds one (`sign_mode` of the sender)
 	Sign *string `json:"sign,omitempty"`
 
 	// SourceIP The IP address that submitted the task
@@ -7866,14 +7862,11 @@ type TimelineEvent struct {
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
 
-	// Template The text from which a received message was rendered; left out if it did not come from a template
+	// Template The template with which a received message was rendered; missing if no template was used
 	Template *MessageTemplate `json:"template,omitempty"`
 }
 
-// TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again. `unclear`: it is not known whether the provider has the message, and `message`
-// says why; the lease runs out next, unless `on_unclear` is `fail`. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
+// TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again like a new task; its attempts count from 1 again. `unclear`: it is unknown whether the provider accepted the message, and `message` gives the reason; the task waits until its lease expires, unless `on_unclear` is `fail`. `simulated`: the task is a test message that was SUCCESS at once; no sender got it.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -7886,10 +7879,10 @@ type TimelineResponse struct {
 	Data    []TimelineEvent `json:"data"`
 }
 
-// TopPriority The most urgent priority that submissions of this user may ask for
+// TopPriority The most urgent priority that submissions of this user can request
 type TopPriority = int16
 
-// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`, in any order
 //
 // Example: {"en":"Hello {name}, your code is {code}"}
 type Translations map[string]TemplateContent
@@ -7917,7 +7910,7 @@ type User struct {
 	IsDisabled bool      `json:"is_disabled"`
 	Role       Role      `json:"role"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority TopPriority `json:"top_priority"`
 	UpdatedAt   time.Time   `json:"updated_at"`
 
@@ -7953,7 +7946,7 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Null removes the user from its company; this is required when the role changes to send or admin
+	// CompanyNo Null removes the user from its company, which is required when the role changes to send or admin
 	CompanyNo  nullable.Nullable[string] `json:"company_no,omitempty"`
 	IsDisabled *bool                     `json:"is_disabled,omitempty"`
 
@@ -7961,7 +7954,7 @@ type UserPatch struct {
 	Password *Password `json:"password,omitempty"`
 	Role     *Role     `json:"role,omitempty"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -7973,17 +7966,17 @@ type UserRequest struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
 
-	// AppID The app that a send user is bound to. Without it, the user may claim and report as any polling app.
+	// AppID The app that a send user is bound to. Without it, the user can claim and report as any polling app.
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo The company that a submit or read user belongs to. Without it, a submit user belongs to the default company, and a read user sees every company. It is rejected for other roles, which cannot have a company.
+	// CompanyNo The company of a submit or read user. Without it, a submit user belongs to the default company, and a read user sees every company. The field is rejected for other roles, which cannot have a company.
 	CompanyNo *string `json:"company_no,omitempty"`
 
 	// Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 	Password *Password `json:"password,omitempty"`
 	Role     Role      `json:"role"`
 
-	// TopPriority The most urgent priority that submissions of this user may ask for
+	// TopPriority The most urgent priority that submissions of this user can request
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 }
 
@@ -7997,7 +7990,7 @@ type UserResponse struct {
 	Data    User    `json:"data"`
 }
 
-// UsesSharedSenders Whether shared senders send what no route of the company that is on serves; true by default. If false, such messages are held: switching off or deleting the last route sends nothing elsewhere.
+// UsesSharedSenders Whether shared senders send messages that no active route of the company serves; true by default. If false, such messages are held, so that switching off or deleting the last route does not send them through other senders.
 type UsesSharedSenders = bool
 
 // Wait Seconds to wait if no task is available; 0 by default
@@ -8005,44 +7998,44 @@ type Wait = int
 
 // Webhook defines model for Webhook.
 type Webhook struct {
-	// CompanyNo Null with the scope `all`
+	// CompanyNo Null if the scope is `all`
 	CompanyNo   *string     `json:"company_no"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CreatedBy   string      `json:"created_by"`
 	Description string      `json:"description"`
 	Events      []EventType `json:"events"`
 
-	// FailingSince The first post that failed since the last one that was taken
+	// FailingSince The time of the first failed post since the last accepted post
 	FailingSince *time.Time `json:"failing_since"`
 
-	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the shape and the signature of SMSGate, whose API registered the webhook; its `events` cannot be changed.
+	// Form `standard`: posts are `WebhookBody`. `smsgate`: posts have the format and the signature of SMSGate. Such a webhook was registered through the API of SMSGate, and its `events` cannot be changed.
 	Form FormOfWebhook `json:"form"`
 
-	// OffReason Why it was switched off by itself: `gone` (the receiver answered 410), `failing` (it took nothing for five days)
+	// OffReason The reason why the server switched the webhook off: `gone` (the receiver answered 410), `failing` (the receiver accepted nothing for five days)
 	OffReason *string    `json:"off_reason"`
 	RotatedAt *time.Time `json:"rotated_at"`
 
-	// Scope Whose events: those of a user, of a company, or of every company
+	// Scope The events that the webhook gets: those of a user, of a company, or of every company
 	Scope     ScopeOfWebhook `json:"scope"`
 	Status    WebhookStatus  `json:"status"`
 	UpdatedAt time.Time      `json:"updated_at"`
 	URL       string         `json:"url"`
 
-	// Username With the scope `user`
+	// Username Only if the scope is `user`
 	Username *string `json:"username"`
 	Version  int64   `json:"version"`
 
-	// Waiting Events that wait to be posted again
+	// Waiting The number of events that wait to be posted again
 	Waiting   int64 `json:"waiting"`
 	WebhookID int64 `json:"webhook_id"`
 }
 
-// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (seconds since 1970 of the attempt), and `webhook-signature`: for each valid secret `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`.
+// WebhookBody The body of a post. Its headers are `webhook-id` (the id of the event, the same at each attempt), `webhook-timestamp` (the time of the attempt, in seconds since 1970), and `webhook-signature`. The signature consists of `v1,` and the base64 of HMAC-SHA256 of `<id>.<timestamp>.<body>`, once for each valid secret.
 type WebhookBody struct {
 	// Data `EventData` by the type, or `TestEventData`
 	Data json.RawMessage `json:"data"`
 
-	// Timestamp When it happened
+	// Timestamp The time at which the event happened
 	Timestamp time.Time `json:"timestamp"`
 
 	// Type An `EventType`, or `webhook.test`
@@ -8053,24 +8046,24 @@ type WebhookBody struct {
 type WebhookDelivery struct {
 	At time.Time `json:"at"`
 
-	// Attempt From 1
+	// Attempt The number of the attempt, from 1
 	Attempt    int   `json:"attempt"`
 	DurationMs int64 `json:"duration_ms"`
 
-	// Error Why it was not taken, else null. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot open the secret
+	// Error The reason why the post was not accepted; null if it was accepted. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot decrypt the secret
 	Error   *string `json:"error"`
 	EventID string  `json:"event_id"`
 
-	// NextAt When the event is posted again; null if it is not, or waits for another
+	// NextAt The time at which the event is posted again; null if it is not posted again, or waits for another event
 	NextAt *time.Time `json:"next_at"`
 
-	// Request The `WebhookBody` that was posted, as it is made now; null if the event is not kept any more
+	// Request The `WebhookBody` that was posted, with the current data; null if the event is no longer stored
 	Request *json.RawMessage `json:"request"`
 
 	// Response The first KB of the answer
 	Response *string `json:"response"`
 
-	// StatusCode Null if no answer came
+	// StatusCode Null if no answer arrived
 	StatusCode *int   `json:"status_code"`
 	Taken      bool   `json:"taken"`
 	Type       string `json:"type"`
@@ -8124,7 +8117,7 @@ type WebhookPatch struct {
 	Events      *WebhookEvents      `json:"events,omitempty"`
 	Status      *WebhookStatus      `json:"status,omitempty"`
 
-	// URL Without user name and password
+	// URL The address, without user name and password
 	URL *WebhookURL `json:"url,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -8136,17 +8129,17 @@ type WebhookReplay struct {
 	EventIds *[]string  `json:"event_ids,omitempty"`
 	From     *time.Time `json:"from,omitempty"`
 
-	// To Only with `from`; now if it is left out
+	// To Only together with `from`; the default is now
 	To *time.Time `json:"to,omitempty"`
 }
 
 // WebhookReplayed defines model for WebhookReplayed.
 type WebhookReplayed struct {
-	// Complete Whether no further event was asked for
+	// Complete Whether all matching events will be posted again
 	Complete bool  `json:"complete"`
 	Events   int64 `json:"events"`
 
-	// KeptSince The time of the oldest event that is kept, if `from` is before it and earlier events were deleted
+	// KeptSince The time of the oldest stored event, if `from` is before it and earlier events were deleted
 	KeptSince   *time.Time `json:"kept_since"`
 	LastEventID *string    `json:"last_event_id"`
 }
@@ -8168,7 +8161,7 @@ type WebhookRequest struct {
 	Description *WebhookDescription `json:"description,omitempty"`
 	Events      WebhookEvents       `json:"events"`
 
-	// URL Without user name and password
+	// URL The address, without user name and password
 	URL WebhookURL `json:"url"`
 }
 
@@ -8194,13 +8187,13 @@ type WebhookStatus string
 type WebhookTest struct {
 	DurationMs int64 `json:"duration_ms"`
 
-	// Error Why it was not taken, else null. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot open the secret
+	// Error The reason why the post was not accepted; null if it was accepted. `refused_address`: the address is not allowed; `not_connected`; `timeout`: no answer within 10 seconds; `status`: an answer other than 2xx; `no_secret`: the server cannot decrypt the secret
 	Error *string `json:"error"`
 
 	// Response The first KB of the answer
 	Response *string `json:"response"`
 
-	// StatusCode Null if no answer came
+	// StatusCode Null if no answer arrived
 	StatusCode *int `json:"status_code"`
 	Taken      bool `json:"taken"`
 }
@@ -8215,7 +8208,7 @@ type WebhookTestResponse struct {
 	Data    WebhookTest `json:"data"`
 }
 
-// WebhookURL Without user name and password
+// WebhookURL The address, without user name and password
 type WebhookURL = string
 
 // Word50 defines model for Word50.
@@ -8269,10 +8262,10 @@ type ListLimit = int
 // NotTagFilter defines model for NotTagFilter.
 type NotTagFilter = []TagName
 
-// OfBatch The batch that the task is from
+// OfBatch The batch of the task
 type OfBatch = BatchID
 
-// PhoneFilter A phone number as people write it: with `+` or `00` and the country code, or a number of the `default_region` of the request, else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86): any other is refused. Spaces, dashes, dots, brackets, invisible marks, full-width digits, and `.0` of a spreadsheet do no harm; another character is named with its position. Answers show the number as it was submitted, or in E.164 if its form is not plain.
+// PhoneFilter A phone number in any usual notation: with `+` or `00` and the country code, or a number of the `default_region` of the request, or else of the company. Without a region, a number without `+` must be a mobile number of mainland China (11 digits, with or without 86); any other number is rejected. Spaces, dashes, dots, brackets, invisible characters, full-width digits, and the `.0` of a spreadsheet are ignored; an error names any other character and its position. Answers show the number as it was submitted, or in E.164 if its notation is unusual.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
@@ -8355,7 +8348,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8370,7 +8363,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8394,7 +8387,7 @@ type ListAlertsParams struct {
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Actor Only changes by this user. `cli:` and a name is a user of the command line.
+	// Actor Only changes by this user. `cli:` followed by a name is a user of the command line.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
 	// Entity Only changes of this kind of entity
@@ -8421,19 +8414,19 @@ type ListAuditParams struct {
 
 // ListCallbacksParams defines parameters for ListCallbacks.
 type ListCallbacksParams struct {
-	// SenderNo Only those of this sender
+	// SenderNo Only entries of this sender
 	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// ProviderNo Only the callbacks that brought receipts with this number of the provider first
+	// ProviderNo Only callbacks that were the first to bring a receipt with this number of the provider
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// Unreadable Only callbacks that were refused or have items that could not be read, or with `false` only the others
+	// Unreadable With `true`, only callbacks that were rejected or contain unreadable items; with `false`, only all others
 	Unreadable *bool `form:"unreadable,omitempty" json:"unreadable,omitempty"`
 
-	// From Only those that came at this time or later
+	// From Only entries that arrived at this time or later
 	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only those that came before this time
+	// To Only entries that arrived before this time
 	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
@@ -8454,7 +8447,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8469,7 +8462,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8477,7 +8470,7 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character is a wildcard. A phone number can be written with or without `+86`, and with spaces and dashes.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -8508,28 +8501,28 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListDailyTotalsParams defines parameters for ListDailyTotals.
 type ListDailyTotalsParams struct {
-	// DayFrom The first day; all days if it is left out
+	// DayFrom The first day; by default there is no first day
 	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
 
-	// DayTo The last day, which is included; all days if it is left out
+	// DayTo The last day, included; by default there is no last day
 	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
 
-	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	// CompanyNo Only totals of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// SenderNo Only of this sender
+	// SenderNo Only totals of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// MessageType Only of this type
+	// MessageType Only totals of this message type
 	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
-	// CountryNo Only to this country
+	// CountryNo Only totals of this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -8541,22 +8534,22 @@ type ListDailyTotalsParams struct {
 
 // ExportDailyTotalsParams defines parameters for ExportDailyTotals.
 type ExportDailyTotalsParams struct {
-	// DayFrom The first day; all days if it is left out
+	// DayFrom The first day; by default there is no first day
 	DayFrom *openapi_types.Date `form:"day_from,omitempty" json:"day_from,omitempty"`
 
-	// DayTo The last day, which is included; all days if it is left out
+	// DayTo The last day, included; by default there is no last day
 	DayTo *openapi_types.Date `form:"day_to,omitempty" json:"day_to,omitempty"`
 
-	// CompanyNo Only of this company. Callers of a company get 403 for another one.
+	// CompanyNo Only totals of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// SenderNo Only of this sender
+	// SenderNo Only totals of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// MessageType Only of this type
+	// MessageType Only totals of this message type
 	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
-	// CountryNo Only to this country
+	// CountryNo Only totals of this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 }
 
@@ -8565,7 +8558,7 @@ type ListDefaultContentsParams struct {
 	// CompanyNo Only default contents of this company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// PhoneNumber Only this phone number, however it is written
+	// PhoneNumber Only this phone number, in any notation
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Limit The maximum number of items
@@ -8577,7 +8570,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8616,43 +8609,43 @@ type ListInboundsParams struct {
 
 // CreateInboundParams defines parameters for CreateInbound.
 type CreateInboundParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListNotificationTemplatesParams defines parameters for ListNotificationTemplates.
 type ListNotificationTemplatesParams struct {
-	// CompanyNo The company whose templates are meant
+	// CompanyNo The company whose templates are listed
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // DeleteNotificationTemplateParams defines parameters for DeleteNotificationTemplate.
 type DeleteNotificationTemplateParams struct {
-	// CompanyNo The company whose template is meant
+	// CompanyNo The company whose template is deleted
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // PutNotificationTemplateParams defines parameters for PutNotificationTemplate.
 type PutNotificationTemplateParams struct {
-	// CompanyNo The company whose template is meant
+	// CompanyNo The company whose template is set
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListReceiptsParams defines parameters for ListReceipts.
 type ListReceiptsParams struct {
-	// SenderNo Only those of this sender
+	// SenderNo Only entries of this sender
 	SenderNo *SenderFilter `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
 	// ProviderNo Only receipts with this number of the provider
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// Matched Only receipts whose message is known, or with `false` only the others
+	// Matched With `true`, only receipts whose message was found; with `false`, only receipts whose message was not found
 	Matched *bool `form:"matched,omitempty" json:"matched,omitempty"`
 
-	// From Only those that came at this time or later
+	// From Only entries that arrived at this time or later
 	From *CameFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only those that came before this time
+	// To Only entries that arrived before this time
 	To *CameTo `form:"to,omitempty" json:"to,omitempty"`
 
 	// Limit The maximum number of items
@@ -8664,10 +8657,10 @@ type ListReceiptsParams struct {
 
 // ListReconciliationsParams defines parameters for ListReconciliations.
 type ListReconciliationsParams struct {
-	// SenderNo Only of this sender
+	// SenderNo Only reconciliations of this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// Day Only of this day
+	// Day Only reconciliations of this day
 	Day *openapi_types.Date `form:"day,omitempty" json:"day,omitempty"`
 
 	// Limit The maximum number of items
@@ -8679,13 +8672,13 @@ type ListReconciliationsParams struct {
 
 // CreateReconciliationParams defines parameters for CreateReconciliation.
 type CreateReconciliationParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListReconciliationDifferencesParams defines parameters for ListReconciliationDifferences.
 type ListReconciliationDifferencesParams struct {
-	// Kind Only of this kind
+	// Kind Only differences of this kind
 	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 
 	// Limit The maximum number of items
@@ -8697,7 +8690,7 @@ type ListReconciliationDifferencesParams struct {
 
 // ExportReconciliationDifferencesParams defines parameters for ExportReconciliationDifferences.
 type ExportReconciliationDifferencesParams struct {
-	// Kind Only of this kind
+	// Kind Only differences of this kind
 	Kind *DifferenceKind `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
@@ -8718,7 +8711,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8727,7 +8720,7 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character is a wildcard.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -8739,13 +8732,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8766,22 +8759,22 @@ type ReadStatisticsParams struct {
 	// From The beginning of the range
 	From time.Time `form:"from" json:"from"`
 
-	// To The end of the range; now if it is left out
+	// To The end of the range; the default is now
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Step The length of a point
+	// Step The length of one step of the series
 	Step *ReadStatisticsParamsStep `form:"step,omitempty" json:"step,omitempty"`
 
-	// By A series for each of these; one series of everything if it is left out
+	// By What each series is about; by default one series contains everything
 	By *ReadStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
 
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It requires `by`. If `by` is the company, `company_no` must be the same company.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Limit The most series to return, those with the most events first
+	// Limit The maximum number of series, those with the most events first
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -8808,7 +8801,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8818,7 +8811,7 @@ type ListTemplatesParams struct {
 	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
 	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only templates that this company may use, those for all companies included
+	// CompanyNo Only templates that this company is allowed to use, including the templates for all companies
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -8830,13 +8823,13 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TestTemplateParams defines parameters for TestTemplate.
 type TestTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8872,7 +8865,7 @@ type ListBatchesParams struct {
 
 // CreateBatchParams defines parameters for CreateBatch.
 type CreateBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8884,7 +8877,7 @@ type PreviewBatchParams struct {
 
 // ListBatchRowsParams defines parameters for ListBatchRows.
 type ListBatchRowsParams struct {
-	// Status Only rows with this status. `success` includes those that were delivered.
+	// Status Only rows with this status. `success` includes delivered rows.
 	Status *BatchRowStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit The maximum number of items
@@ -8896,10 +8889,10 @@ type ListBatchRowsParams struct {
 
 // SelectContactsParams defines parameters for SelectContacts.
 type SelectContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 
@@ -8912,10 +8905,10 @@ type SelectContactsParams struct {
 
 // CountContactsParams defines parameters for CountContacts.
 type CountContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
@@ -8933,7 +8926,7 @@ type ListErasuresParams struct {
 
 // EraseContactsParams defines parameters for EraseContacts.
 type EraseContactsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8944,17 +8937,17 @@ type GetErasureParams struct {
 
 // ExportContactsParams defines parameters for ExportContacts.
 type ExportContactsParams struct {
-	// Tag Only contacts that each of these tags holds; `tag=A&tag=B`
+	// Tag Only contacts with all of these tags; `tag=A&tag=B`
 	Tag *TagFilter `form:"tag,omitempty" json:"tag,omitempty"`
 
-	// NotTag Only contacts that none of these tags holds
+	// NotTag Only contacts with none of these tags
 	NotTag    *NotTagFilter `form:"not_tag,omitempty" json:"not_tag,omitempty"`
 	CompanyNo *No           `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ImportContactsParams defines parameters for ImportContacts.
 type ImportContactsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8981,28 +8974,28 @@ type ExportContactImportErrorsParams struct {
 
 // PullEventsParams defines parameters for PullEvents.
 type PullEventsParams struct {
-	// After A `next_cursor`. Empty, the events begin with the oldest that is kept; left out, they begin now
+	// After The `next_cursor` of an earlier answer. If it is empty, the events begin with the oldest stored event. If it is left out, they begin now.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Wait Seconds to wait if there is no event
+	// Wait Seconds to wait if no event exists
 	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
 
 	// Type Only events of these types
 	Type *[]EventType `form:"type,omitempty" json:"type,omitempty"`
 
-	// CompanyNo Only events of this company. The caller's company, or for callers who see all companies, any one.
+	// CompanyNo Only events of this company: the caller's company, or for callers who see all companies, any company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // PostInboundParams defines parameters for PostInbound.
 type PostInboundParams struct {
-	// DryRun Create nothing, and answer what would be sent
+	// DryRun Create nothing, and return what would be sent
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9012,7 +9005,7 @@ type DeleteNotificationsParams struct {
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
 
-	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	// CompanyNo The company of the notifications; the default is the company of the caller. Only admins can name another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
@@ -9029,7 +9022,7 @@ type ListNotificationsParams struct {
 	SubmittedBy *SubmittedBy        `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 	Status      *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	// CompanyNo Only notifications of this company. Callers who belong to a company see only its notifications, and get 403 for another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
@@ -9041,13 +9034,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9059,16 +9052,16 @@ type DeleteSessionParams struct {
 
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
-	// DryRun Create nothing, and answer what would happen to the message
+	// DryRun Create nothing, and return what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9077,7 +9070,7 @@ type ListTasksParams struct {
 	// Status Only tasks in this state
 	Status *TaskStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// PhoneNumber Only this phone number, however it is written
+	// PhoneNumber Only this phone number, in any notation
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Source Only tasks submitted with this source
@@ -9092,31 +9085,31 @@ type ListTasksParams struct {
 	// Delivery Only tasks with this delivery state
 	Delivery *ListTasksParamsDelivery `form:"delivery,omitempty" json:"delivery,omitempty"`
 
-	// CompanyNo Only tasks of this company. Callers of a company see its tasks only, and get 403 for another one.
+	// CompanyNo Only tasks of this company. Callers who belong to a company see only its tasks, and get 403 for another company.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
+	// Result Only tasks whose `result` begins with this text, such as an error code of a provider. Add `status` 3 to read only failed tasks.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
 
 	// BatchID Only tasks of this batch
 	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
 
-	// Test Only test messages, or with `false` none of them
+	// Test With `true`, only test messages; with `false`, no test messages
 	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
-	// CountryNo Only tasks whose number is of this country
+	// CountryNo Only tasks whose phone number belongs to this country
 	CountryNo *No `form:"country_no,omitempty" json:"country_no,omitempty"`
 
-	// TemplateNo Only tasks whose text was made of this template
+	// TemplateNo Only tasks that were rendered with this template
 	TemplateNo *TemplateNoFilter `form:"template_no,omitempty" json:"template_no,omitempty"`
 
 	// SubmittedBy Only what this user submitted
 	SubmittedBy *SubmittedBy `form:"submitted_by,omitempty" json:"submitted_by,omitempty"`
 
-	// ProviderNo Only tasks of which a message has this number of its provider, as in `provider_no`. Give `sender_no` with it if providers use the same numbers.
+	// ProviderNo Only tasks with a message that has this number at its provider, as in `provider_no`. Add `sender_no` if several providers use the same numbers.
 	ProviderNo *ProviderNo `form:"provider_no,omitempty" json:"provider_no,omitempty"`
 
-	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
+	// CreatedFrom Only tasks created at this time or later. A list finds tasks by the time in the `task_id`, which comes from the clock of the server. If that clock differs from the clock of the database by more than a minute, tasks at the edges of the range can be missing. Tasks whose id LKSMS did not create can be missing, too, because their ids are not in the order of time.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
 	// CreatedTo Only tasks created before this time; see `created_from`
@@ -9163,13 +9156,13 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A string that the caller chooses for one request. If the request is repeated within 24 hours, with the same path, query and body, it has no further effect. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Two forms are equal if their fields and the name and content of their file are equal. While the first request is in progress, the key gets 409. On another path or query, the same string is another key. Errors and answers of dry runs are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTagsParams defines parameters for ListTags.
 type ListTagsParams struct {
-	// UserID Only tags that hold this contact
+	// UserID Only tags that contain this contact
 	UserID    *UserID `form:"user_id,omitempty" json:"user_id,omitempty"`
 	CompanyNo *No     `form:"company_no,omitempty" json:"company_no,omitempty"`
 
@@ -9452,7 +9445,7 @@ type ServerInterface interface {
 	// ListAlerts List alerts, newest first
 	// (GET /api/v1/admin/alerts)
 	ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams)
-	// AcknowledgeAlert Acknowledge an alert that fires
+	// AcknowledgeAlert Acknowledge a firing alert
 	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
 	AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID)
 	// ListAudit List administrative changes, newest first
@@ -9461,7 +9454,7 @@ type ServerInterface interface {
 	// ListCallbacks List callbacks of providers, newest first
 	// (GET /api/v1/admin/callbacks)
 	ListCallbacks(w http.ResponseWriter, r *http.Request, params ListCallbacksParams)
-	// GetCallback Show a callback, and what is read from it
+	// GetCallback Get a callback, and the receipts that are read from it
 	// (GET /api/v1/admin/callbacks/{callback_id})
 	GetCallback(w http.ResponseWriter, r *http.Request, callbackID int64)
 	// ListChannels List channels, newest first
@@ -9521,10 +9514,10 @@ type ServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
-	// ListDailyTotals List what senders did on each day, newest first
+	// ListDailyTotals List daily totals of senders, newest first
 	// (GET /api/v1/admin/daily-totals)
 	ListDailyTotals(w http.ResponseWriter, r *http.Request, params ListDailyTotalsParams)
-	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// ExportDailyTotals Get daily totals of senders as CSV, newest first
 	// (GET /api/v1/admin/daily-totals.csv)
 	ExportDailyTotals(w http.ResponseWriter, r *http.Request, params ExportDailyTotalsParams)
 	// ListDefaultContents List default contents, newest first
@@ -9542,13 +9535,13 @@ type ServerInterface interface {
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
-	// ResetDefaultContent Allow a default content to be sent once more
+	// ResetDefaultContent Allow a default content to be sent again
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
-	// ListPartitions List the days of tasks, newest first, and where they are
+	// ListPartitions List the days of tasks and their storage, newest first
 	// (GET /api/v1/admin/history)
 	ListPartitions(w http.ResponseWriter, r *http.Request, params ListPartitionsParams)
 	// ListInbounds List inbounds, newest first
@@ -9575,7 +9568,7 @@ type ServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName, params PutNotificationTemplateParams)
-	// GetOverview Get the figures of this moment
+	// GetOverview Get the current figures
 	// (GET /api/v1/admin/overview)
 	GetOverview(w http.ResponseWriter, r *http.Request)
 	// ListReceipts List receipts of providers, newest first
@@ -9584,19 +9577,19 @@ type ServerInterface interface {
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(w http.ResponseWriter, r *http.Request, params ListReconciliationsParams)
-	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// CreateReconciliation Compare the statement of a provider for one day with what was sent
 	// (POST /api/v1/admin/reconciliations)
 	CreateReconciliation(w http.ResponseWriter, r *http.Request, params CreateReconciliationParams)
-	// GetReconciliation Get a reconciliation, and how far it is
+	// GetReconciliation Get a reconciliation and its progress
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
 	GetReconciliation(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID)
-	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// ListReconciliationDifferences List the messages for which a provider's file and LKSMS differ
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
 	ListReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ListReconciliationDifferencesParams)
-	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// ExportReconciliationDifferences Get the messages for which a provider's file and LKSMS differ, as CSV
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
 	ExportReconciliationDifferences(w http.ResponseWriter, r *http.Request, reconciliationID ReconciliationID, params ExportReconciliationDifferencesParams)
-	// RecoverTasks Recover all tasks whose lease ran out
+	// RecoverTasks Recover all tasks whose lease expired
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
 	// ListRoutes List routes, newest first
@@ -9638,31 +9631,31 @@ type ServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
-	// PairPhone Let a phone with the SMSGate app become this sender
+	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// TestSender Send one real message through exactly this sender
+	// TestSender Send one real message through this sender
 	// (POST /api/v1/admin/senders/{sender_no}/test)
 	TestSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(w http.ResponseWriter, r *http.Request)
-	// GetSettings Get all settings that are in force
+	// GetSettings Get all current settings
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(w http.ResponseWriter, r *http.Request)
-	// GetSettingsCategory Get the settings of one category that are in force
+	// GetSettingsCategory Get the current settings of one category
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
-	// ReadStatistics Read what happened in each minute, hour or day
+	// ReadStatistics Get what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
-	// StreamOverview Get the figures again and again, as server-sent events
+	// StreamOverview Get the current figures as a stream of server-sent events
 	// (GET /api/v1/admin/stream)
 	StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams)
 	// ListTaskJobs List jobs, newest first
@@ -9671,7 +9664,7 @@ type ServerInterface interface {
 	// CreateTaskJob Cancel or requeue all tasks of a filter
 	// (POST /api/v1/admin/task-jobs)
 	CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams)
-	// GetTaskJob Get a job and how far it is
+	// GetTaskJob Get a job and its progress
 	// (GET /api/v1/admin/task-jobs/{job_id})
 	GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
 	// StopTaskJob Stop a job
@@ -9719,7 +9712,7 @@ type ServerInterface interface {
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(w http.ResponseWriter, r *http.Request, username Username)
-	// ListKeys List the API keys of a user, newest first, without the secret keys
+	// ListKeys List the API keys of a user, newest first, without their secrets
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(w http.ResponseWriter, r *http.Request, username Username)
 	// CreateKey Create an API key
@@ -9734,13 +9727,13 @@ type ServerInterface interface {
 	// CreateBatch Upload a list of messages
 	// (POST /api/v1/batches)
 	CreateBatch(w http.ResponseWriter, r *http.Request, params CreateBatchParams)
-	// GetBatch Get a batch, its figures, and when it will end
+	// GetBatch Get a batch, its figures, and its expected end
 	// (GET /api/v1/batches/{batch_id})
 	GetBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// CancelBatch End a batch before all of it was sent
+	// CancelBatch Cancel a batch
 	// (POST /api/v1/batches/{batch_id}/cancel)
 	CancelBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ConfirmBatch Send a batch that was checked
+	// ConfirmBatch Start a checked batch
 	// (POST /api/v1/batches/{batch_id}/confirm)
 	ConfirmBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
 	// ExportBatchErrors Download the rows that are not sent
@@ -9749,13 +9742,13 @@ type ServerInterface interface {
 	// PauseBatch Pause a batch
 	// (POST /api/v1/batches/{batch_id}/pause)
 	PauseBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// PreviewBatch Show the message of a row, and who would send it
+	// PreviewBatch Show the message of a row, and the senders that can send it
 	// (GET /api/v1/batches/{batch_id}/preview)
 	PreviewBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch, params PreviewBatchParams)
 	// RequeueBatch Send the failed messages of a batch again
 	// (POST /api/v1/batches/{batch_id}/requeue)
 	RequeueBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
-	// ResumeBatch Let a paused batch go on
+	// ResumeBatch Resume a paused batch
 	// (POST /api/v1/batches/{batch_id}/resume)
 	ResumeBatch(w http.ResponseWriter, r *http.Request, batchID OfBatch)
 	// ListBatchRows List rows of a batch, in the order of the list
@@ -9764,10 +9757,10 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// SelectContacts List the contacts that have some tags and do not have others, by user id
 	// (GET /api/v1/contacts)
 	SelectContacts(w http.ResponseWriter, r *http.Request, params SelectContactsParams)
-	// CountContacts Count the contacts that some tags hold and others do not
+	// CountContacts Count the contacts that have some tags and do not have others
 	// (GET /api/v1/contacts/count)
 	CountContacts(w http.ResponseWriter, r *http.Request, params CountContactsParams)
 	// ListErasures List erasures, newest first
@@ -9776,10 +9769,10 @@ type ServerInterface interface {
 	// EraseContacts Erase a person
 	// (POST /api/v1/contacts/erasures)
 	EraseContacts(w http.ResponseWriter, r *http.Request, params EraseContactsParams)
-	// GetErasure Get an erasure, and what it has erased
+	// GetErasure Get an erasure and its counts
 	// (GET /api/v1/contacts/erasures/{erasure_id})
 	GetErasure(w http.ResponseWriter, r *http.Request, erasureID int64, params GetErasureParams)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// ExportContacts Export the contacts that have some tags and do not have others, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(w http.ResponseWriter, r *http.Request, params ExportContactsParams)
 	// ImportContacts Import a list of contacts
@@ -9788,19 +9781,19 @@ type ServerInterface interface {
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(w http.ResponseWriter, r *http.Request, params ListContactImportsParams)
-	// GetContactImport Get an import of contacts, and how far it is
+	// GetContactImport Get an import of contacts and its progress
 	// (GET /api/v1/contacts/imports/{import_id})
 	GetContactImport(w http.ResponseWriter, r *http.Request, importID ImportID, params GetContactImportParams)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(w http.ResponseWriter, r *http.Request, importID ImportID, params ExportContactImportErrorsParams)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(w http.ResponseWriter, r *http.Request, params PullEventsParams)
-	// PostInbound Submit what another program posts in its own form
+	// PostInbound Submit messages in the format of another program
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(w http.ResponseWriter, r *http.Request, inboundNo InboundNo, params PostInboundParams)
-	// PreviewList Show how a list is read
+	// PreviewList Preview a list
 	// (POST /api/v1/lists/preview)
 	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
@@ -9824,7 +9817,7 @@ type ServerInterface interface {
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
-	// GetSession Say who the caller is
+	// GetSession Get the identity of the caller
 	// (GET /api/v1/session)
 	GetSession(w http.ResponseWriter, r *http.Request)
 	// CreateSession Sign in
@@ -9842,10 +9835,10 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// StartTasks Start to send up to 1000 claimed tasks
+	// StartTasks Start up to 1000 claimed tasks
 	// (POST /api/v1/sms/start)
 	StartTasks(w http.ResponseWriter, r *http.Request)
-	// GetTask Get a task, with how long it waited
+	// GetTask Get a task and its waiting time
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
@@ -9854,7 +9847,7 @@ type ServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
-	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// RequeueTask Send a FAILED or CANCELLED task again
 	// (POST /api/v1/sms/task/{task_id}/requeue)
 	RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline List everything that happened to a task, oldest first
@@ -9869,7 +9862,7 @@ type ServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
+	// ListOnce List subscribe messages, newest first; failed messages by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
@@ -9884,13 +9877,13 @@ type ServerInterface interface {
 	// DeleteTag Delete a tag
 	// (DELETE /api/v1/tags/{tag})
 	DeleteTag(w http.ResponseWriter, r *http.Request, tag TagName, params DeleteTagParams)
-	// PutTag Add a tag, unless it exists
+	// PutTag Add a tag if it does not exist
 	// (PUT /api/v1/tags/{tag})
 	PutTag(w http.ResponseWriter, r *http.Request, tag TagName, params PutTagParams)
-	// ListTagContacts List the contacts that a tag holds, by user id
+	// ListTagContacts List the contacts of a tag, by user id
 	// (GET /api/v1/tags/{tag}/contacts)
 	ListTagContacts(w http.ResponseWriter, r *http.Request, tag TagName, params ListTagContactsParams)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(w http.ResponseWriter, r *http.Request, tag TagName)
 	// ListWebhooks List webhooks, newest first
@@ -9899,7 +9892,7 @@ type ServerInterface interface {
 	// CreateWebhook Add a webhook
 	// (POST /api/v1/webhooks)
 	CreateWebhook(w http.ResponseWriter, r *http.Request)
-	// DeleteWebhook Delete a webhook, with what it still has to post
+	// DeleteWebhook Delete a webhook and its pending posts
 	// (DELETE /api/v1/webhooks/{webhook_id})
 	DeleteWebhook(w http.ResponseWriter, r *http.Request, webhookID WebhookID)
 	// GetWebhook Get a webhook
@@ -9929,7 +9922,7 @@ type ServerInterface interface {
 	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(w http.ResponseWriter, r *http.Request, params AppClaimTasksParams)
-	// Health Check that the process answers, and see from what it was built
+	// Health Check that the process answers, and get its build information
 	// (GET /health)
 	Health(w http.ResponseWriter, r *http.Request)
 	// Ready Check that the database answers and is migrated
@@ -40495,7 +40488,7 @@ type StrictServerInterface interface {
 	// ListAlerts List alerts, newest first
 	// (GET /api/v1/admin/alerts)
 	ListAlerts(ctx context.Context, request ListAlertsRequestObject) (ListAlertsResponseObject, error)
-	// AcknowledgeAlert Acknowledge an alert that fires
+	// AcknowledgeAlert Acknowledge a firing alert
 	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
 	AcknowledgeAlert(ctx context.Context, request AcknowledgeAlertRequestObject) (AcknowledgeAlertResponseObject, error)
 	// ListAudit List administrative changes, newest first
@@ -40504,7 +40497,7 @@ type StrictServerInterface interface {
 	// ListCallbacks List callbacks of providers, newest first
 	// (GET /api/v1/admin/callbacks)
 	ListCallbacks(ctx context.Context, request ListCallbacksRequestObject) (ListCallbacksResponseObject, error)
-	// GetCallback Show a callback, and what is read from it
+	// GetCallback Get a callback, and the receipts that are read from it
 	// (GET /api/v1/admin/callbacks/{callback_id})
 	GetCallback(ctx context.Context, request GetCallbackRequestObject) (GetCallbackResponseObject, error)
 	// ListChannels List channels, newest first
@@ -40564,10 +40557,10 @@ type StrictServerInterface interface {
 	// UpdateCountry Change a country
 	// (PATCH /api/v1/admin/countries/{country_no})
 	UpdateCountry(ctx context.Context, request UpdateCountryRequestObject) (UpdateCountryResponseObject, error)
-	// ListDailyTotals List what senders did on each day, newest first
+	// ListDailyTotals List daily totals of senders, newest first
 	// (GET /api/v1/admin/daily-totals)
 	ListDailyTotals(ctx context.Context, request ListDailyTotalsRequestObject) (ListDailyTotalsResponseObject, error)
-	// ExportDailyTotals Get what senders did on each day as CSV, newest first
+	// ExportDailyTotals Get daily totals of senders as CSV, newest first
 	// (GET /api/v1/admin/daily-totals.csv)
 	ExportDailyTotals(ctx context.Context, request ExportDailyTotalsRequestObject) (ExportDailyTotalsResponseObject, error)
 	// ListDefaultContents List default contents, newest first
@@ -40585,13 +40578,13 @@ type StrictServerInterface interface {
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(ctx context.Context, request UpdateDefaultContentRequestObject) (UpdateDefaultContentResponseObject, error)
-	// ResetDefaultContent Allow a default content to be sent once more
+	// ResetDefaultContent Allow a default content to be sent again
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(ctx context.Context, request ResetDefaultContentRequestObject) (ResetDefaultContentResponseObject, error)
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
-	// ListPartitions List the days of tasks, newest first, and where they are
+	// ListPartitions List the days of tasks and their storage, newest first
 	// (GET /api/v1/admin/history)
 	ListPartitions(ctx context.Context, request ListPartitionsRequestObject) (ListPartitionsResponseObject, error)
 	// ListInbounds List inbounds, newest first
@@ -40618,7 +40611,7 @@ type StrictServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
-	// GetOverview Get the figures of this moment
+	// GetOverview Get the current figures
 	// (GET /api/v1/admin/overview)
 	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
 	// ListReceipts List receipts of providers, newest first
@@ -40627,19 +40620,19 @@ type StrictServerInterface interface {
 	// ListReconciliations List reconciliations, newest first
 	// (GET /api/v1/admin/reconciliations)
 	ListReconciliations(ctx context.Context, request ListReconciliationsRequestObject) (ListReconciliationsResponseObject, error)
-	// CreateReconciliation Compare what a provider says of a day with what was sent
+	// CreateReconciliation Compare the statement of a provider for one day with what was sent
 	// (POST /api/v1/admin/reconciliations)
 	CreateReconciliation(ctx context.Context, request CreateReconciliationRequestObject) (CreateReconciliationResponseObject, error)
-	// GetReconciliation Get a reconciliation, and how far it is
+	// GetReconciliation Get a reconciliation and its progress
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id})
 	GetReconciliation(ctx context.Context, request GetReconciliationRequestObject) (GetReconciliationResponseObject, error)
-	// ListReconciliationDifferences List the messages about which a provider's file and LKSMS differ
+	// ListReconciliationDifferences List the messages for which a provider's file and LKSMS differ
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences)
 	ListReconciliationDifferences(ctx context.Context, request ListReconciliationDifferencesRequestObject) (ListReconciliationDifferencesResponseObject, error)
-	// ExportReconciliationDifferences Get the messages about which a provider's file and LKSMS differ, as CSV
+	// ExportReconciliationDifferences Get the messages for which a provider's file and LKSMS differ, as CSV
 	// (GET /api/v1/admin/reconciliations/{reconciliation_id}/differences.csv)
 	ExportReconciliationDifferences(ctx context.Context, request ExportReconciliationDifferencesRequestObject) (ExportReconciliationDifferencesResponseObject, error)
-	// RecoverTasks Recover all tasks whose lease ran out
+	// RecoverTasks Recover all tasks whose lease expired
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
 	// ListRoutes List routes, newest first
@@ -40681,31 +40674,31 @@ type StrictServerInterface interface {
 	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
-	// PairPhone Let a phone with the SMSGate app become this sender
+	// PairPhone Pair a phone with the SMSGate app with this sender
 	// (POST /api/v1/admin/senders/{sender_no}/pairing)
 	PairPhone(ctx context.Context, request PairPhoneRequestObject) (PairPhoneResponseObject, error)
-	// TestSender Send one real message through exactly this sender
+	// TestSender Send one real message through this sender
 	// (POST /api/v1/admin/senders/{sender_no}/test)
 	TestSender(ctx context.Context, request TestSenderRequestObject) (TestSenderResponseObject, error)
 	// ListServers List servers, by host
 	// (GET /api/v1/admin/servers)
 	ListServers(ctx context.Context, request ListServersRequestObject) (ListServersResponseObject, error)
-	// GetSettings Get all settings that are in force
+	// GetSettings Get all current settings
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(ctx context.Context, request PutSettingsRequestObject) (PutSettingsResponseObject, error)
-	// GetSettingsCategory Get the settings of one category that are in force
+	// GetSettingsCategory Get the current settings of one category
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(ctx context.Context, request GetSettingsCategoryRequestObject) (GetSettingsCategoryResponseObject, error)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
-	// ReadStatistics Read what happened in each minute, hour or day
+	// ReadStatistics Get what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
-	// StreamOverview Get the figures again and again, as server-sent events
+	// StreamOverview Get the current figures as a stream of server-sent events
 	// (GET /api/v1/admin/stream)
 	StreamOverview(ctx context.Context, request StreamOverviewRequestObject) (StreamOverviewResponseObject, error)
 	// ListTaskJobs List jobs, newest first
@@ -40714,7 +40707,7 @@ type StrictServerInterface interface {
 	// CreateTaskJob Cancel or requeue all tasks of a filter
 	// (POST /api/v1/admin/task-jobs)
 	CreateTaskJob(ctx context.Context, request CreateTaskJobRequestObject) (CreateTaskJobResponseObject, error)
-	// GetTaskJob Get a job and how far it is
+	// GetTaskJob Get a job and its progress
 	// (GET /api/v1/admin/task-jobs/{job_id})
 	GetTaskJob(ctx context.Context, request GetTaskJobRequestObject) (GetTaskJobResponseObject, error)
 	// StopTaskJob Stop a job
@@ -40762,7 +40755,7 @@ type StrictServerInterface interface {
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
-	// ListKeys List the API keys of a user, newest first, without the secret keys
+	// ListKeys List the API keys of a user, newest first, without their secrets
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
 	// CreateKey Create an API key
@@ -40777,13 +40770,13 @@ type StrictServerInterface interface {
 	// CreateBatch Upload a list of messages
 	// (POST /api/v1/batches)
 	CreateBatch(ctx context.Context, request CreateBatchRequestObject) (CreateBatchResponseObject, error)
-	// GetBatch Get a batch, its figures, and when it will end
+	// GetBatch Get a batch, its figures, and its expected end
 	// (GET /api/v1/batches/{batch_id})
 	GetBatch(ctx context.Context, request GetBatchRequestObject) (GetBatchResponseObject, error)
-	// CancelBatch End a batch before all of it was sent
+	// CancelBatch Cancel a batch
 	// (POST /api/v1/batches/{batch_id}/cancel)
 	CancelBatch(ctx context.Context, request CancelBatchRequestObject) (CancelBatchResponseObject, error)
-	// ConfirmBatch Send a batch that was checked
+	// ConfirmBatch Start a checked batch
 	// (POST /api/v1/batches/{batch_id}/confirm)
 	ConfirmBatch(ctx context.Context, request ConfirmBatchRequestObject) (ConfirmBatchResponseObject, error)
 	// ExportBatchErrors Download the rows that are not sent
@@ -40792,13 +40785,13 @@ type StrictServerInterface interface {
 	// PauseBatch Pause a batch
 	// (POST /api/v1/batches/{batch_id}/pause)
 	PauseBatch(ctx context.Context, request PauseBatchRequestObject) (PauseBatchResponseObject, error)
-	// PreviewBatch Show the message of a row, and who would send it
+	// PreviewBatch Show the message of a row, and the senders that can send it
 	// (GET /api/v1/batches/{batch_id}/preview)
 	PreviewBatch(ctx context.Context, request PreviewBatchRequestObject) (PreviewBatchResponseObject, error)
 	// RequeueBatch Send the failed messages of a batch again
 	// (POST /api/v1/batches/{batch_id}/requeue)
 	RequeueBatch(ctx context.Context, request RequeueBatchRequestObject) (RequeueBatchResponseObject, error)
-	// ResumeBatch Let a paused batch go on
+	// ResumeBatch Resume a paused batch
 	// (POST /api/v1/batches/{batch_id}/resume)
 	ResumeBatch(ctx context.Context, request ResumeBatchRequestObject) (ResumeBatchResponseObject, error)
 	// ListBatchRows List rows of a batch, in the order of the list
@@ -40807,10 +40800,10 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// SelectContacts List the contacts that some tags hold and others do not, by user id
+	// SelectContacts List the contacts that have some tags and do not have others, by user id
 	// (GET /api/v1/contacts)
 	SelectContacts(ctx context.Context, request SelectContactsRequestObject) (SelectContactsResponseObject, error)
-	// CountContacts Count the contacts that some tags hold and others do not
+	// CountContacts Count the contacts that have some tags and do not have others
 	// (GET /api/v1/contacts/count)
 	CountContacts(ctx context.Context, request CountContactsRequestObject) (CountContactsResponseObject, error)
 	// ListErasures List erasures, newest first
@@ -40819,10 +40812,10 @@ type StrictServerInterface interface {
 	// EraseContacts Erase a person
 	// (POST /api/v1/contacts/erasures)
 	EraseContacts(ctx context.Context, request EraseContactsRequestObject) (EraseContactsResponseObject, error)
-	// GetErasure Get an erasure, and what it has erased
+	// GetErasure Get an erasure and its counts
 	// (GET /api/v1/contacts/erasures/{erasure_id})
 	GetErasure(ctx context.Context, request GetErasureRequestObject) (GetErasureResponseObject, error)
-	// ExportContacts Export the contacts that some tags hold and others do not, as CSV
+	// ExportContacts Export the contacts that have some tags and do not have others, as CSV
 	// (GET /api/v1/contacts/export.csv)
 	ExportContacts(ctx context.Context, request ExportContactsRequestObject) (ExportContactsResponseObject, error)
 	// ImportContacts Import a list of contacts
@@ -40831,19 +40824,19 @@ type StrictServerInterface interface {
 	// ListContactImports List imports of contacts, newest first
 	// (GET /api/v1/contacts/imports)
 	ListContactImports(ctx context.Context, request ListContactImportsRequestObject) (ListContactImportsResponseObject, error)
-	// GetContactImport Get an import of contacts, and how far it is
+	// GetContactImport Get an import of contacts and its progress
 	// (GET /api/v1/contacts/imports/{import_id})
 	GetContactImport(ctx context.Context, request GetContactImportRequestObject) (GetContactImportResponseObject, error)
-	// ExportContactImportErrors Get the rows of an import of which nothing was stored, and why, as CSV
+	// ExportContactImportErrors Get the rows of an import that were not stored, and the reasons, as CSV
 	// (GET /api/v1/contacts/imports/{import_id}/errors.csv)
 	ExportContactImportErrors(ctx context.Context, request ExportContactImportErrorsRequestObject) (ExportContactImportErrorsResponseObject, error)
 	// PullEvents Pull events
 	// (GET /api/v1/events)
 	PullEvents(ctx context.Context, request PullEventsRequestObject) (PullEventsResponseObject, error)
-	// PostInbound Submit what another program posts in its own form
+	// PostInbound Submit messages in the format of another program
 	// (POST /api/v1/inbound/{inbound_no})
 	PostInbound(ctx context.Context, request PostInboundRequestObject) (PostInboundResponseObject, error)
-	// PreviewList Show how a list is read
+	// PreviewList Preview a list
 	// (POST /api/v1/lists/preview)
 	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
@@ -40867,7 +40860,7 @@ type StrictServerInterface interface {
 	// DeleteSession Sign out
 	// (DELETE /api/v1/session)
 	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
-	// GetSession Say who the caller is
+	// GetSession Get the identity of the caller
 	// (GET /api/v1/session)
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
 	// CreateSession Sign in
@@ -40885,10 +40878,10 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// StartTasks Start to send up to 1000 claimed tasks
+	// StartTasks Start up to 1000 claimed tasks
 	// (POST /api/v1/sms/start)
 	StartTasks(ctx context.Context, request StartTasksRequestObject) (StartTasksResponseObject, error)
-	// GetTask Get a task, with how long it waited
+	// GetTask Get a task and its waiting time
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
@@ -40897,7 +40890,7 @@ type StrictServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
-	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// RequeueTask Send a FAILED or CANCELLED task again
 	// (POST /api/v1/sms/task/{task_id}/requeue)
 	RequeueTask(ctx context.Context, request RequeueTaskRequestObject) (RequeueTaskResponseObject, error)
 	// GetTaskTimeline List everything that happened to a task, oldest first
@@ -40912,7 +40905,7 @@ type StrictServerInterface interface {
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
+	// ListOnce List subscribe messages, newest first; failed messages by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
@@ -40927,13 +40920,13 @@ type StrictServerInterface interface {
 	// DeleteTag Delete a tag
 	// (DELETE /api/v1/tags/{tag})
 	DeleteTag(ctx context.Context, request DeleteTagRequestObject) (DeleteTagResponseObject, error)
-	// PutTag Add a tag, unless it exists
+	// PutTag Add a tag if it does not exist
 	// (PUT /api/v1/tags/{tag})
 	PutTag(ctx context.Context, request PutTagRequestObject) (PutTagResponseObject, error)
-	// ListTagContacts List the contacts that a tag holds, by user id
+	// ListTagContacts List the contacts of a tag, by user id
 	// (GET /api/v1/tags/{tag}/contacts)
 	ListTagContacts(ctx context.Context, request ListTagContactsRequestObject) (ListTagContactsResponseObject, error)
-	// ChangeTag Take contacts out of a tag, and put contacts into it
+	// ChangeTag Remove contacts from a tag, and add contacts to it
 	// (POST /api/v1/tags/{tag}/contacts)
 	ChangeTag(ctx context.Context, request ChangeTagRequestObject) (ChangeTagResponseObject, error)
 	// ListWebhooks List webhooks, newest first
@@ -40942,7 +40935,7 @@ type StrictServerInterface interface {
 	// CreateWebhook Add a webhook
 	// (POST /api/v1/webhooks)
 	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
-	// DeleteWebhook Delete a webhook, with what it still has to post
+	// DeleteWebhook Delete a webhook and its pending posts
 	// (DELETE /api/v1/webhooks/{webhook_id})
 	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
 	// GetWebhook Get a webhook
@@ -40972,7 +40965,7 @@ type StrictServerInterface interface {
 	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(ctx context.Context, request AppClaimTasksRequestObject) (AppClaimTasksResponseObject, error)
-	// Health Check that the process answers, and see from what it was built
+	// Health Check that the process answers, and get its build information
 	// (GET /health)
 	Health(ctx context.Context, request HealthRequestObject) (HealthResponseObject, error)
 	// Ready Check that the database answers and is migrated
@@ -45909,1561 +45902,1579 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request, params Re
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyTJdSeGfxX/F2GGbiAqu6r6gpkqo+FffcM00NPd6KqZATnTm+GZ4ZnpqEj3RLhHZecMew1a7Zpx",
-	"l0uRNMlMshW1F9lK2gdyTXpaGpciv4uIAaQnfQWZn+Pu4RHpkRmZVZPV4M68TFdkhF+PHz/X3/lqbyin",
-	"MymY0Grv+Ku9GS3olGlWwF+nOSv0s8z8k4u9470Z1ZO9ZE/QKds73qPm1z7P9pK9gv2i5AXL9o51UbJk",
-	"Tw0nbErNdyNZTKneO97jQj+4t5fsTbng03K6d3yY7OnFjOFPbMyKvXfvkr3T2Qw7zJgaFnymuTQ9n08Y",
-	"EeV0wAoiR0RPGFFMZKxI8N90yggXhOY54VqRYU75VBEqMlKwmSy02kv22Fs6neWmPzVVfTqb9Q8ODvcS",
-	"nNkvSlYsgqnNZusm9p2CjfaO937nTrWAd/BXdQcnYabziE7Z00JOl2f0UuQLoidSMaInVJOhmQPVRE+4",
-	"IppPGZEFyalmRcsYR6bZ6FJnVLN908SeX2KlCy7GfkjnsuOABmwkC1YNqmUsWm43Es3Gsli8gEaiNDa0",
-	"r2y9Fa4P7HBChWD5qv7wja27eyGxI0OAz/mU6zgpT+lbcwhCkqbqokalhwfxpc6h1XA8GRvRMtf4iW3Z",
-	"/HGw9rA9ktMZFYsXsm018Pe+kFdeEFkKXazqCX6/jp7KQskivuypYG91fwhvpI6RzAp2yWWpyIyO2+gb",
-	"P6mt+pS+fc7EWE/2jg/v27X2D2LU3spHr5mDPsvYdCY1E8PFT9hieSFOyVwWGRmaky7IYAGLMKR5zgoy",
-	"kgWedSkYMUNiSvfIqeGijGqWuWdEy4rxmtkAr4VFI3OuJ9WPA5ktEnjGBTm6RyayLFRCMskUEdI8HZOp",
-	"LFiPPNOkYLoshIKvR7xQmlCh5obL+0YnjGasIGkwy/3XbJbTBcvSHjl3/V4wOxJqemEFDISMmVbk3tFR",
-	"jzyVhbkhgLe5CwTogRdkxFme4fVhfhTAmUVGhlJoJrQlHHgxZ6YN7Nd0iR0cfEjmE/NbNRG3cFyZi2pW",
-	"yHHBlOqRl8KPENZRFnYZzaewUVz5Ny7YokeeFIUs7MLgIN2/5YhkxYIUpcCZCanJBZvpnqNqXLyK8sJF",
-	"NLTSQt9Hy+Q9o1qzwrT5jz7//+3/4zff+06Uwz+bmtu3nfLh541FiBjRi4EsRdbKXzj+fg385cdy0Dqf",
-	"n8vBdctDz7nSG10kXLOp2tv47jja9O54IfU5HT/luZFQ4sKEOS90qBXKE8LwFDw6RsSgY0UmMs/axiqk",
-	"7ms6ro0W57Zmn87pGC74dzChZ/jJIU7I/eVnRIuComzwcvSQ6uGkZWcH5reriITQuBUKX02kYCtXDnjw",
-	"zLxmdzYhEzlnl6wgHHjIvOBaM9GydvBlH7/c6zpCGNUL/MaM8jUbMn7JitYzVdgX1h2qTUn+NRtKMeQ5",
-	"p2ZJWg9bUXvtOpjIa1lq1j5d8+u1z7XMV/RY5tfe4RmoTWuIz+gAcFK5snpWC6HhjzjGTVUjHEnr5MOm",
-	"r6qFnZWDqTkv2cNFy5znE6d6lYoVRLkPanojHU5ZX03krG013Ff9Qetderj6Lv1HX3xRHhwcHOzD/w+f",
-	"tl2sm7FeRoeTGOs9Iamm4989NX0dPTD/fJi2aXg7ZMXuszhh4Ei2Iwk/IOhFXbQyF6OOXYXd28ZNP58o",
-	"Voj26ZTu52278u2bzj6jMUnhzLDKTBmpfU7NBTIiQoLKCdLlJeU5HeQsJPa7Leqn+b7zYYfRwLDYYCJl",
-	"+3LP8ffrFZ7emabUTArFgFIfSTHK+RDWx4ry5p90Nsv5EC6ROz9XZr2+qpbBvJmxveN7Bx8me8xI3uZZ",
-	"wSi8CGTSM5LKhOUZkDlTyqiRRjozSzubEQHXtnkBZHrzSUKUNBf5kAojo6ONinAQ1K2iYJbieO/g8KMf",
-	"/fjo03ufHfzeBz998Ps/ufvx/Rc/ePXh68Nz01m3TQB9AZdjWX4clkVhVBqlqWZeKyM0z+UchmuHY7p7",
-	"LAXbZu1QffALo8rhkCnVfQKm39d2I9vm4dSrOVVkSIuCs4zIEob9VBYDnmVMbLfvd2P7Tks96Y18w42N",
-	"N0x2WLCMCc1pXulisKosM8cwk3Db7HzDu4+M4LKaCZPUmQKGhVSqr7hmKZkyKuz9QsmcDcB+Ym4Zp62a",
-	"14z4oENCInpSyHI8IZQMCjlXrOiRs3I4cb/jmAr2czbULLM6+YJM6YIMJ1SMGZJq4my8gwX50ZNzwsUw",
-	"LzOW9Uj66OXrs/7L189+9OzFWUpyrjQaFNwczbBUbw+URnPv0nwbwgCTzzJhcNdkjSRcR0SxwjAD+O6Y",
-	"/KKUmoWL0+cZmU+YIAtZ3hRXOBWEx4Z7AgNNq4GkhAMdjTjDBWZCF+bfXFgDvfn4u4rkcoyrfUlznm11",
-	"Co+OgsVG88ze8ef2n8sKT7Xy3PKzmjLl7NuCDBjJOM1zlu29e5NU2+jondsx13bzFA1ExLYNb+yec4M9",
-	"iytzRDNzeSdkUGpvuioYmRdSjE9ICuvWwx9SMGYpEAjNOD6mublT2Xa7Ej8Cbu2mvu0me/S8AOZgL8EB",
-	"cJvs2NyL01LBA1ha8uOzly8SIgtCiVmknGlGTMs3t+Z+26uxIZXVxreHVpKnshRbru+9lTLHCBpuLm7B",
-	"cIREGa4KL+98nWxvYC8eyiKrBAv2lqMwcS7lc1qMtxIo7h3eXUV4Wsp+Dm2vJjxuBGJJ4NVjomY5r99U",
-	"YAtnYOSFLVYTWWgmwMOo2Vutbo4AYczAxwQ5JB/zhzDAD8y/wIZPCRisknAOcDUDYS61cHBgvrTb8jEV",
-	"i+2Y9IetopLZkikVi/6I8rwsmGpsjZTE/EzMzywjRiGezrQio0JOUS2nWVYwpY6JLhaEjikX6Bzd8R64",
-	"gQJzrYlS4C5dGq/ZgcB70ZSnYF3K4SRNKvnHGV6s842Uin0htOu4YEqWxZCpHklfM10s9k9HmhUpGfNL",
-	"ew+rurbX+0J8IZ7KYnnMiTUIFGXOQFfJF8fm5X3yKTC301fPyAVbKKvCjJk1kaC/oUdeMA6CXiZrKwG3",
-	"69wwolKxbHlNnDfIjDWnRmhn7OIEXvlCEMLM2NF1Y2araaErnz/II3gVoDTonHhUqbkssp4Z/SkacWAc",
-	"s0JeGjlSK/9OhxFNpcAdE2RCVUWPYF9XRM6FWV1om3CdEKrNyHNmvjVyBiVTLkrNeuQzWHTfAMzLNCGi",
-	"5AJCSQkeeLMx5SwBB4+S8EO9lakljsJ0jdc6CuMFxELYVgoGS2KYB24bkMUS9XoGnbEZExmRwgiisLtm",
-	"UWA9gXer3heg73wizMGWBf9yW+HhsJVbeANAjUk8augtU64UF2PiKPsYTJWE4mC9087tOkoQwhH1Daja",
-	"a8ZvV9UbY7ZSSqIXYxm0unQlmjPFhyA0GOqSBS14viDBNyHPhTswv4HVWz/MBG4+uyZkwIbUHIHQykKH",
-	"yIUzqumAKnZS+X7dnW/0zLksLmzkDWyJKmdGE2PZxyzjdDuB5f4qgaWsuuhPTR99sGUtbdUj7Hb/fDFj",
-	"XkZuDgDofFrmms9ooe+Y+37fTNjKBUYS2P3upeHQUydCp82xp16UTiMzSA1Lsg57OWMFfEc0vTCXF0wM",
-	"bI12QBC/BpamM6Y1F2N4QrOMm89o/qowbWjO1N7xiOaKJXuz4NFXe4ophY6lnPWRnatl0+rH+AOwZFlq",
-	"uLOQlKi5l8l8wofmJrOtwe22l0Qsmc73ev/o/oOa+/X+smkz8YOb0rd9CKlYHtlH5vGKUUDAnDD6l2Ir",
-	"R/TBDx6sdwfbR3LwczYEAR9iByGksLaqdHgh5Dxn2Zhlfapbo8VEmVs2iEbghgskqTc0AIl1/TcuYrGL",
-	"QzDxwWBdmg5Cpbq8nrGcX7LCLkonZwos6GP8brH3ruk3SfaYyPxSNElhbhghvHBMUiMewilIyS10J8tL",
-	"VtxOSAoeR5SsstT9nXFl5pKl5nDaR8xouVl6QsxMbbAL12TEjWzfYffMiyv3f+mLC45a9Nol+glHrThn",
-	"l7h3a794Dm++S/akyBd9ORf9YOfrK/mZFYpmTJpbxtqQhAQzmBGbwH+KFk6Iq8KGUDJDKyQrYMnpQJYa",
-	"+B3oZekvSlaahZ3pCS60VZX6BdUMgtVonrv2jF4RdiVFsGYDKXNGQUor2JQWF50o0igW+eUVD6XzWHc7",
-	"X5WLt8sAQRPw41vaFpTePWmTARtTkNInMs9C/raSypSmuux2FM/wVfNRiVwvMiy769Ww3M4fWxVGsDwh",
-	"lMykhP97b/vyyMrplBbReD7FzOU6ZMSrMGJc0ko5cj6cSKt6UjAFK1Tbc1miO7BlU6yh9V2yd0nzkrVM",
-	"fE4VmTKqyoJZs3Z9KczvoG2hISuJ9N/o713oHPy8FoDuQyWAT7jTX+1NUg9mreJ8ayEMdo3dvML18bRR",
-	"o8SAk9WPUMCOk6VLb/n28kc1woRqt8Wbtqv2tGpx6mTT7sJOxSiCWIX73WIV2mIUWsZp1UaKpBILaoPF",
-	"d8TrAj5r36UQLsoVUVoa6mJiWCxmmmWg8qG5Qk3kXPRQkAkiGVdOiez/4zff/07soMDYbfx49zv7hdwo",
-	"9sF24y/5JenJEsI6Lugis6oj5m+oxkUEF3aPvDRXEL6D4vhxdWAxftVaPqxCoqBlw3faOOtadu7VoeYc",
-	"FpUZxuidaBLEixIDCCHDw+1El57UkBp1bsWiGeHIvZV43VFIN9+1013R6Sia/nGOzjQfQWeUG6kYsTu8",
-	"qMaDsdbg6cG3EyvOw06XeeC2t3EkHa5ekDbiC9JGC7Xtj5ER2vxg47D5zosVRhJ2Ex2A1ZYQ+LfNmWg7",
-	"DrDKyMQTQhVJw8bTLWm9cWvVwyZro2+flzsvrez/iSUXG+oTERNAEZzIORoOnZGYCjt1R2/OfourZP33",
-	"sraEx+4B+vndWcQP0cwC9laQkdGCyV3wWSZdsxmcOrAgJ80ebFsTeonxCQPGhN804P3VcKkm0gg/QKTB",
-	"keWK5GyksaUpXRCleZ4bcd3MqUfSg/QYr4oeuXtwYO0jnkzgM3+yFAWb1wol+cG9mtZ+EKNa3KlLJvRj",
-	"qmmcKYCtRo5ICtvS+14auA9CK6/btwlVPfIU3b6VEQKvUGrOo1kDWUIUQUMV31obXqP9LjPDVs30pZ+o",
-	"O3fptSqoq1nzMLjP28YlpO4bgkmPQ4VOedUr4MWOdHjAYISc7yWVsLAsgDeVeD84fxY6jg7OXf1KAUpZ",
-	"MZoOu94c3/upuDcukI57WZ11abeR1xlft7u0oTmvJfDu1+L22vQNac+7UITXqKy/zSqq0zrjCmbr3f8T",
-	"e8KYMDfP5xCj27d7FJiVTFuBTcncB1Lm/VKAWzWrdGHFcyR++7f5yix+sjegORVD1s+Bj8wKecnNC7pw",
-	"qwFHaqZV33q3wkelmFI9nEBPGVcXrhVaaFjt4JsJN4rdom/YfgZL4iKEq7FAHKBRdfsZH40Mn3zTpJZk",
-	"7+2+WZT9Swoh0sqsDizZZ5Trc1wh+PunZpke21WCJ09xqV7jSsGjV1Lmn1SrhVYgWKIzt2LBs6d+pPDw",
-	"IS7dc5gzNmeX79yvHjx+bdfrY78atcefBKuI2iJXF2Grbjkb33+ES/rSryiuAy5rY6xnbmkfu5V1pPbc",
-	"mpZquWN7X07A3oHUZ//YZDeeiUcTLpjyw3omnohxztUk6NndChWVFwKbHRZc8yE1Z4lNWTFmYrjYjBhc",
-	"S6jlV82hwFa16QfDlfYhyUtaOjr91uSlm3feJYaf0k533SvaCGha/c3H9rUmQ4KxVa3YAbSylle2q/oE",
-	"vQDR3XERkyWCbOy1hhT2VtvM7uaMXMJj2FrrfFxSW2TTYradpcunRdXzU9rQDTQsWGCY6GhZ6GA4GdI8",
-	"t5aTTSwkfVVpj2t3tKlxvsPrhYtxX3ExZHHLgrDi0JQKOmZFekzgZbx8wcNB81zB2Lc2LU2o6tPVZkbn",
-	"x8HehrQoFoS22BqjnpXOUq2jOC/dBhx0vYDrXn7nUmW+ug7rSTnLNia7sujmCC0VK/o8u+I5MnqP3bgu",
-	"mZvt9hVrEnMil1vPuDvAsBE/fpxyjJqahO7OZDXs2smurfdaztQU5kJL3J51YdvDs8kd93Dxot6QfXpa",
-	"a685mBu451zXN3Pf1Xq/jnvPXzjv1/33yuW6r/QRTbkInx4uWZCaTHaNq6V56ju4XgxFj+W+17Kwgd4L",
-	"+4/P8bU34Xv7CCuBcFam570x15Ny0BvK6R1JZ3zfEMWYiTt+PO/Cz9UFn+3LGa7K/kxCOgwO+V1SkxPW",
-	"7r53GC2JBuu9Rtd1KV/5wlmZm8fVLKcLl+VrL4m13Xzy+nnzrlj/jTKaSP1uWPXRGWPiU/tquzvSHYjX",
-	"1ke+mdt06QCsnUXd/fnbSE83J/m8X4TYYMOhoPFmPbXdyJ16c/epijs7Gv4em44KtmobWoZZpjTPV9qt",
-	"VwUn1v3vnRzwO96eG9iWMmetKvA3Ee+4laIrwKsT6A+B/jWSRcjI6qT1VKKnM5di3LDoQtj0ROZZBW1Y",
-	"c2J3M/nvwqfhuF59as9GCKQ0pwpSfgQiYJoBecAy6GyLYLCax2kTJ9E6bQ7h49r3q/JN+x2rOANklNst",
-	"Ai6BflwMOQg5BqYonJADyzTAt7uRC2d7ihKyjaqCkIKOY/kmYyh5zsSQZf1SaJ5vH+dZ88E0CBTCRKjg",
-	"YmyTiRSRwhNp1IeyNsxwG4NFICY2RigMN1IsI4MFYRBsgx7lHjmzYQlUkdR+n7pcNJtwpiXJmGZDbUjA",
-	"wWfgb6rXbYfnXGRyHhLb0kctK9Jq8/C+pYa9w7qYwjDGRu91Vrp8FJZO7xIVdQqtrHhLxdivZi8pc3YT",
-	"5okyZzdkmnA9X4tZokSt930wScC8rsMcEcgvtSjWDcwQt354fOuHx58f7H94uv/7dP/L/v6bP/jii97S",
-	"g9qzXn//ze36n9+7/cPfBltGTYj7ds26rNkmUun6HILATLO9hLgaXm6V0W1VCPd7t/LF+65LrhSD1y3n",
-	"529gADtdz6ZUvgm9RkTmTT6vya3bcp7fLvq9FuF73axMI71zPmU7nNgKbSA4d3AqHZDDhM9mLMPwdfus",
-	"VTsIYYmr/+qxtqs1iHWLNsol3e3Z28aG3Ulx8It1t55F/OBgg7RdI5JtZxAPRLD1FumNLdjV1etjj2rb",
-	"fT038Y0ad1y4dlKld3CF8Pygr3KtKmMPdJy0W3os2vvm8LPRlK7GDdzZ6qz23qvLpgNkcGdevdowsnaI",
-	"5/7t6OGO4PrKEey+B8jBj1ZmJnRjBKH6VjMevFnNJHaufO9e8T7rwm6P7n94dNAxA+TMJxm7II8RL1yw",
-	"rDUVbhDa8dR97HwXtgXX3fnqgOku1+uSQc47z5Yjq2wOSg1nCktaGJaV3qEzfufy6A5YR1VaZ0/NjNMP",
-	"auxpovVM/fD4zp0GTPbRwf//h7+zKm8TPXZdDSTm7WePN3YciYUtctMebUYFYdOZXgAqKUmx6A1nKkVw",
-	"UuWskdhOj0BgvrWMJcRcdaQUOVOq9i1mBSk5ZT1yWvsFc5gwhteBTTGXMwtjUEwrwiHDC+9z10EIhIcd",
-	"pOaqtkNLiZayR87NiLQc4+wsS4J2g8wTO2VuC6/YuHtzj40spiM0WfvEYbVSsYDqMOb5hOUAs7l815/O",
-	"ZlBwaYfcaDY7p+pi94bALtXRXPJEj5yKBSAVEvZ2yGaapL0UD2GvlyYeFOaT18+x9owFSgLseA6p0201",
-	"01YqbMumIXdce2gYqv8ZPnlzOxBBYuYgXIPXAI0bSKhT+jYUTYGNNCI1sKJb1/sfAvr6wb7G7A2A5WeF",
-	"LZtZcRKkTN8/OCDDCS3oUEOlnoJBNZ4lgQy47bZaLoifVDE7ueVhwq8uzxWcUQArzESmkoonWGw4OxnA",
-	"Vo4KFYFtZJ2LwtC4LhZ9QCBqF2scNj0IWpbt6GJhpFqlGc0q7D9AcbJAKT1sO2M5Xbi208SmmVr6JxfC",
-	"8NTKbYd4iI153T1ak8a5fp5qIss868OQ2pm/ljgzQsnT02fPnzwGcNYT5LtGtHc6TWuXAcvrhlOC56QC",
-	"KnFVDboXLwjZVFUTwZdHtMNoYVWmnRgv9uBpyy7/tzNeMBXNUjuvNta7XCGN2Oy4S/pFuCtfrrBHbBaM",
-	"oQyuLTKE7aVzWlsNXTqaxHlN69qAsXYrtWJ54w6hitlFh7qBr8huYsRTpKWmOcoDa8t1mj5RS/Xooevj",
-	"uMMOApLDCUSXpMy4Ph26UDwnW1v5yXomx5h+hunBXaVs0/Aj3wz+6duCPx+7Bt04njhJsAl/1ilSMJgJ",
-	"QJ3ptoqGgHU5n0gypRnzCcpjdkLSYc6P8bqnFm0UxC34wvF5OZ2CHYEL1iMvyjzH0iAAM0zVBcvgI16h",
-	"9j//ydnHZ8cQkDGbWYRVCbaJkYcaNncfFDAt2JgrzQrEX2X5iFDlpROEVJZThiDguJw1eEbDEydUgNDX",
-	"AQ5Oy6JfyLzttpaVpRGWgFohtTPe3MhW24lbw/CrSIqpDxxQDOG+aJ6jlCbYnBgNSS+sfwI3yNImkWZP",
-	"Qml+QpVD/fJFWgFyg2ZQ+eCUTKAchYWnR5B7u64VqG5KbtmHt1PLFXMpL5TZGwxeWbHe1WHbJBIDm73K",
-	"2hVsltOhhYHxC+hWKrKIZm27L2DBpvLSLOE5ELCH0MczkpdToRztOOLskTM2LIz2BCcM4XsZvGax4UwD",
-	"6fe+970UETBGsixIxsccYYQbFQnMy7h7nVa/bjmNYM1a7Gif2G7rM3C9IANmpKFuyDnwRQukg/mpf8Hi",
-	"P3dGlQhxSKMYOT/bt3L+/rMsXQ5iWx/yBHDZfT6Lt++Al0ESDrEcUPUd0i0QXlBGQpgvDXlBAXcKR1Sb",
-	"fuIuB7/utVVuRNnYM+X4Uut9uOMQGdPl7rVi3+tVQ2Oqm/vGY2NsvjjKGVt4YdrUVstRuSCKjadm1Ccg",
-	"Sh+sNCK32Qb3Gz8IqQPZ6+DNu/iZbwOb2wRerkYrOOH4OtrQoiVBrCWOABJoDw8OCNTPkyMQFyCGkevE",
-	"XCyGL4CU0yNgk7fulwpe3fB1qL/QI2lYEzAl5SyXNAN5qBcGIaytHHo6jGZQ+7KkHZitEW1lkRkh5tB8",
-	"yr9EmOm48B4kCwLgdk41sxBlYFHigDzUoJnDB63IQeMWAKCaEDuUYsSLqbnnZ7RU5v8FU+XUSEMFGZrz",
-	"ALKmkVloN/bfiuR6XoH57EW/Y8OLK6KhujYKOVdrdSRHeYWc+7+9JRXKmmFr3UJM1wAy+YW+2vx8K913",
-	"lnB9YgVRWmrZtz+klWBuEf7szZgguBdvrkGXwTkzw/K4gIR9LQaQLScyzzA8NdJUKXS3c/oIX90y4yFj",
-	"WTmLbpi1DfWNStUGm4m/mfVDsgrxwJyR3VyqJ2iRRwykqiizExrjqRhDmZl/Rzt2vxoVohKhgHptgapj",
-	"kn5y/nT/gzTBfxw+MP/60cPDDw7uHiBs12fgyVT7h0f3j9IT7wdHWXkui4uBlBdWncUSoK2j7DtokFaQ",
-	"BD9irkgmy4EelfkJUheKf3LutCGoxWaptEeeu2Gh5mTdFa6J+KCyKx4zpjSfUo1CQJ6/HEHps7Wk+MR9",
-	"9u5NEnMlt19bDnzPum/MBKxxjg0BQCtDdKHtZ1Qz820J8sDyVki5VTNBsldzrocTB6YHmRtWrYTqTlRd",
-	"qASKAjPEAmS8IF6TPMGySr5KMqt+AhM0ILG5E+fYGZiiQQFlXW/+Mxhk7N63QrG/wDvI1+e2pEQrjAQa",
-	"H1HdbdMqzW8VHGGowZpFEb70YwV7jhzGf+IV5aidteCysArnkljRxd3gxMoWZBTDkIayzDMSFJzrpENa",
-	"SbnNKI2/OmLAynBw6SffQAoPvK1W2cc9emZmTa9AgxvJmwhhFSM9xceiY67RWGxETuYDqsuC+ZU0a2jN",
-	"Ohzx7wERNIwkhGPeaQ9rAHjb8ZxuXhdcwPXo8CCIcJ2zuCSS2DumYhoxvL2q4Hjc2t9yZWs6ttK8rxTu",
-	"DF71RVeGAdIci4YrlrMhAPlNO2WJ0bHq0zxvwRhGDi3rfVgcSyMFcwWCCwzPxnQji0YkWbNMyUbYmjge",
-	"Ebkzer0eihY6KOLletqiE2FLJcd7EWHrmzVuNbGuzEJb//iyAxEiMPojNGVsIFVgSe83SYTHUlKUAvL+",
-	"cGc9eO7YyBZEyLmtRwiWXXzHwm6ilLgAWkfhIKtI0NwpplUoWW9ORDlbbyNtGAi8ouwz5Dyav5XuAy7f",
-	"0NwalrdGlf/aVRzcYfXNqvQRy0Hr2XEo0DaE/MaVXOeoTlmwexyRzmpiVlBfoNr56jJp5N8Fym9DV2wo",
-	"fQ2oSi/r1nT+VqvM6TBaIEjXvHeuO0CKLBXDCvFgFDDdOJuAs6WW3b16Q/0oaPx0qF+59k+H+rXvwrwX",
-	"9AK/uY42dIT4Wv/LZ72JGwp4oP596KZ1HR9JFVnIUGi5InxsY3C1khmulxWjK6OiU2oOF9QCg8u/nALq",
-	"NQhPRjm0pZfNP7MSy4QxG700yKUhz/TEve4lgtQQNxdj89WskEMGzn/zl606b/6JuHi2LU9AaY98BmWM",
-	"Qt11wAzjscchwVLkwC9ANwhNEsvw2naUqx00U7oIAhlkTdNYdDT1eOJc7gmkP58O9ej0xaMnz58/eYwe",
-	"KVBJ4EcMixiwoZwyKzK6GghexrJ6YKcheej65SE5GFNwlFkA1I5ysieDjhRt8Q+7vcyr6uQd3q5oq6ub",
-	"y5oAuxxEpNSuUH7im1nsTVbDHrrl/l9AUWxDUGThvN/4pwv2fPXkxeNnL37UZUzNlHe8mnGc1f6FZJL4",
-	"M1iNsbZ31WJ7aqlfKdXa1le6ndnZKJElbnwFS/0WWke79LMiYiucwO5chrVl26XXsG4ki8xTrVX4gYpB",
-	"X7GBaXOwLmh6AfL93BJ5zkY6IQO0QswZH090oOKWmqkTb6oNlGCMZHAtOy05BSlwKjOWktRoEmmPPIEI",
-	"axtOTfMcrehGy7D3zGbOJpAnYrUJaJFzpnSfiazNEpzVYzAV3mxOhGcQYo4rwQsCOXGXkCGQ8ym3wRQW",
-	"ZDxQQvHepaK6Kr2xLnHhSkOKpU/RKouiovl7wvKM3EqtuTC93SOnZCBLkZkvDVeccsWOvTF3jhqHW3aj",
-	"kODQEBykll6MOOlWIIDAEmuloIWZZYUEY4VYW00HZmMu/oG5WocXdj1Eb2vA25xfsHyxelssAP+MDpmF",
-	"3MVcAFroKvRLS0lGbO6slZcMb32QTFiek1uHBweOjTOhJ6Gh5ravNh9T/44Dc3nEzdfcJaiKDEkCt1Kv",
-	"sKS3e9dTggfPdoOga8vYzjA6Vm9B/++IC64mWPOh/T5YeyAxJn2tTy8uZ58Cr0nHTENb6SpBdVNxc1NZ",
-	"8LdLytuV0Hat4tjVxKRrlIe2g3zLNvyi1Z2hIkl2eBhrc+pmK8Cjbwb3tGqkeljZB94ERrd4GkCtjBrY",
-	"XKHuuH0SyW9ql+VqZqmmWcuahWp2ndA+g9yilc89lcV0UzBU9O1sZPMPAidj3iMqSKqmyujmVj4yNz6t",
-	"NUNJqUqaY4zzrZRNKc/ThPw//+Q//uY//h8J6fV6t93FBHe0/ZYrkNMiFSJjwb9BqEIt/dwuxPJE8Q7k",
-	"WDXQFdALDQaJF/lS27Bnz8vW2m2CdeBq5ooMSsUFpPQtZsxBsfmKO1yg0wHuCOuqSBMYk7nhrZVkoqd5",
-	"inFi8B5sybOGw4Kk3/nKbMK7FMFXIGtQjlwE7Yn53Zrze/Y9hwyBVfh7sXCiKo/56AcPHqzLr62F+7jy",
-	"JAoC7lrDf8yaBJGfXvTxtHmMM06IJy4jAVliRddMlSgHr6xLkVsDp9luL0KfjSUuI1AlIPZjiNp8YuRW",
-	"hmUU4AMeqhYcQQV4QeRcbDHCNfE0tk5dc9sNhQ0KCvK8ox0jjE6l0uQwOTi6FyTJ1Vbyq6//t//26z/9",
-	"43f/79/8y1//k//wm3/1T3/1N//Dr//rf/v1H/7Vr/7zv/j1f/+/fP2H//uv//zfLBd4vQrCgY/AqagH",
-	"jPB7yw4Pjm4qZOL+NlWJdfFgBbFjksL3GONiKSpNbPRAkw1isEsh51Z5OCFpIef110FLwtcT+MNrjFho",
-	"0ailsBtUoaYBmgoMhWLcE+gvAzbmQlVNyrkIWuLVoSTofqzXQzyxqifoUIWcQwVZtm9Ivzo2CSlnM8h6",
-	"zkgu51BtQzHvZ3Qnvip0AMvslts2swdi2PI1vVlM1K1nZy/J3cMHD/YPbzudpRa90Boq1Tg88Xipimaf",
-	"Pd6rJ8B+frr/+2++OnrXkswaBlatUgOec6WfuHdbYnGWbG8TG+EEV5BXR21qXPdKtity8pqdNNLvOvcx",
-	"4m15O2CJp4o8OvvUHKGfPT/7WdjqgAss2L0cH6SnbVGfyMlMqx+df/zcltI3bNTy95Pg+rMnAQ7OgCme",
-	"McJ1j3xK89LKb0wN6QwdABUdGCZzdziD/7FujAw/uWO/iWcJb83X8lrdruWQ5zpyjJMh6oO4ez/S8DVE",
-	"IkUSf2wKDZQxCqM8qgX++k/+5dd//F/96q9++fWf/MXX/+O/Xotyc93hThtIpGFWpxEipnLAc8M7f/3P",
-	"/+jXf/7XX//Jf7omKTWMn1qyAXAjSjORnU1VulLO+nCdjNUezuwOKyU/Pnv5goDhECyRIFaqhrRpDn3a",
-	"7TDXnJPL/cKKWYtdVe4XsXyhWjAkDEPhvpBz9zYWglzwU8Qm7O/OwCRWq2LsLw4UwBJciRpiNEbWC/L3",
-	"v/zTv//ln/XIaeuF7UxppluWET3nQ7ZEI134BSKoHD7FLlu4x/ahXGbKLqDnxMo2eEYcFApWKp5QhZbt",
-	"NlUPJCOgr9gRgy8TEC779t+/+cu//fpP/zghv/k3f/mrv/t3+Ndtf55qOCewyGYE3FJvoNV0OnjrQ7w6",
-	"CMd15eoJClOCMcDPZj3yxCwjxotxFMlyLlgQpUqrtex1FKQjk+tOMi3EEo05O4WIM5g4hpvFeAHmX7ql",
-	"cXKiy8cEG7Yu+KDUVYSga65HPptIsy5c2NNRMFolJYPOjZI5pBMApoyv94rqFJjCVW/zm6Q9zO2cjtW6",
-	"SSeE5sAbCo+kc1wxkCoL1UbpVS6nWiCc6pFU03GK0qtyQju+M+3s/jmnY1dBJcQ+urZQum9mHBtE29mU",
-	"rTpmEaxcAv+DjURlzU0x/QZWrx7Gt3RUAhOOmsiiMg82CMhJqRvfY5WJcpUd61nMVNnBRAmCXatlsQ3A",
-	"KAjYB6ZM1YU5x6NCroWiWZZRoKfd5r5ClzvPfa16vWLuK+ZJvgdpr2Y+BbvkbN6+Z1tkBwxlzCqPgjEl",
-	"WbEgRSnwAq6k5Ii7iQtAJemcXOZFoZo72wU4m0vfeWQ2SXlZtQsfsTx7uNhQB+ZBOL2VhbpA4TTzilbY",
-	"8ENDVxxc1KVvrF2IQs63iaMJAiLb4h+7nxeMBvjUkGksS6KDRBhQQmuM/7I3bxkmqE6S9Thm5CM+9tdN",
-	"ct3J2zXXtOd954xzy6p/3zq6vnV0fevo+tbR9a2j61tH17eOrm6Orn9YDqtvvUvfepe+9S7t3rsE0JMo",
-	"xMOZcr6FxAoMeCk3sPt65BQQgFnhE7uUPaLUtFK3j67CKGzgTIcLVWkWle3v/sFa2PhvPVvfera+9Wx9",
-	"69n61rP1rWfrW8/Wb7dny+MCRKymUZj0j+ScTAGnF3KunQKLhcy75en+XA6i2LkVeAZ60oZUkMG65juU",
-	"OriAwn1toDK1dHOscpD4svSV3GAhPgIBYQEJ5y773NUmsQVJauOG9EGsvbEZopEd+ZKxfsmCjIDzbqZ+",
-	"iddu+46N5p7absBqvtOJ3sAE5QrfYxxcLPDnoQ3qsDJeHTmjQELu+uThhNyrhMmE3K8sawl5QGxGVkJ+",
-	"QAo2glzW0LSupUNrwHz6hHwQIjXUjxfX7nDhyzH9rIv/dK1Z1Eiy7e4/qPgExQGOaoVxTlyBKEC7quGz",
-	"TWnWgpMJiWeLLgU3Hrt3w9zCvhzFJ4IDNJvpAxHMH1i9UG3HM1f7TJ8J8qR3+OBestoxFFpPT3CliU3m",
-	"gxGijM+VLwbJlY57WbsAiDYNEjW7YlLbKgujB1x+BVRZGzhfVUlpRR3LzmDvBVNw6cd7Mb95IxQehK6u",
-	"5nXQvXD8q5VPbKWLmVkaNWFMk1khxwWdGrFnbr3rV/Bfd0Bd3kyjr6ITLOTctiB7NukyZiFCnSfXrEjI",
-	"oNQk9QmkqaVc92SR1qMlXDCQkM6QYytpdcCg86V5NssRj7raIyBe3tceAIrVne5VfR9Lng1GtOoauoEQ",
-	"ptdyfjNRTK7j6whkMjf4+xHL9FrOl+t9ftNoNd2yml/L+TM/kNdy/jgYy2s5f+iH81rOP/MjMtsUDspM",
-	"0I/rtZw/dUN7LechcJrpoBqgWx4LNLq055smyG8EA7AxfFM7AOxZA/zVa5WIcITS4BY4sBFLXHeEgS54",
-	"bVFqqlFbB7ijs0odbFF4O8y7Q5XFDrJBRBYAHXHFXVQVPUwtdqARGNFGgucK/q5ZHA0z71kBe324llNT",
-	"nVLpptq+oC0XaAp2Pi7GacOEhgh1XgJzaHRmRjRbpMeoMYCz3OgMFfaKeQXhOuEl5TDPKwy4HkkRnsW+",
-	"UBkpoBTrFyL18CbHS+jZAXoMWMdxfUlu680WpUB1vhdC8B370CH3yEL6qBbwZpCzUrxpU6LoQvW+EIGr",
-	"3a0a3L00W5j/46RDOMmrAkM8qnqx+jF2hX/4/myoru0UURYaaBJ1IIkKcHXpfO34zFSt9r4QX4h9kppr",
-	"MitzTxxp08Gfeth1Q1E9/AgZ0VgKlh5X3sgW/1aFIMTeQmKZLQYMNOF/W/J9+ffAPzaWGHKHguQXgrje",
-	"4DtV/9AQ5AkBFWzOFbNkSLjG4QvZx48tvdfQtsOBUxCtR4lFiKpgjmThahr8opSamr8t2hX2YBkLHoRl",
-	"NR6ORgWeBAeeClzEAatOTf0Q+K2qQGfHqKX5CXmw2K50b6hSPZXFOcZHuD/PXGvuwSmEjcBfz8SnlAsg",
-	"7DVOz5AeeFAsuou87+v1L6GvgPHEkkMILgzoYVAq9nrApTzTD69dHNaaC4B/eR4NfTywJlxXCPyQCJkx",
-	"kknBEnLk6MMQQjHgYGSC9x1bS8g9fIBYXnQgzCTzfJGQ+9iSphfmKEjUrnrkEWDIKaDpUjE8ET6CyLqe",
-	"0NkLwZZqfUDjD9b5/R+WPM+eiZGMCRPTKdet8YJTrpvl25yybQ7MoOS5rqm31k5n9lys3d5ACT/C+EWL",
-	"/kx1C5lh4UUclxmAtWJtB+12yQoVNdi8HIUzTYgqhxNzG14e9g56BydGlb5kuSvx6BfCx3nF7DQ1g0OD",
-	"rN1A3BLsNdYiStFuT3eownoy2qX+ag7MgA4j1Y4Nd2nJd8Iiq2BJo1NWhUkHNcOBlF5JpccFO/vpc+cQ",
-	"gQr+J5i5ghEt3rZ6eFAzrkbLccps0c+tD221aSsYijMFyWwRq6AdA4rDNel3xlurI4bFGTjYsWGqnWP1",
-	"cjbSfVmuLVMMar07vQ1Bk9CpFGNkhOE73TQ7a8LvUkceCs9XxmeH2kvGUtdNYm554WjT4ZDNdLfCWM6W",
-	"HfVGypG2oQMQEmuRNadsE5fkGj02rMe5BqYxoKD6dVpDNQvraVryDEm8Wv6AFKplWHWcHzNNUZroViHB",
-	"s4F3SZMPFBaKubMZyygRFr85ZskqBRSvifqjhCS2O+f2xRpcukZtVCCxgVRqRfOekH236mmjmr6hM1tx",
-	"F/MCgObAJus+AQDVAE104inIj6K3hTxlV85PennL3gSbtluTqet15ybTWsdXNJkGdHvDJlM3kt1voD3r",
-	"u91CzcYS3ZhOWQMziWFqsFxTKbiWVjabcHPvL6BQMBjuYrkCrs3rXcBVMbHL8a87Wz9bg395itUPa0yj",
-	"7s0Vze+QFO1gdr2GNo+skeQoFn1Xh2Jd2WSxeGTfrGemrWQW0oMWF7bL1evoXgy/6svRqPOXL0ejbXFp",
-	"W1FmC6aLRX/KRakbjLeDoNRyD9ZKrYGftl/tbayWU7cCAVhNsKpLVs6yjdehVRt9JsyyKpaRwYKwS1Ys",
-	"bKFphE238cep/T51oc62GLWWJGOaDQEafFgWBcCqw29LpoUuDo+qrq9DxV1eyWYFKKCtJmkltWPQ3O4k",
-	"VIpDiTRY2hVnzggqna9oPC714Mv2xAIjKvFflMz+bMir3u9umZpg+e7lo6Dfq4pHlpxuXjpyc7IlzVfm",
-	"rE+5CJ8eJtfG4HfPsx3/XfXNY65mOV24OOUlzrxa2dLF4mN/rN/uj+W+XX3HpHsv7D8+//wNsKE34Yv7",
-	"fDqTBTpqqJ7sHe+NuZ6Ug95QTu9IOuP7hnLHTNzxTP9d+Lm64LN9OcPN3J9JqIzhD+43exEETH014AUT",
-	"n9pX371rp84tMRX+oYobOyXdb5hWVl+zb1bRxI6vmx1fNVIx8XzDJFgPJJAGSRPWLaoLKlSOOBeQ95NA",
-	"6ZxaPWVMJFMuapOKjGCn5FaasRRTjjO2f3qe3rafVz0F+RUBooNYTsltyqhh2hTd//LNV0fJ3Xe39iH7",
-	"Gx/cfXf7h7f2fT74H3x+sP8hPG3JDH+UUz7dkmnMZh1KqJzOZlhABQr5xLfH+qrCqE6qLtQJOTwwEq3L",
-	"JgmcWocut3MFChkkXvUVG0qRRQyuP+KXNr/dFQ8KzG2KLhRJX708Oyd36IzfuTy8o6bqDjSZBj5h87oi",
-	"1AUeQa6rkcShpJB1CuRUaUWUxGQTOx404ilw+VkMBdv3dxU2oeBDHJerZKUgm7ZWww09ElAG1JUyQj+r",
-	"lj6gGRuuckEMFU1ngYsfeGyPPBv5yv+JG4RgLIOSTFCrKOZ88JvywYN7zV1ZH589txEWq2gIy942i3Qi",
-	"+UVZAhL1dXK9bqKq6Zdl51RdrKgbvwOWGIxj2bSAm798IA59WiPSrX0xIUeNH+CGRGpSkkgRcz9vkcJg",
-	"KNZQahLL9w3SaoPiYI7Ag7Jsm2JSBCEPkM1d1QOt4gmbQBU98jGHOD3r38UKnraXDTxjVLFo+tgZ9s+V",
-	"zbwFT5ONJyoYiLqdfEHYQ0tQRnPi2PAS8AfE8Vg+g8uQVsuZdp5sMw1jqxT4ZccczTJl87RdVb7Bou9+",
-	"Tm+HcB+e20FwHNc98tLHGnFfKpCgg6q6l3/z7//6V3/7R1//s7/4+k/+am91jPu6bBi8CHVBh2xGi9bD",
-	"MGHUzC0NXkyd5AL1r5VRA5pEOKGYk1ob/MHB/r3B6MOj0d37P/jB4O69jD6gd4fsw6MPswN2wO794O6D",
-	"/YOD0cGDH1B6MKAfHhwNfrB/cLg2trKKqm+N0ffknXiWU6fIKOeKpnmZRfno/PwVqeorrczVeGQhc67R",
-	"rFoDzvoHY1ldxjZaqSjh26/x5W7lv75pm2ipmOqrCS1Y1g9AJFd1+4li6gy+sDUl32fbarKHJUvXUwMQ",
-	"6Gf48rLosFyrzLYbKXy/hWk2tg1bG2hxsDs2lGKnuzeUBv1e1VBqud7NG0rdnP5LM5ReEzvdwFi1JaO9",
-	"fqbZ2Xa5PUNro7Ndmzzff1HgvzQ6/GauyDerSG7H99JN3Emf+VVtBYr9riKwfV47YcUlH7KEFCynGgxs",
-	"Es2mmFhfocUe1g17lbAny0HOVpj6DnoHlbXPqh0wZgAy2pQJeOCn9g+/qmPgHETF6Nr6sLdamekJCCwe",
-	"yaKGX3xM0iHXC0i6DqCKzbN3aY+cIvbYhCpyaFbvfhhQXIUpI7oXJqFIoQuZB6/1yKnH6SsYdK6wNLqf",
-	"70mFlIbocBBK6H9PiJIk/epdSgo2lZf4eQ3966u9IcAR7v36f/rLr//Tvwbd7pLle8d7nz57Zb3l4TLe",
-	"P2i1BlaUl3Ex1jS/6DsW1ITMWmUQ74gjhsjJ9baP7t/rELu7AtTSJ556WMsZK5StNx9u/zI6dR368m/+",
-	"7a/+6p9HsMKuYeIIeRvBhaphTXABKVxCanCAnLRA1lqLSYBTm9ZvnXQZv7aBJbU+m0ixooNl5RPFimeP",
-	"8R4YTqjuyxkT+Nkmq3iw/+Hp/u/T/S/7+9EFbLBTN7g4A4UNxoiyK7Gk1VcD9HKn+v5O8PE6P/qUzj7H",
-	"qb2x/9udR33pmG84zfr362a68+l5DrPhtBym+3s2nS036f3cG88EN5yNwwt/z6ZzdRa54TrUv3/P1mML",
-	"Fu2QErYHUGBvaQyi9alh7j5dyLRHlJazGcusGwVxvw88BOeJebNgkPY5QCjR9ZCIDtoAB7FuortUW4Ll",
-	"3a3uAh0/q4isWTwmlgn2qAaDmvGsSnzvZqQNYt5XtQwtMgSLgHoOfDRiYBMWAHi0cZpeNyO5+warVy3X",
-	"f6Y8L4s20ZYrMi+kGFdeWcTYiuAbpKeQlbTvgnHSLhlxI56zfqsnwaVRr5rv2i6Q5XRPhXQAQUsL8lrO",
-	"IRcTc52FLWcwpwqTQrsmJEZB1l97gM65YQNzWVywjJQzo4mNaFGpfqi1ScFUx4zANlQTBJ5xmCZMecSx",
-	"ONwHkYWdJgJ/WLJB5I+TChilio4BSFW3MC7HpoIACZA/LAZON/gDPNwVtAf+HaB52Ae2zTbsaARNHeOa",
-	"j5lWNUTkjTPlKiILPCgVceMg7OYnlhFVjCMJUKnceawd3IYPJTwXa/ngrl0pQdc34FBp9n5lt0p4o7wH",
-	"zpVgONuZvje1YF+hAk636jeVKbAGfFhZDjYpdSOGMrPYYqumZs7EE/euvYZWVb54dPZpQn72/Oxnhg3+",
-	"+Ozli4610yeMtUUdATIlFCAwzH4g5cVJEGUVBvhNeJYxsRQLuSGafGec8QZpwtJ0oMUbYTA3wVxuhJ/e",
-	"FCe9Rh763nDPnW/eTWyc2s3t4AWmDYnBWkcbeXVrS/b8Fl1GSxtoFyq+Z4GXuKlC2p/M0FI72L6QWNdk",
-	"QehsBqUn6vNLrFQ/5DMeQmQ6cGtbD+bUeYFA5qd5biR4G+Zkl4WPSBp4y7FumhGIbRmM8EX0CgBddS5v",
-	"0UyuvHsQKW1Rc3GvWCJf/0CBr5llRI5GZMIKliwv38ceLhS8lFP40KG5IKY2y7MeOa2mKMhA6gmslquj",
-	"iKfMzPve0dFJVcXQB4FhdR4w7mBNlpzRS6bcYDhT6TexWIsWu1axwdneJqaQ07w/K9iIv10fRGD4Eby5",
-	"Os27SxhDFb/wbeb2tpnbFXn4MMFwO/1WrMvp3jbwD7rftXQFnd6AdFX1e2Xpygcn3bR0Zed0HYF/V+Yj",
-	"G+V8bsBh3jsn0G9JgjISx7ZC6WYX17fE8z4Qz4bXy5tVVLPj+2Cnd8FjyvPFudQ0hgTkwAVbMEgV8xWj",
-	"Q/cBZnOxjJx98ujRk7Oz40belBNygyy3bt4Em8sTG9Ap/qR8nhZ3qad+OB19XCvK1J86GDwPHM0VSX8n",
-	"RZ8a8YlIkcrySrcvYlAZigtyeAe8s15nAtFquOg6+pBXNSpgB+B8XjezWN1OyQDviiw1FKSWI3L28VkX",
-	"J1dGF0sC6YryTe0U1aiiAOTk6UUKTA3M6KJWL5560EP4CPKnley2YM0609H6xkGB6XR7POGNqkn4SbsF",
-	"uToCZ4NFZIAWVAs9DoE2awuT1PlndQ6TvQCAtNrdWrUJIP7VrGe3YnfV784l70bXy1N1p70lZVZrLsYk",
-	"rdABe+6LaPLxZrJ8cBV84+J8wNbWSfY2R+BRlcN9daOhbag1WmETBbu7a1/1Vb3jQMZZm6S8ZYZi3xfd",
-	"j3Tb3JysyRFaM2xrLVdT20zpru/sjplAre/dM4Ll7q+oiTeOyY0r5M0ZXodeHhzd7ktxzt7qjodhzSR2",
-	"59TYepJNNrKqhVfm3Rc+jaW5Pksw7Ah34TENoEY3mdGCTpkOykP4Ws8naIyvu47XsKAWhvOmw97cDOe4",
-	"Qa4Be94KaXJiMabCbU1RXwv2zINS4QtYrh6ycgDjRJOpVGAHBgChoCqAxQ3KaTEOoreshKLAxdOb0rcO",
-	"b6r/f/3yf00TKABbkcOJjfiact2oogbFRSyFufK3XEFJtVom0N6v/+J//r//7r/51f/5d7/57/7Dr//w",
-	"z371n//iN//qn/76z//463/x75pxCkf3moEKsUSWlgSWeqLidXv+MFPLzoqkzx6nPfJkOtOLY6zu4b6m",
-	"oF2PsKRQBUuzgB+mcsDzqic5IlPKRW5000cTLmiPfOa0JTPQxNr8be5NW6pNkGfDHeRYfQuePd4sSiYw",
-	"ekXXMeM0J2iW8aOCJJ/v1/OVPnhQ7/fzw/0P3yDm2EHy4F1L3xj0OmTt1o5VVSiUx6+aUxW1LGwUHHrB",
-	"Rbbe4ueG/BPzNqAHxwsKnwdWlu+qRp1ae7DqpSQKObcGAOc4DAD7u0xAloVqj90FvRicj2gCUppqRm6l",
-	"bqXTJKwEm5C0FOGfsiAuTtQNOLb6ttz8bShDnTrFs4/xzallS87AgiX/ZiCj4m/VMgWq9vbVgQuopeEq",
-	"3rIO9YDrW2I+8nuyXdnpABUoXqq/QROJ7btwx71HXo5IOkWIn775IT12bMDBXqH5YH0V3gnjMRI5d4VG",
-	"qurAlkjg8rEFBdHwS4YyL6ciaW5l0di/Qs4VDh3LRZiBpcdkPllcV8R44+KG4+vPY2IrB1f4RCFHsWfF",
-	"r0j0eq8f9aA4QLgX5l6zf2r7N66TJXkVmF/sI1/1BHhVtTogxtOiP+WZgITrNyt55o41NN/v7rWzetdX",
-	"1cyqS+fmtbLAfxRJUt1ePpKCXQ9pXO8mx9bgSUGVzTmJePrWbqf9/BG+/M2kxTDso3vaCHtrLsMIo32K",
-	"mf+G4dl3zD9tRRG887FgawGhIAB+Crx1jglhGSPzibmTsEYVDIsUVICmwAtg3CiYApgnphTUQoqW74TG",
-	"CbDj6gup+4rRYjiJOQgiE5mDDyCoOjtgTJCsgFQ3G6E2pQv8rUqMB6RUjkqLnZFycVEQiiVLvdkMriVT",
-	"aMLy2J0Ns0PHhq06atQiDIDDUDAfd1aVBEaFoiqL6DYOKmpumrqzInumW9KMPTFV1ox94NNm3jRPcUD/",
-	"QWgPrFDijmlF9C0kdJUclvohj1ZMA40Yso7gqNgD5DKmEA+XF8QKCU0EIDVnMbnoFH8I3F+YxAT7SQVJ",
-	"n2VsOpOaieFi/ydskW7kOY1FeNI8h0PlNAfbdy6VrrsKO/ZUZjGoZYy4rQpwm7fqHfECEUc7kueA6uGk",
-	"vyKdTY4IvMPUUj9WZLSQxLwAmbOjg9UVPFvu9aHMOIN+q6poXASHkGZZYTR2o7xgVkVXp24V5bwqwxPI",
-	"xXqou7Wcsayc9S/YItL2Y/MbMb9VDGZUsI0KArqAaWsEivaC4c7ujW1nIqTmIz4E3JBINy/Cn7EPw52y",
-	"4FboWtCxqubXIDr7S+QsbT4d1G2jvfg73F4HeBO4cQUdToH6s2SJ/A21b+BP7ktrLqmP5OOapx7CnpnQ",
-	"xLyc2JsZBnWJNSwJJTPFykyKxbRj3x5uNuYvr36sRZ6MfLltp/BUCOnJdTICTccxtZaOqxAUVWV0Arxv",
-	"14bVRf/nchBp/cdy0OTONfwcVOtRKNOg9XXsT62UO4IFq+JGtlszdaH6VaX9VZ0aScWVOoe9rT7r1hcQ",
-	"+XIPAJAlR0QscwToxjkxkCkAPv9W0cw+kxcIZXnubuGrsx7c0klY+7K6ctysmuwuPKe1mzHCgevnqnYF",
-	"JF4sCanQXekrpKTd2gVspzs3CoT9XtEi4DTQGzcHOMm8o2OzGXMHhRq0Mw2mFvQkTUgKfAkD41LAFoLU",
-	"HcFYhtrh1VykrThqgf3i7nXBkC2jh61Jd90QGOfdqn3Z8aHa8YEqkMivMDU5jPofWIEK/5SKkuaEvZ3l",
-	"lAtVFdo+NsqUE8hdYKFixSUr4sZiO5/0hMgiCUwi+A2WKFFgNwGv65MXpw+fP+k/fvno7Hfh8HjXq544",
-	"8/sTMc65mpBMDsupuVODMguK24qvlb/rjpnsHZzRHcPwuRj3ptnvwHyi9d6ZW+DVO1/IYvsauLj5TDmI",
-	"k3V5iA3iwCHWGmkllaoodwtiUoMKYCN+Lgc9eKFvbVMWc6RR76eq74CyE1EsZ0Moct0RHGfEWZ51vwKe",
-	"mtfxBERugZaCRTgl+LFXMGrEezud5TJGBRvKIuso58s8Y6q1Q3Zpht7De6Q/Npwde8XPCP5ARoWcWnUX",
-	"v3DexFnpRJ7l9DqqYv70U3OgBjlA0aDtw3rNIF9yUFAxnBApEnSPU0VSs4s9IXV/JEuRpXvri4tDz1Fi",
-	"u4zHGW5V5MDXkd+kkDK7bAtQ7GwQViW2tvZIgokNO6y+8iOvmc1aF+uxqxYtFh2K5VveUX35Lln9wUMj",
-	"0XZ/PVT2u3+FmM7d3z/NWaGD1980xaO0OU8jF9WnYp5ER2t+aAwoBX94vdfU2RmJDdMOE3x+rqTovabz",
-	"gFXDh09ZrHL2hgKsaejlCJpaL8TW1+UVhagVX2HInF6ApUvN2R7bqk5riLarfOsmvENJyq/xTmWpy51H",
-	"0EKXu9fCAspbmmLnYdsTvtcWJQGhCeaChTpUKDZegoimyEwCjp65k+Be8/Kiq500Z4OJlBf7PDMULaOF",
-	"m/iUKU2ns9ZIIzKhsxkT7cFFLU6pDpM/Ny9GrwHLRarRrduIa1GGL9+LeGUYxpYRvohr0bWcNJT/3qKa",
-	"g5cKnEMOjDT2fgajUMb6GYYNyWLAdX+WU+GMOQHiHfxNB8KQVe4+tIUc3Z/tLr5lf2ckysicGqoD5wfG",
-	"HdmQHZkxYm637MTI10FEKMafMpFVFdPoaMSGmlD8Cg3LqR1sn2qwKzRr5HU+M1xwzaleT2AViu2Uvu1n",
-	"ZYGmgWWrONbjrdQJGPWULoimF3WEl3RGF7mkWW9K3z62DUbdeb4cwf2j+w/qBQnirpCM9blQG4BOGmLu",
-	"sgov3XvvLIVFlO+X8NxoIFI4rjmlF8wHEx8eHBw0zK+3Rhy89wDeCGwXWk+MZg5/2hN2GwxK9yE/0mcK",
-	"3jL9zFhRaxNeRBvu7R55KRi2CMSSz+lCId5MI1Rh5dzN93UAlKMYAIrd1bXB9/a1oPxgV5n2zLzvisxu",
-	"dAiBGO1nzaPX/Z6pwgu72OH5lMlS9ws2tTFt8QMzYHrOmCD4HivUSVDrOAFacj+5SPDNzkq0Tq811XW/",
-	"rGp8wJLB/YNlOmjGM1j9qooN9HdG6110Hk1JdYao3veMjgC2/p5jx9beGp6D8LeCOb0cwIPs9dMjKXoS",
-	"e9+z31OjY8BftS+CIivHWLcYc3DHTGPYzHwi3R/BZw7QyXYGdS8hdIeYG8G6W6bw4b2jo16A1upmavfa",
-	"/WnxWqsHWBM0fBK6WdyzMDvVPQvijZ3jpBfck9GF9HmyPcVzqzXj3wUbyir/FR7lct4f0JyiZwYXdsRt",
-	"pAz+WTAl80vMpYUHGMMidNfgGrPSVq4+w/GEj5661QofPvErFj59FKxa+PxxsEbh809qqwe/gHoboOHC",
-	"w5B3NX9DJffMrWTw7HWwmsHj53L+0C8oPAeV+Klb1OrR62phq4cvpIZFemNOGVqFd6gxmQ4FSg471ZmC",
-	"fpfTHozaEr9AojbSsazX6aXqIsGcEYSM1hLh5YNSyroshGchhuVi8SAXnmODvSuUuy5hRmbUfa76gFUf",
-	"zajNSnaleLx65ebtY/psjOeqLf6I5dnDhc0RzsqWCUnRL8UwZ3S9nCY+sS8agaTgsoB6SV91qZXdZpJN",
-	"zVzSY6IYI6mdV9qzFZm5GFuTMMj5dukCOG6uSOZg+1zleDzyjtubsWclch+o8t3PKQYx2LA/19FesveL",
-	"kpWWQ9vibehSHDKIiwf+q3V3VO+HbEhLxc6CIdhHr81IntuB2Gcf4XjsX0+qYdknP3Wjs3+/kGdujPbJ",
-	"q3CornM3YudSKVelIvmlxkwYfB2q9p/4UtK1CuFz2r06uO9+0AJEYM4wXOG+Zz8eM4Rom7KMAre4vFL4",
-	"XZGMDTmGHA8nvkQ4XVRl0U0nJ1jTDapnU7HAOnDZ0us8lm/qrma1qip5oL/ZcdWROG15NavO1rpXJ6Gi",
-	"Y/RZiFF2uVVGC6wWayinFnK5sxqCpPQpZ/OYyQRk+7aq6y+N1Pfq9ctHT87Onr34EQ4BoZ61CkvbD7GG",
-	"v3VlYpuKDaXIVGqBN7VTI44xP7M2JQVV4zuTWzd4p3OqLipkMFVOp7RoIU9W3XcQgWn9YFctn95ah9wH",
-	"KFveWQ3P30Kes9fulYA5+xNSXRoVqcYu9cCBuHSngy+y5U6nU1YlqLE8OyGUZMCOZ7SgaLtgBArqoaLg",
-	"yvnFVjAQYaK5iIPc6AVODrD9+Swv5EwQK+Wc8+ASWGv+x/mtzvJ4Kovpy9FnaIuNXGdKU5HRwlxpM6k0",
-	"5jCk9v2HMoPLTU3VmGrm3/GZBGpCZ8wFwREPZGYxk35EtQ+CPH31DNJmlTbCLLxuDcQncO6sdzU17MFW",
-	"vAiyKPztaEdriALH1PFqsxM6q753T1wz75I9K3/EOSKC2VqWOJF5Vs8nRQhfPsIk0kxCAHc3VgYtx9iY",
-	"Gc9zRtWmBex83f/l7JFCTjEIG0LcPD83nC5qR1hpNrguxuHHGyPgjzBH58ym1G9ay2+kWdHPaCy0+5TM",
-	"aKGhpVoODUAQ5zmxwhMZMOTmLlsIOL2SmPkwKvOcmPbJrU/OH93GozGjCpIguBgyoG4jDthc0XZbzd0H",
-	"99ebajCssWVCYP91I4NB4RAwQpUJG0iqzH1rNAYbwCPRGOGMG4Y1gtEM5gJlmETGssRrKrSK4/ZcjRc2",
-	"8fSATBkVCrlab6MJH6wKzmezTrNu7oeti2mjO1O0+Th4hWrX4cKHaQJ6tg/wTyyoHYZRg92UCDZ3LVz/",
-	"dDGFZzWxGi0Cs7vQAIV2f4754NgAbNeCUBeYhTNl4pIXUkwd4l360bOz85evf6//+NnrNColjhjLulOb",
-	"NXdB0hWyV1RxZ2We18jGAZcPZLYACdoVZjNvcjEmALIwlEWGOT89cupaBMF2RHkO3YDF3PQN5XI5RGmj",
-	"x2TCxXj1fnwYbsaD2GasoDrLlsK92JAvYGwd8gWn/Ps9Bqm64h+IP3r91JazbNzOH5c2GLcNrRuU6Ak3",
-	"fNZH8k2BpyQAjxIkOWEfePCsdA0cNsvQUjJYIJQhUjFUvMaFozaw9huYthx3J2qbTWHzS2w2RRA9Dj9Y",
-	"yg9I/PpH7YmjP+eZnqxIx4Nxe3sV1genFXEBnD7il9PZLOcIv+9/djX4ZFWCjyxYaKTAm2zOmNFuplLo",
-	"SdQ/CrFrakaHrA2Ewf1uBvtKKj0u2NlPn1sZy54wLH6tZY8802RaKjsk9JHKuajEGGwPwquVBVvllzxn",
-	"Y0YevX5yev6EGOapLaiM3Z1aX0qblZsjCIRh97162PODuxukg8cimj+SecbF2Mp8sYA/+CXxMnUdCZSj",
-	"6KmWQsfXG9cCMbMl1SWKArLU76Y5IKDBYZcx8e6ZGMhSZOvwDK8ForA239WrZYf1OPjCXM7ghOeXrN9o",
-	"iuZ5h4i/WKNL8XKA/VM9cbQ9K5hiulIip8zjG6XB6ym686GftqVrgr12sLpjrEwdV0214T+F9U7Q7WW0",
-	"RogPetI7fHAPkV7QTgoCAFbnqBdL8chP/po0ehUIOJBhjCekUlkLZigKy/i1Jqy3GKorpzUsckfaeIUv",
-	"rzMtrweqwUvFmZaiDuX1jTjv+Xrw3U5mppfi5WiECWQIiWaJaT3SjY0bWhYlr1i1Y1O+ExyCJponblz9",
-	"4LUd7ibNL0ECB6arcK3sjiztrl2hK1fqsET4UGaLdXHVy2cUTp2FrkMcI4fGNKUXRnKz1e3Ctu4H3v2l",
-	"YTxusMPu2VNGZqE4IJD5KRT7Qe7mC/BVpnxVqwiFO2mRoyx0BaC35XkvcmoaUZJGKYzF5eqJ14UxFd+I",
-	"qGiKp5UEaFiPR/cyY4YHqGfZzyh4B80DNCAyWuTcXK+Chd4f1DRP0KVUJ5fUNAyLgymokE1fFSiENJoq",
-	"lgdwASMfOLAq9zoCktmQaTtWf81T5RDyanWpIP7IzXkJgPDzPaOqFT0w5+A/AeXMkG4nI5jjqVRPmsFF",
-	"UaQUG9MfJ7QgiCXMjDMEvAGWT30MayqiNU9YuKr+ngPh1SiCAS6G2RN14reoOgj+OvOL/FXFDj/fuwcW",
-	"y8YZPYwdUSg2gW4Amrd7nprQjOn3UzJgYy5CE08drRHPBOjjMs/lnKQHB6mNbQGvlAdlDNAYrUEmLCGX",
-	"NvxKVcyTFCxBG8c6WMda4bBe1JaxEjAwSEirhJBjo+UCEJtbn8Q/GRFlhBua4/oM5XRKq/gtow6DDk89",
-	"xg6kwjfcYr72G/QPkP11kkHRSEjB6miTgaD0vR7VuuAD1cO8zuQqRA+YqGrV0drgFEeSqChJg1syyAZU",
-	"gQnEobL6Q4Jm/NpRwKAUF2bYGzrYrOalFTkQOg4YCynxsJc4Hi5I+p2v3mGNP8twkb3PcjpkEwvERPHq",
-	"ydAmgrkcjkWaBij5AzJ4hyX7fDtOYZ1Lhz2l3McJfvR9+AjsseUUC57Liv575MwSn2U0YF1Jv5einSlC",
-	"jA12/fl3vkIB5N0b8p2vzPtSPKcDlqsehF+ZFX9X497bgMh+fw1jPYwFDLbJGOabKwYnmRs/50MadcGf",
-	"F2bnahc13HcA/uUcu1HGsk2C6YgLmvcDkOs4fLGFZOB5TgYILRIEFKVGxPTM0wq8CWG5Yk1E4429ljAn",
-	"D3jroUMgB5HJWR5tcS16f4WiFOfCYf45Vc6kjVBelfroxUFb/XHJJheP5liLWeykynAUIY5xYkNJzGmV",
-	"gm05kPbqJ4+LBSlK0czMdR+QW2oiC+1NM7eruwJJxcjua0DMuocWbOjcAz0m40O9Zlqzgpm3WGbWbSin",
-	"CA1ryCp99fLsnNyhM37n8vCOmirI7k4Ds+NclnkGkU57if1jTkFXwT8GrG+DpPzfYTgVPsRdqr3Dp2UO",
-	"PKGbL9nyo8/M92c4mPDRZzik8NFDFyxVfxgGWoW/vHZDbLxejbMlCLJ2/lZojbvNkPNSwY5z5MJ+r5ic",
-	"5ayUN56eVUlY11Hf8Ur20HV19JY/2WFNvZuxcXaybHaNC2nUpaiV6G7ooyvtmuv26fM3O694eA121vqm",
-	"uGWn0QoKDa8FmGUrL3Dd7bbG0rpuMaH5Ha7ksu04tjDggVztgDy8f/fBQc0H+eBaVuPBvR1X0uxCHE4q",
-	"9qGrLjC5pjk3VZwlc2JE5dmH/x8+/ftf/unf//LPYkr2+1d+9EoOgfhS111YE2tqthB5K2Gkuizyb8Wy",
-	"tjtCrqucb2hticYLgZpYyHKM6uKPz16+OLZXEiQgiIy9ZSrxMa9QAh3mocgtzH9TvYNe3rALpLd7YGqA",
-	"YEyU3cE6bG411IRyrnRC0s+RtH4XU73epIjeGxjEpGLwlQoSmnWpwFiS4lcpOvqgvKjNqROZy5fz2JWt",
-	"xrGDtcaxrc0YbvlNuxvLCUFFl2myc3mhKcO6qcibUAsAR+JGFAPseYN6v6tCJMDwRm1iBheEkgz1Xkvn",
-	"aMgxmhy+itQYKY/o9nq5a6sxKw+1AZ6WZbP13mZOFzCsRTQbG/gUMLE2X2tQ/dR95Iawav29FBgNmgd/",
-	"JKwaePlPSDoslZZThDoQC+u5xHV0JgJgUlMqKIon44KOqKB7yZ5hOlMpLvaSPTqbFVwx8LFqPmX7F+UU",
-	"XpFjDXWx5WUJtTlNb9HAJj+BNnkUp4C/NiRSlZD5hGqI+XeJgME0wZ1iYeBOWiXaloT1dcLtMrXZmViL",
-	"Q0s43ETOSS7FmFC0iFb1hX28MK2y3FTg1KyQyWiVt45IyYLAXhGleZ6TES8YuFtyrnXOiK3pRYUrmg3U",
-	"ALj9QTodNql65Lk3xBUkEHl728i8KxZpF3UPrxykVI/+Wd/hdarKXfg93pfXowV2+tC+HtWWOjRgz0ZH",
-	"hAr7UQBOcW3C9XlNc2kylarSRYpOPO8YiInilZetDjBxFdF9AzejjsMsWld0Le4RgiiYqsze29TTrAUD",
-	"WbpbcTPtXAi6CfHnLKosnzfzuMLNOOmgRdf3pRLKf/Pv//pXf/tHX/+zv/j6T/5qnaa9nWYNU9OsuKT5",
-	"xy0SFLe/I0inFMGtKtHrwt5ipOKU5zmvgrbab5EPHtw7ODhYH739E7a4HjDNzpgzwla36gB8Ca+uBbn8",
-	"CVtcv+egk6RqFi8ioe7syPyELba7/d0eRMTDspjJylF7wRbNSq3bM9jGPGEQsWm5mn8x84GDfbb+Zkrw",
-	"Z58PBR5TbsNayBSGVjvwX072zz+rz+nu/fok6P6Xb746Su6+u7UP1VLxwd13t394a9/XT/0DLGZ6993t",
-	"lkqqkCJ51mYBtT80KkG5NG8orUstfAcXSjOaNar4khSS+3sVsELfoTm5KL31DKKe1rc+nPc5JM08ETqW",
-	"3H0alte06TVhhVqmGEQuydl+OTPceSiLgg3hQr+F2eyDRXo7ASHclhK9JdiYan7JSIqpISnuO+TmugRN",
-	"+AYSYkRGbgE89/IXEJngv7Chj75iKejCjula8GabCHYCVVMAwww+vw0BVDYLmOhJwRTu1y3f4cHtHjm1",
-	"5SJsgo4ZW1CNBaJ0UJNIbZZHL8h6Smu5SFje0ywuWqogL6kqCVzNCmOCbGQOzfNqCWw8jo32saBHy1D/",
-	"Dg0pyhrsjx7Pz6VCdywJtQqtAtbFR7T4ZteGdds3ow3bVCIufKRCx4JO3+Tl154DfR4U0MUACikvlouq",
-	"IqX62AtfWEdk8dor6890Lud91ZL48zRO6cBsBZEzJgwnsoRhA0TY3OMEbDmaOS2gFN17MJyCTWlx0SHF",
-	"ICa+eDquQMbC6dWWPiAN32uy1yyNF70tK568OwUhvAh2KfFgv9cRO9GYwc3GT+Bgdr19Ow99ee4KJ7SL",
-	"JYBO5v7byAfu2lcbpnqcOV5qbvgpAF4mZCLLIoEUaMNcIJfUWbdRRvsugtmSLyHiDjI9bFqtJFgfonm3",
-	"zvBuX7s18PG7BN43w9joAxz/Zp9Aomy3L961barqFvpzhRV535z6m23P+zj6TWjlvRx/d8J9v4YfP0VK",
-	"PxFDmUUFH8Tdxl8rO9dbnZg/Hp19Clzqx2cvX2CSlDOb2qQQrsgn50/3PzB6MSR5QE4D4RY4AQKzf/Tw",
-	"8IODuwcnJJ0V7JKzuRlQStREzsMMAaioi8bXhU1wxdS4wUI7x5+RXdAPM0UgSmorOAEwVIibBKPaS/Zs",
-	"53vJ3mdcZHKu9g+P7h91jHs1A30mPjl/alrCP6r28G/bKjZqF/sVTjN21+blVNQFifVVsrttHVU+Yw92",
-	"xoWRH5MU1iJN8B+HD8y/7DSwtki4Mqm9cVAdnMviYiDlRSfYTDuSdhn7s8nCxjPYMXNFMlkO9KjM48W3",
-	"TsHNuu+sNumxhZSkZFwypSrQAJjylC7IgDmrwHOquSA505BZw0VjnoELjVuahfxEN6A4luF8AymQK/1a",
-	"RtD6mhDRbn8TTx+2pzcth9nS13b2uZCc1g3fcw1I38hbtOGcK31sWEVCfvb87GeGpAy/CLWiAReIirec",
-	"GzBhbR5x+AnDaxwdngT8wqXKmk3Dqsp1Q/xqy+I6nLmcrV/+nYnUAU/ZrUyNFLw8QZbnsQoAglWxUUjL",
-	"G1XTZ291QSM1nH38SZhjOmDgoNfSiMW+s5jWr9QiVkEbjlo9fZnb26SQc0zilL42n6EIfzuBacR0laGt",
-	"cTor1wExLIWa4LquxF6eoGUuGMEWaCQF1LHDHXOr4Za6bdNZdgYgWss7P5EqUlrMXJ5wQe8dHyGWMc35",
-	"ZYRdPNNEUQ7F8udcT7ggRwckAApYihwsZM46QKOawb6GVyHdiInVALoWIgxANmA8Lhe8KEV3tFxsJWpx",
-	"+5hmjFDB5oTaRHJATY3GcNqFO1wq7LAxYER9DE8cPmMYT+Krq1wIQ1l6rSelmmSCm+/2JIRxCMZdLX9A",
-	"BzE6+7gtFy9V5XDIlEptNjFc7VUWHqEDG0aIGXsgODyacMEU+GVdcc3BYll8WLX+R9WYaqXtIlg1VNOw",
-	"NChUZPCOABfQSLX1siDAAKC2qsC0bmugFczn1PUIAPUiujOwpYwuQI5zeGsAj5ZgzUNwNTikCJrbfOlG",
-	"XB8afbswGvtqgn7iwxMgknCSHvLfFouIlFJI99rxG9fn1UEJAUys2wgJKV5FyywbZCVqvUEpLQ+bGO3X",
-	"TnTRJUPwsXs3+K7vBIMleOaNVtmlFcpLjtYie6NHJPKsE5S4r8i01Y53W9krxFyF1Ti6159pZuY2HIpq",
-	"iUgCRNugDnyFvxRN/608pHQ2a3W+WN8rRhFajNXl/Oowc1cZGTYKd3dNu7YySbdDtQAly2LIosdkJ7m3",
-	"q+OpnJYYhlGtj5lyg1hxXZ277PL2/PWgGi4lUM7/kmUVACuo5YYczOY1EPszjhDrCA9v2qFhPnvDJ9HZ",
-	"Mdga83De0Lcr2w8fIWZOPJStFrJ3rRBW2RKolGtt1abECyaFfCNtBGlZK9ElK/wrjbo/oEEWF0ybWcVC",
-	"oj+Wgmtp/toSqXlYFgUTwxbntfu1Qn7iQ4S9cKUKzPH2MDIKMy4yyvMF0VLTXAWgl0MpLlmhPUxsLWzl",
-	"0YvfawStNOvphxEsEKNy99132qpb9r+Mltr3dcm+rII2PGpn+qMnVR48zaZc3DFMhCvNh7byQPvcAkBP",
-	"aG9kEb8FkeK49hH+VAVTXzA2c+WsYVwV9vFQiiHPOZYSKJVNUTECvXRKLuS2IC5otZanitM7Z2ZgE8o3",
-	"CR892P/wdP/36f6X/Tvf32/Jv5lTrvvDgms+pHl7BqSvY+rjZS5ZTlL34erYnaP7Hx51iO2DobApK8aG",
-	"Rjcei//y+gZjrY6rhmK9+l7khWj8osyZIim0YQg0bQzVtpsGOS8CHHN1sFvyDK8ci3XkokZB9wNbdWkm",
-	"rLHVq086Zud/wea7D7m0svLyrl+wRY+cYTkWTId4yGhhpCB5wRDt2UdmKwXl3uWIPKSKDwktzfnVrgJb",
-	"bICbh3pivOGaiAdcw92Z9uye7dKq94LNg+IY3XBc3QfvkuaCKDYsYgbcT+FmZVg1WR2TdD5RbNhPLYe9",
-	"YAujtw+oYiFhtRohoJPl2bypzWen21YtyS63zoeDdKqujmEhWF7d1mcURkSdAZD/izLPiRQV3iw87uLq",
-	"eQGCX3Xr0eGUbXDZ3frh8a0fHgdX3v6bP/jii97Sg9qzXn//ze36n99rCY99IfVrRrOFrb61RA0tvGNF",
-	"CbQZLRVq3oUsBzmDgDCWYfk6XgxLrsmgYPSCFSckFbL/i1JiMX8h+xCfCa4rhfEbyjA/yOtyYY8FBCtm",
-	"pJydkBTLS1o1n85mkJJi1IKZzHOsDuBKd/bx3T4W/XDBuQAwlHJlf02r8F5QQxVdqEAGxrlhTTUYNv4T",
-	"Rg2grnn3mpRu5V+5Nt2DF/KntunqyVPbg98u25Mv1RVVMGom0yU+4T7zXN9uafQ0BdL+k22T3Qb8y6U6",
-	"sh2uzVqu8rpkZdNHF7vJQ/6ls5lsXGIcAEZZ1kflvRH1ZknlIDlMjpK7yb3k/ptkrZEgXrQU+vmMcm2r",
-	"dsLfZ2jx9X9XtUvhz1p9UnjyxMak2s/l1JU7fVNb2wdrFnab8teVdaPOIw4gV5OLcUIOiTVhJ+SIYNXa",
-	"hNwlvjhtQu7ZyiuuFnu+qA6kX+Vt1/iMBQt8xoLVPWPB0oqstq4iO60GswS35Ukw8RTvl2Lt2epoTo+X",
-	"LwZmZhkYQo/FDmDHY7fNScJ6zXFD9Bo7tSyjqHevwJHhIHHx7nX2IaszuPqB4P2u1TfHrHpfu4fRIl9A",
-	"5APNXKGSKpU4RZ9JuuwaqCold1s5W3y5o+0V8RK7vWzPyjbmIo/LqDyJ+yLR1QRj9LmNTrSdHbqbNbRW",
-	"5t1aRZs5TY3uGxjvjk6T5bMaYq/XENctga47wIZnlEVErK7kpaXFsgXW16to7sXOV/VuofzCnnce1Bx2",
-	"/jHNYtOtuFOXRPsuaLCgJYQcB4rPmMsqL4yYFq+a5dlDjNVBwauqzKFNgkIcTAp2AARoXzB9AgY2W6zP",
-	"IvdU+NEVEmunEKwYEccC8rc62FX+RgwGh4LzaLLwJb9Qhjc6cXZio+swOZ+LsUeKSCyuCXzNha2kB16M",
-	"ArKmOyhnBQO05o0W5zV+k33TDMvzqBop1gqp2vQUS1DrTsV1pGvUpmLrt9542kZ9dwIM4YaHP8sKe3lG",
-	"cr7wR6fj29VvVu505RHi/vBvxON9vuy/dgBXxH1KPE0sj2p1gfdIQXeoB5D3p2rc5qINhlMPjKjY9NqT",
-	"ZwS5vofGXskVGh5mwxgtV+x2xDWsbSl0V3ctWAmuUNC+G1fwlBr17EZWHZbgu7ZcKCJJIXVaL00AIC8Y",
-	"3kSqzfOk4g5zOdI22MEu+ASge5jw/Lhb8uYWEk1V8NWd0xqrqzYxKBftdqpGTks07Ga8nnVYxh4PHreo",
-	"77XrvkpproqIusoXE5pZhdbmHofZzEs6xvXeq59NFoRr4gX8NQgAS5ePbXf9im1vBvrGtdC1B/ARvmdk",
-	"5G3MQLX4p4hPGpv7riJGWoOK4o5t10jICI0QA4yjCap+YJy+y2a7YItGucHDow9Wg6G0wKAEtdWX44fR",
-	"513hdNkkc455dj0SCKkQ2RtwY6ujC3T8Ie31Ogc9wSVflAIciyt84pbZ4RkT9eGeECHnQfRCjzyVBRmU",
-	"igtQ8xczRu6HFftBuUsdsBF8A+iSrnDIlL59XBY2KgITtZRdk7CB7rPcxopmB7MW4dG+ViFZ2QHHUC9E",
-	"hhBstoADFYvG9GieuyBS2E64BOxGx5e1bQ0tHMZrENvT1aBr94/uP1hf5boL0lZNUK3gtoq2WMinoGUI",
-	"mVksRiiXQLSUgG2H/gWgP6oDoBB43zaLqA+16i+pvDRsb8pcfFlITlgNtoCIJwi24Lo7HWk6Xi9njl/Q",
-	"KQuu47Uc8RPFimePl7WTmJXEc9mKQNdfFzdhifh016kgS6S3GkYrQZrJQjEO8wUFQTgrpKzgbOkYDJcL",
-	"BbMlXkIsLvT19LZG3LoebOvm0nwzzoGE3McS9l74uT6PTDj8ym1Q14mdcbVpT3EuPv8w9Cg03GtLzxpe",
-	"m5gWvnSmdiFmjVnWX4koY+QE3CFZkIKpcgqeYNBhHJAKKRgWpUe/xaWRO7DGNM+6os90tuttKuVtV0k4",
-	"kAzX54LWxLHtNM6uwpO/vGoAilg4KsRlhc3SBTcnC8UBOE5lwdpuqPVD3ErBCeWltV1UrpRVGRyzSoIN",
-	"UJm76bXvsR2zIfBtBbJTs5TEwp+LMQyLYZXHUmDKqVhYc8Fe0sm+0h1a0kMdB8genUo1dLHRrEsfuyY7",
-	"T8z6m+z5VIr1/NOyIML1CUnVQmk2PUb4/fSYPP/J2cdnhlMmUGJQCFlClAz8Hs1dMDcUy9YDmDfPSagB",
-	"dLQCbVzT+TrdeBUXDgxJdS8oyywqeWhdqvPSpbPVyOALuHdQ1Nka5j33aux37fLcrLJzSE1hgsXy3b+9",
-	"777LLeorE15L7X0mzEHL4hUxvDkvalBM9iZ6mrfZYGCYhCry0fnHz6PHoWtldM11Ho+EuzKZB9RbkTT2",
-	"Vy11fR08rbmVuzoV3Zyv2I1A3Zia5kawLYi7Pw31+iFroRQ2o/wNPDFBJlQwpAf3kiscH1trGUIq2ZTy",
-	"PD0hqX3HV7AFzXXAFM8Y4bpHPq2KnTM1pDOwk0AxXTkibN80AxE5cMXoJQPKd74yHdCh7kHNWWtHqZ4a",
-	"nfPuEKu4lJrBn+Y1l07gy170llAuuuxOR1ElvKdUI/nB7ggvCPoNd6Noe261uqDNar7UZEHdT9FNcpEb",
-	"ZyLqOp3s4axWQuO0F1RZMoZ1TmWIe/u/WioUaXNlO0qUWhqhcroczwfp+66xxKe8WB7nYrE7CJ4TlrfL",
-	"1Yj06QvzyDwDY7ctMF4v2zOnXNcrsvgy95ypZnRAJlnn6jpniDcaiZ0IzP3xOwhZw/LELDCL8zLVGOmS",
-	"jVD7kElBZDHgmlQGcC6GeZmFjsOKmII6QrHkfKNMj5PAFX2YHBwcEMuuVUTr3vhEVBEekcWzdvGI+YOO",
-	"LVCEH8uYITwbF7hWEFjrTOVpFwUwyBO/DtoHSK3V9A+4F5CGqSdmXwMHmAtM6e6e3whcrRlOaqk0aKwl",
-	"5Si8G+OBeWAgXLeAkTsWHJBoXRywIS3B6s0W8MeUYa26HK2xKyppbUyAMIlYvQFZsH5bcJ+LGIT8RksM",
-	"S1F+NhAZ20gxpO+knvFbW4Y7X/HsXepC/5CJ6Qmbdih5YkOrcOnX3Rqwbzdzqyu32ju70rHcTpXJsQd2",
-	"LTkadczrQRvPS/OR/af5FBr+RAxzRlsinihC8M8tKAtXpBQY6jm3SA20xi0UE/qYCGkDQAGvv8QO/COs",
-	"qMio8wcVhtuXukdSsHnYvCnXaq04lxuIst9PqIJ6dfi5IVH7NQBscEWenj57/uQxpoWbzxCYw1UCs+UZ",
-	"bZE6nB2Mdcm5ZYdm7aU2DwvEfujUPS8HZgEHfvTYDubzQSaAr90CntxZwYYsY8KweVdczb9shmt9ZBB+",
-	"8XaWU4HhGTmjlwwAUGQJxvMc0uEzNmMi8+GCIWjJnOc5dOpXJ8TahMnZmM2OBOXp5rX91j94Co0AaQ1j",
-	"ViDrod/ADeS+cMaja7HurI6lfoZLaMOYtcTNnXKluBTHRAeh1m5Lu0RZQzCYj6lc74WB1wMms6HfZvk8",
-	"B6fKcPlYOM0SqIlF5cR3NVjW7aJ2W2m8Oa5k1G6VnV/WDpWTjhUygYhQDYBpV5SFHRJSd3+R6JcVk11d",
-	"Vc1xY5RqmRG7+u2Bi5ho2e9m8z9jIgts/SwKslAFXJoXjBQHbB2ty90EuauHqnZ3Q1B1YRNquUbhPh6Y",
-	"sjE4kUWwaVl1/3srSwIy7FsJsDPdepExUP48WoyR0SAt9xiUv6YczrOqdKW/2iAfOEBrgTsOE5XbAEpU",
-	"vxSa5yswx2w8ryuk5AYI6ife0x15Q0McCg5Wk+sntXujuQGRs1LfwzCSNzwx7hgsuUKCI1vj2k2eHIb7",
-	"VnxuLUqFuRofOZ9m/X7cKE9vk9Q7/3a/aMW/mrFiyIR26M0OyBHAlwGCJ7X4ggfmTjw8OKhtNGTWVz0L",
-	"X9h5/XGBxrfJIGwSAjYUTSisTX/lrlzZWFbt7/YWsmo0u1NyghXYrXYz3LGnx/S482xA3+k1UNfNJziZ",
-	"UWwZa391FWAl1o0ssvsHW0XPW8rZzMQJ+e9ckM/YownV3wVj55TqHjl1eY8P7n5wD6oggM3zx2cvXyRk",
-	"yqgqC5Z5RNn5hGtG1IwOGWiWEBFuCxWTeWEuJwjFGZV5bh1H4ejuHxxENuka9AFUnieQ6skt8KWwULcF",
-	"mzENS2XkL8xGRodcQzmqafG9reO1tpSkZ/bQ1XxtR/e2SlTwkgaUFGuxEOJv5o40wlytSGMVJ2RtvhvV",
-	"0AwRdr6/enyB1rA+vNqHWrXE5Yd7iZYY1A2byTyBrtuQoa9zjkvyRBd20IxvuF75ciXT3+29tts7LYiF",
-	"bEsP/P/Y+/cfN5JsPxD/V+LL7wAj9c2iqkqP7q6CMbdaUk/XjFrSqErT985IYEYxg2RMJSM4GcmiON1a",
-	"jBdrwAsbsA3sD4sFFvAujIWxMNY/2jAM7/+y97X70/4LizjnxCOTmWSSVV3qbuviTqtI5iOeJ87jcz6H",
-	"gQdRG8EuxITntPp5nouC8SEgwmp4gA0R8BfFhdz20JEBh9oxK8a+hI6ObbVSf2/i39s4eFeiaC400yav",
-	"ATBL8mMkx/NCdKS7rxHVV0/G1kQxmjZ6E9l7vBBxjZk8p6sltGWjDB/JAuiWEQy4SuwM34dqqHh5pagN",
-	"NW63qo3bhmFDuXqMTvrsSjjafWQWbOJQeRUNdQbU6QLITivGvhFXouB5eB+8is5PV4HDh9VWw78+ngrU",
-	"nGSAJ+xgHwKbdtjgWZjq1kmn/ErnmVTj4PUKJEyH+w3ES3kmTDkA0s1Wws6v9IJhjQ/nkScUCqXvZnNM",
-	"P7TXCIM/2CeKjLjtIIbtffnZnHSRyirwgW5yl9iroZgtn7pXH8Ko+LST4sp5xSHoi290jeg3WrQtyypY",
-	"uAVvzGk7h8bMREE1MoKbH+KsB752Bq1v8LzEzbRDAh21mmK50GyqXbnaNrdBrYgEZqK4SMhuvZMNeKMz",
-	"5zBJGM+Npt0RQqA+HwaLHuz2Yj0v13Tp7PXjx0/PznZ5dN3mgWjavFzPW0H7bB1FfFzG2SnJtFCTeIgg",
-	"FqUhtVHxaUPlB6XLAcYRuiZdd722Xl6GghXhhWu6Pqg0a3UQ0DMIJWFWRgO2LkWXMRJlN8cWYIuYEnKj",
-	"gMKHb6qbgbJC+QovpSCh6ycKYtEJXRlWtyvo4U4DWTAq1c1MKeFInCO+7xrevRl64AdKNJQaevn0+ZPT",
-	"579MVokWXNGQZJt3tCj/9bdwpTHqu9U7fJGF22AUC2NW712lJQ0uwtWFX3s4cW5FaH+3hpvOQ3cq1FWe",
-	"IEia9tU6PfEW7Qinmd6mLfGSwzhtSZJz8vKUvX71zBrbQpWicOW2+Gx25Av6sDnEwl2StDQuiydCubhD",
-	"N6oFNOPlxPP3T7QSjdkr7Rw59peEHRyyTI5lafrsKbawjBrZ35YO4TUoCYCE4NgqK1ZZIcbS2Kf71tPI",
-	"dzN3/lg0RXygCNJvXiHDj5noeZ6BrkrctsRP5Io4Ync5y6USngXRtm4qCl4Zx1A8dArxKvGu7G+MD7kI",
-	"TJzdEnhZ/lisW1S7eSqNnLZWoLE9Ozv92in0KjPVAquhr8OJ1kaYflMmmmcZuL+eYOD9uq7dllRwG/R2",
-	"hUKBHsYGKMmyWekGJPyfQOfIpLnEDSFVJt6JjlhdOt6vFcUW7zCBeNDFlgdzwI5fLkrB8NadvaSgBrjq",
-	"2W1KWsaX7M7r88d3vWHk8S0rLoXeekjG+iVD0/cVgH7hTlSU1o9LhdFi5h7iUJT0iJ1HCAs4b5qbljYs",
-	"uGFTnrkCP4qmC4Bt8D06SJ2JHqmOVuu3SwtomABlcyEmUmW798MMqBxVO7jTWdA+Xg9FVhBuoAtrKV8I",
-	"qcbgn2905AKNVetqgpWLVVQ2rhn0qHbXzD2MIQx+NGoelRhV2EuqoFuy7XWBWnvoKBxMWKV6pOcKzElU",
-	"cftvOuKVAZ69cfnDRavVad0GjUbXPbEyqwkJucquqcqW6mquyK618pQ2ZGuRZ5hYAFeSfFgIMbN2TY41",
-	"rqYOTRgmx5lAusBlLsv+G/VG7SGLPrwPK0BP5wYgxq4fzn3mFInI+6E0S786PTt/8eqvB09OX6V9eF6p",
-	"9WBqtXC7pNKjqJo4+cAq3iDMmOCVFYA41NZUqerF+NJcDy+hiADh3MHFh2+5yAns7Ch58A4CTaO2lOtx",
-	"zQkFMNTFZIlrzqEx/VgBnCHqJ5R/tU1oMlnWgTW/Enn2xfK5/tI9Fr841/prrpbP8NH43TM9BIMGPznO",
-	"1bfxwrndSL1/7a2H66tvvmbMPqgxHzxw/5LK9bSEbOhXKIgE+xTqc7tMSBSMlKNjTa9LsTxiaX5ppmaQ",
-	"spHOc71A2rUH913x9oTsn4Sle5QtOUj79bzDWlDwsDk82xKWfXkrCUoOX5f+7FsrWZ5D+ucPItD/0loa",
-	"z9uKZZIhQucrN55HobBNkeUR8c/9RWqlYrq/n0Y23Vwhs4a17TAfq5LVmxJMfmANUK3SGk0GMT/5mDc4",
-	"T4KlxBneloTnunGyrXEHBWdTfSHzWEWYcqly28rHE6k4u3Nw4FcZdEaHJ3326O4R4JbReQXW/8hK7z47",
-	"s9NgFyg3E/hX2wdcFHx4KexfUl1JIy9ywaa8uDQJzMreQmblxL8OFnR/P0WIv5kVgmdY+z6D4uYTXkyP",
-	"vetsOOEFH5bYDiuiaQXYg2SmDSzdPjsB5LkBOxm9GH7u6nVPYVakYk/7B48eYFweMSgO1THLCXQRiLYO",
-	"7n+2vw//2d9U92d1qznFp1Zjh07/KAPDMfmALhNO96AwSHv8Wc3M3dzHo9ROSkq5ZSkpNCvPhSrYYoaI",
-	"dKsAHAdlvJK+Pa3mOgxR0Q02BL2g42EK3X/lngKfvvKPgo9P3PPsYBFAF+ezJckGswx8nUiC9JY6LuyM",
-	"iysr5BVhs/1isBZREE128r86P39J9Msw6Bc6Wx57GvZDSH50q9D02RlU5zK1KkN2iNNPPvkkra6cw/19",
-	"9u0bOEbf9I7e9J6+evWm935Flu83LRzq2XO9Vv0vV8DNY5hIXaNzXp9Fvs3ZQe+JfER1+em8hZAJ4toV",
-	"Rs6tbDpM9IhNBPc1Pme84FNRgni3O31YiEyoUvLchFHG7WG04yyIXY/k5FoNJwBr72pzmye60xxRu9vP",
-	"0faczHAYTUU50Vkb4sz+ZntmVynIrvTrk9NnjTWN50W+ma6Z3oZXhx4kODpNGtBv5mIudiz6OuXvBmtJ",
-	"qV4JBMJrXwseAXUgleMADTpH8SvM+pLGjsVfDV49PX/114PHL14/P09D6ZwrWWg1BUZZzqzAsZatEmwh",
-	"lcHAsiz77KQWaQcjhROdKuUmAWzLhGMHaso5Wuj2yE6ocLmxoueskLqQ5XJgh2s9SuAMf6BRcnWXiW4R",
-	"OzPWDmER0t7huKS3JOxi7r0CheA5OFA8buIoJJZTIV64y36O6wfTSa5HbB/+OOhXS4TeRKXTqN44UdBu",
-	"HpiRDsNCstmrSJAG6evGgWve0LJrXl4vX714/PTs7PT5Lwfnp18/ffH6fPD16fPX50/PmlZanz2zL4gj",
-	"nyW/FMovJFeBVxarOWEuFO/H6NH+g8+qQ9Tf3z9oQlNQKGNAyaaD1si7qxfOFRTag2bOdJ4HhR4HANYD",
-	"6H34ZJEdozK4kAZyJ8dWjD/Yf9DoAcP9nomcLzdPl4uUEiMdehPCiU35SgmbKyjzhFmpoLPY7YqJprV6",
-	"gM1TiVLiydNnJ3+9fg6dRArwoRuavsaps83fvOtP4uFZQQQZjfKKbkcBAOaCIeAp8nyLxUoZ3/aRspL1",
-	"m5PTRpG6vufrNnfo+pqKju2rZeHtILtsa0KQFs1YYravtQasvkCaEJoTIZbcLpw+e/RgE4F10zH+SvDM",
-	"Krpy1qITwU+khcLm4pmv3g1KJx6CQ57nF3x4uVrDrGsi7BRwdM3u+m9cSnichw5OXQJV4YIhW2iFkGIr",
-	"f7vT/NoKxtGQNFJjRYg20NXd8ElDh/mRQ4UD3JL7WAPR8iGOKnGsku524qcRLemZXRg2o+I0neglRYcq",
-	"IrZtZ3DtCkIjGsP47e7ZiXPRRYNZWQFvW5YqwLdX/XQQ1FLjQaFz0SFHtrgSxSu41LZ763vq6Cr4Nqk1",
-	"Ym0Pbs+1GgbtNt2qkUSpVzREMdFKLOcuwEPjotDz8aSME387RG061zPqRPK8A+9ArvVlNzkmDbMXU36z",
-	"1dErAs2LuYTCeFa8RTc4r8jOwu4HKnS3L/3Ur7LVmKm5B16kX0RP/kcpy6UpTYga9Vuza7yA74TLjKRr",
-	"7QStUSktCg3O2KYRtCqA6pQ73154+Uakd0Uoxzs2qRRv7izkKwSh0YoLG2WNDLndSBS99NbjUPF7rxmF",
-	"crL3g8egKmusQms0kKUZLCAeHnjMqqxm3fy09IoX6rQ038Dz6Jsn0WPpq9fx07F5lTJoN10PAswUI1gm",
-	"RyNRBJ2ZfLZ2bUQOpP4N1pb2PQulIkJnPSDWf+WLRPhv4goR/kssD0Ejp9VQ5pI3Y7Z2OTLdPYg2WmXy",
-	"4cuVZzUy/sBgC9WhtGa1F0+iG4nPhqrpNiMnMGFDGq38eiC4Z87VeO7YFU6GQzEr957Rd2k3aFcuBlAZ",
-	"v4uy7mpwXwvHRkK5yaDBkKVPR8tF5KsqIa4jDbhmoKcii4tkEyFJN60N27DG/+MoB3GOq+k0eIq6sWjv",
-	"cuTwUYIXg6nMlBxPGk7ur6sJWbajvovWoJeKjeSV8NWr9Ii5h4Fn0UWvpPIjd2ztwrBCu1Z+iJfpFkqJ",
-	"XjSM5Su9qE5m6B1Y9kazES9CjhvyjBIouhsv0DrVRM+LYeUscFQeti1dae7gIed0I376Em5fU/i/itKB",
-	"ngeU0wV1vtSgGQpSt31KXkStU0kMmQqugJgNKDNTkhmp44v10ci5UtibaH1uhe2piqpX/nnV778MT6/9",
-	"EAr4zBUm1a61de2BPRWqfG0vblAOa+uxqhXifqeZphfGMi2qieB2fFVsB2lU36O0qIN0rhwbNT0zlost",
-	"2kmL+F9ZPF8skYzpQpcTZqQ9t7HBBH3HlE7w2nlyW1hjcfFslFAuz+84QCGm3JU0kconjRKf5mo00DkZ",
-	"rOTdWVwr7RY3LHQgc6D0Sodg6C62qUFlc4vWiVHiMLT7qkVidhWRM9FM8efGw8P9pEIYYdEgBxUNkL3O",
-	"732XaDHtKv/GkLs5wAXS3iKEr5B3d+zyPbu8AXYPPd9seIGbTTDIXNkrE/AG1qL3RbAwe5TBPHZqiid0",
-	"6q5modgGQWRFLp7QjYcUTFlFRru9cxQ51HEPERqIIvN+snPtan3BWFSwBytgUhoSA4iSLv2vk1TRgVTZ",
-	"oPXtsTJ9qysmWs6VUdosw77UxXTLQHcr4tvuSQcVccdBA/q7QvjRXppcZAOcm9WX/dajKVIamqHO51OV",
-	"0jQJrlhsI3oTeD3XSIOGuy6TVKihzigtbd1ifiZN+dRdS6r6WtId04B0qco/Dsj6I/b47LcJ+6tnZ39l",
-	"F+yvzl48j4f7QipeLBur18KapkFrS1Czv0UJb02uNN4ZdNNQ/QwTMK8zxZQ6UXEmsqUov7cZ99tum5Fz",
-	"N1UG7BjTENzp5TP5QzXg7Ye0okavW5AnsxmyWQIWsSVPCmCK0OSFLi4vtL48jsPmMPQ47hOZZUK1Nr3L",
-	"sFemuOOwllBJrTKm8J25yVGtyetVnbVmg7SJ2Vt3SEbv/hB+yfrrr++ejJ1HPwQvZWxb7ZRC+n0fo9uL",
-	"A6+aNST7rtR2sIK36VBaizfAQkb0f5sgUdc3O1e3K3axy5R+mL36AffpuZv9an/1vBlexdEQaLDLiN3E",
-	"Ssajmk1UVafJtnLmFGjdlEp+0dWaEKaltktqG55GpWOgRmkgbULrNuMyXzJYFQbZ85mel8dsn7iEutuT",
-	"AJYyXXdPZYwg+5N8CaVL+NjBmoCp8i1xg9M281eiuN1Vjtr4bS9wX++m5hIJbWiK5eJtAcm7kSunekdo",
-	"XXOzxhQCqQOEx5DKvGSnZy/Y/YNHj/YO+uyFypc+CwjOBYIrQtYz0mjpOCOnUn9WXIliGSfQ4C6VPGez",
-	"QozkuyqI//Hz3vq6bid7v3v77eH7Rrj8K3AKfMHL4WS3IxG9CtuoBfZ6966K+n7gDhj3eQPdsnt183xF",
-	"/bq9HYMeFnjtLe8a++ano5H93KihCPjNoyWhBjrJfwhLUm6vYwlPavmuAN3GojCQAOTWJQDerCGAObJx",
-	"0RdH9Ua0Q0QXC5eJdxM+N2X16VGFF5f3rTRVCUcDIRcjyt4l4tgNtzcXuYnpT12ZG0z7Coy0UG0Sy8Hg",
-	"C+VY6cK3lzC+5FXD4sm6YKXWUFj72IewCO7nBgfy1OgZfDZDmCubiDzz/Wi510eg0yNAI2MGS+Bli+YR",
-	"xncmi42ja8+wNBCwpADdnXFj3Eu9P8YuhyhoD23wZ2OluD5ds3Srgp1QdXdo8lzUHkS5p85NCbFzxFy/",
-	"UQzK3ZFVOFdlhYTBI6Lc0MLTsWVQUMJ94+9w6kPzisSCe9DRsgDMsM/0huJEdqoBt8Mu+PCywkwAT/+5",
-	"YeW8UCyTmbNjBbvjH3u3Wj8c/Z22i0TUnLE74b13++ykoaYSLEn3QJcaSM+bYFQLSnuAlq8y1xSMXTRu",
-	"RsiRsK2IU9Oqg17NZm8g4ndsXH5LgzfTVVug5tqTh3rXS3q0l+Bm2BGAPgpIBFq9a0AjKCbt9HYMrKFk",
-	"DJgI/OwBEfjRVT/CT0+jDuE3r3233GfXOfx8HrqIX5z6jroXuO7i5xh+4V7quo6fY3iLe2m28t0rPxj+",
-	"KNjtMOezWQeWaW98rpQ0Wj12CsGBNJgiMBjPi71SDytpbSDmL8WsbC6m26V6bUteICbXtKFRo91GuhoI",
-	"eKEykwRETzW3c5hz2RgtiqH5XSDbKzki7RkGgVMUbkuqdOSYnmvPjhQWRL8h1yVNHJ07iQ57OBo28fSu",
-	"GtBQtX7dP1yXgrDfpZ9oJbZxEzrsR6kpl4S7MBUeirBcq07BzciPbqWUcMOEYkpbFhiqh4d8bRraTL4Z",
-	"7XpbGzDt0LGiJux+4HwlYXyY3N8dNwZvjRBi9nOEHqgqsqsUfuRA2ET84x0NpKknkbakhGkoA9tUPrOB",
-	"kR9r/BkPxQIy7MBVgGZBso1BIjJrdDR5Kd0Ztdmi9MMSH2ztNWEqL76WbSK83r+5o2QjOOm96aan9qIn",
-	"ouQyrxk0DSaGvTYyd5FIy2ptyFBxA9W8mgyk5rEFAfhKTHlx2QjuO/bsPkBw6NhBrJqEdIayvMm0dN+g",
-	"3Wxs14318xv3uSUJrCyWXyOQbXVUvgSqp4iTwBx51BsdCy4hEjh2R/Mi5o91ur7nm/IkZT7kHpteoQhJ",
-	"n506eLyvVqgL8IgkEcMS5HLE+VR8NsslUjF6b8jvD5L7ycPkYD+5v5882k8OPtt/GwmCtW7uzza6t6uh",
-	"xpYDyEuOVzqvYOCQ5INgVD2keQbWy6lUXQFiOhdn7jHwAR9l/3yFj7N/nuAjoQ3zstHzsV0xHXJT0fXf",
-	"Sy6NKxjXpQwIOUzO7aUAgZyXomt1h52CrrrYHNaw13RWOrAG8PukN59lWw/VlShMozfyVNmRNxg+RTci",
-	"ehH6DCq/SEjwTOn+1Dn48Rq7xzNRiqE1/dRwXoBrG39b4TttGdqFcCDbtZLKztc3eOlqkh3NZY2cubI8",
-	"KguyCkukFtCcRSBEN2g1+GA0/o0HiW3OLUeC7StvPwDs33rduC9InA8f7sX+kP669rCdShV/e7BCHPz9",
-	"7f5oJ6/PShXqt3TpzruseYh200iud36spahaZ+P7alL91nJS1zhGflDnwvUl6TrxGbr6tn1h3KrAu31h",
-	"941oTghBKBWxiUaOEon5pDgxLJNXMsODFgmXp+5yvMAEc5RnS6dQH7ODqhNjA+5iPc9D0jsb6pl4MfpG",
-	"XEy0bjR0tKFoT8ycgz7yhBgdXEkTNN5IbfBlmZz2au8Ih7LVW/Ou9eWpeS9Gr/EZ/vNj/zD/1UmOBefP",
-	"BC+Gk3Pxrtyu4NwGOyyWpI0zTxI5wDmpthkkjvjyHNIxOWzy/zVMGWILz+SfxCb/SeQXXUWXumwEA4h+",
-	"QixuXFHbeiet2niN6LDDbnTWHuz7biQ47N/ctP+jXt2WkDsTqrz9uHA8nNue8KpszHSHaJJ4V3rykogR",
-	"zydaADPasJRXgXA1svIp2azw5j7RbvoqjEqnrNQ6oZAiCEtGLXLlRzGuRQ5vw1IzNf0pfzegywb/15//",
-	"t5TlcippG4e95FupeA5dsSI55j+ww5iww/39SFZTE91bPKwYXoOROMIMB7irHCtezguRsINH0aP69eDG",
-	"4YNrhTYykc1ng0uxbGfaAO+JXiisn4KBVGkCp8JTPpxg3HTCjSeXtIIFPGIzUbDUvyYNaYNAxYWDTBRY",
-	"lSiEIwJ1t4rZIONLg5lz9vGwKHztO2gAeknwQZdi6SKVUfyFSBUJ1QyBTeSvcDYrZcEgDS68O5dDa+XZ",
-	"ljvOOTybvZsKKY4Q53Ve4QluWoOOI9L2PwIvT8TwUmQUV47cYVFTI357DCzRGNV7+GD/87CSKIqWQoTf",
-	"UajiinRogequsKNpBy9K9MIT36oCXq+xV/nTH7J78VK3LCowI/Cx7x3sPzjcm3Gi8Vl3KF9rQcckxG2B",
-	"RUBT3QmwKyh+kQI5MtV5wViXLB33fEx/jIgrDPFrVec0rvT89Ml6gNUdh7C6+4uftdT/EcMSeO982dIG",
-	"mUoRel+6OVY2VgjdtixesrZu9Mqba0Wjd36xy5DfeI5avVS53PlrWnFwHG3UM85pe7/Eq+190cLZSAAf",
-	"EXRHBJkttsTUCmDjUKIRASZuVidbpGEHIJrTmMgyTdhD/DYubICU3p/hD1NeXAorcNM+O6HXFRFqV1VE",
-	"mITaBsDrDvmgmT0WCI1oZcTPDQr/eTG2a8H1bX3Bo8+3jgbLsWqr9uNPTeBvz+KieHBaS8X+5s//8m/+",
-	"/K+qNZq4l9l01qX2UYDkAnrwyp7+h3/zn/72v/yzv/sn/+7v/sV/rMd5dpFkrtA4NqxFroW0+IZuL00p",
-	"plSAKjoCG7O1Hl4PCxHpWRtrt0RHITYOCQzdZPTZc12yUo8xfI9HLp2SyD8/N2LgnlCjn871WKo9p83u",
-	"6hTa2NkmFuiveXFpIjQZEK1GaPM+Oyt5KU0ph8ZlbZeMz3hBmiDW/2NECwIVlYEgvvRXQ9EFVys/l5ci",
-	"sNYnjdqS1S3xkBCmNA6CmBuBSDRVAfMRMsDqahqoBFEZ8DSTAuiv+p1wEvEUtUMzwrQiM22k91f5WWuK",
-	"/07gjTrPYCyc2w2dWzPmHF3/rRtz7RxGBrMzgcMISuIchoL+MeHQrqCR8PYzfFMvqX5XVr6I0CT2y3M6",
-	"yGtsHYXgudUm0oqaHaWgYM0Bq5PgOu+z1A5oNkeAZuN1UGEBWLCBek2VorjyVAu17eaeNQC3VwSSijZo",
-	"HLHmvtIblNxaqGo5AuxNL+n5B6+6yGhEUMuoV4qHQPmAcJaDonFDAiuuNWYlIusC63CUE++RQ2Bk7NsT",
-	"/uAIqzsTsMrdgvIqJqutAL4RgJ3tVvPZRf63LBHmmLE96Bbpao4dCTt+WS7k0LNywIduQUp+JQqrXBYk",
-	"LwZtOCO6EKccxhEwfwhSQ3SLVGwq81yGOrE7sLZe8JwrVAx2uHs44UqJvGsgRo3keLvKOo5c3/PjFPJK",
-	"FKEGRUOlnKiagt2YyG8v1LBYAh4MqiNMrI7GDVZMgHIfrgSpNOFXaD7W1pkAzUM6KcuZObp3z368BzUt",
-	"GGWeo9nEh3Ce4xNMyZdsrghL7+syAMiZMwON9JnRzh1F2TiFmGokaw5uCmhNAk2x2g2gRKuFHVzEPIES",
-	"YpRoTYwVrgIOrl8sLXgntZ8G8CG9C29KHRdjHyyBZRqe6X/C8U2bHmmtgJXryK+TC6hV/winK6LFDMcM",
-	"LpHBmM+aMEJS2LPfWtp4XRqXQhpOsIaJspoIFOEvbNsMv7Jj7wsu4Z19dHb0XcoJGC+48VGKKSZ4kUtR",
-	"eKc8PIgIxNVxqLEJpWe9twRkP+EeYhRgW60LH6EeamXm0yZc45lz7tVE1M9NlU+EGPUDbzbubMAp6pLn",
-	"CYNTpRCjOdSYBR7pwHJCl/d3EyO7oG7c6TjYbDKf0qVfG6pW2VI7/psoz8alO1gb1JUYjKtBGKb04ojc",
-	"wlolIftgxudGJHC2+RNcYmkM/Ba8jliTxf7rRhpmweipQLeY3dIJXeR9HEDqzu6k0hDBe3q3sVSA/X3C",
-	"i6YF0dBJOFuhdnCNFERpBqgWBgmHps++8JqwXeQpn81S6DhZFpVdEFUYBLlr/BD1W9sMfVrfZj6bkVcM",
-	"aywQz3C6hve+UrkACO4peWc2Q8L4oS6yGmke3dpn30yg4Jd2egXOK/YOhpjNtCa4H9Z8CA93+wMGEU8U",
-	"/zKMVpZCBX4+lS8TK+Md1UgIlNHEIxuJFUbWPCmax/FSqqxLsEoUv7ZX+gyDCMK/lmDGXkyofrgZVvNm",
-	"Whq4CpinFwOzkARvWSkZpAvIM12gE8/tjWixgn2oNNEjUeH79khmJ5+ObdOCF4r4dRpIpmOROOJ2lsHx",
-	"JA0ekEmUm0grsR89NI2X2fWb65g31w34E2lmOV8+t5c6CBO/4hIefS0mzpBruBkS4hKPwLs5N6LbunwJ",
-	"lwKuRajuhavt7uuz1zOYmmhfgQcISx6gNAPLMFpT/Z39xBQ6G8wKORRd0vHtWWIo3Z9uBlX84B6gJrwz",
-	"H+JBwyW7k061kqW2L+y7b9O7R+zBw327qPb7+w8e9tmTmFkAzaKhNvZwWQKVt0dKEvIYUNGkO4Lu6c59",
-	"xbTqSKqxteOUxsoQfmD9OghQg93wTXAIdCqrzePC1LEBB4vKZQ1z77jafbGQ53jzBjizV9Idg2kHF5C9",
-	"4WtyA908tIsa5fOMNhv5EKCzCnOTXyDdzSKHhIvt/Au1wufIf031xhLviNSFTzBe64TYsdlyKgZ/0mrj",
-	"HJ7Lqfidvc6R4wxMK4yh7n+oLt5AZLl+9bY7GnbBdrtco3V9fG3Q8/hDxYGvofQhaljnsyA9K4JpE2w7",
-	"qN5VG8VrSjRS8cqoq2AkK2IBUJOfwfUSGX9VRaaiatWPqsox7p0rVRM6MpXc8d2kSIRjOojdyH9WWcw1",
-	"2dHs0doV8Y5iKpQ4rXkoN5c+DYVMj8nB0l6NlIVCSkrAPU2FLTeeCVsR0LcWjbG/EKev5x3eHFx3WXTN",
-	"9PEx0YSLr3dSDzHFsduZ8oIurubTrafFi/JUbYPc+3wtD+xX4iZ800q54UpHnbGCfqU2uHNuNTAjiqfW",
-	"bnlCHWiiiCs5cmOitmxXP3nTggMIy9w5rhOm5+UqMzREHhsz2V+Ep5Nfg0Br+J1nPHIMJPZBbmtaOVwz",
-	"/9Nup1zkvW5tjpWhdB293FQ8aq7HHes+BY93AxtoU8Ln2qaM7Cw0Hf7SsLScFMJMdJ6lUaCn9YDohof+",
-	"mheXz/TiG/8E+uKMHrLOZttijhdY18n5d6wi3qZ1b1l6yA/KFiO9cFaccwAUghP7+3UUCrcW2vflr8mT",
-	"Uws9gtcNXE3HUQVGuw3QxUSZsA7fDy64I5bmepwmLM2kGpc8v7R/a27/uxDDCS/tX2LKZZ5SpGLPTIFN",
-	"iedyOVfuUynUUKgSPlYgEXw224SFqCXE8L0/NebC2JWXX5qp2YtiPr4RzUn9xvxaLE+zxjn3v2NEYfWa",
-	"pLcoZCleqHyJxxoczC9INITKow82ZdlecCNeY7FovzLmhWw8zF01ytXuYDSmBj3fGALgLXqPK87doE4A",
-	"KMLFt1cP3Yb4StbMYReIXbZqshujkGj8B+PdD43hZ6yq3fjwXJqy8YcAjGvjhd6u1ZVaau21zZpyX+Vo",
-	"WS0tcgnl1CZTPkRLQmW8yPYWmFJiGoagJk/omU0ipBpGw8IMYTM+SjrsAWt9POdtsE8Pd4PCMjHzJqTB",
-	"K7EOwLVdafdmHL9XzvlsVugrkXngToCyywKxeFbki8JAuYuffWsX8vvESkiHprRqXJ+dxFUPwS/mQ3NV",
-	"KNkU3HiAdBPvyqZYJNXVPgtO9aiC8doSvg3cHE66rcqyeESbVoGT9g1iZixU2SYxW2RJqwAQf5zzfEuB",
-	"5e2PrXasO0Iad3Mx5Yo2Zvd2OGqwZm+SRIo7XhK5hq+y5svWj7XOXJhcKpbiWKTHgCFE70AINbtfjwBS",
-	"d/juHaBaWaAnW20ucnNt06cm2f3xaPp4NP2EjqahLmYtwuvGJK/bMomXlf69Tb0C5blpkc/VUJy34JWF",
-	"uhK5njnrLcHAjBxOmH0aKe8AZZsXylsiSzbkSunSkVYes3RU6GnakqGLLfu40z/u9B/hTrcLu3Jqta7m",
-	"icjbsgK4CxWDXgeYFHtUP/3q2YvU0asaPRXVXUclPcJRT7sCze7wUHvbcCJVDSkebGP71D597A/1tOYq",
-	"fvigqTe6ZSnNuDELXWTd7NgZRQODDHz48P7DTYZsIWb58lx3G/fdBW7SK1Fr9ERTJS9K+13Sk9NZLodA",
-	"F6WsMdG0E+fKzC/sZF843aaGJ1EEukw9xhGwQs+kKfdeh5spLxRD9ZG5wNKffUvu5vdpYj/NjSjgE/qu",
-	"fvYtjMr7tM++titnVuhxwaeGvXxxdo7VGtmdV18+Zp/tP/zsbjWHxKFBo3VxL+rQL+yL/1F4f1N4oSkG",
-	"Vzh0yPpNC8uLdlfTznUeoHWBlI/GwU/EONjR2VUOJx1NCnf+17fnEjDXOFzxxjtiP/vWH3HvE/azbzM5",
-	"lqWBP0lngL/d7rB/O6Jc+CBUCSUS5kq+G0zxRpyHvt0g8JlifPgFYgQdPzmAkwGRGTfEzlrUFCsCQnPw",
-	"R5+hZrfsRxXro4r1Y1Cx1s7PmvMXp2k7X95KB6ainOgsfrs9PHtJ75dP7X9fvj5vfPcf5wLpmHd/M+3/",
-	"azykaTSvow7Nu4nTUMdw187X1tcczdz2iHmux6sixx56jwPbSkMm5MpzNP+oUPxXoFB8PPU+nno/+OjW",
-	"FtHg712mN8pjamFT/6MwfFMy7sfY9cfd/V/37g4MTKvdzC4xT6DxR3jl2h9/LZbdpMZPNH7+7UE1dn6a",
-	"/TAj534q44mLpn9T7BxxUQ1CrnXx8NlsG4zRR5H7UeT+hERuznFsXHv/NBlAhU+hBq/Peon9/NWv8d/z",
-	"bxrny+5tcqGfuYFxT4PZh/hDIeHfTGDotGh81M3hb0hWhL29OnzvPWTzdgn3XbrkLTPuV7H7qwBVK/8J",
-	"oewTH31FpSi3oB9XlpQlow81hs+oZGbIhK8WxiSixOqjyZT1qG2Xz+8LF/KS8TyPaXAoxyHUQAoZMs4w",
-	"7oaTprEhbiH6FIro0RehLB99ce5e4gf5JuoaEGfPBy9s4Hp0E5UNPrLBfGSDqbLBTPm7yoqJ4qNhCV6H",
-	"NORHR6hxm0QQVgqO9Z4/SjFJrP+c/vg95Ee8jS/bk1OHTZhxq2T0xrKczC8gDq75TAK94lioez7l7H18",
-	"u7mUsz09w62/N9MwtUEX2YKV4qUjN//BUVP84Eb1R8ST8UMbux1IO3Zk2vhISvEjXSK7MmT84PqxHdHF",
-	"puajon3L7f8B0m7sxCSxS52u92uUdyLxachBl8VwLkt2UQh+SVV0q0U5UYuBAvK+ejxWWSUInK9ND/cu",
-	"Cq3G7FIsk1inhmd4rjX0YkFBD87+ONcl90owWJLzmWOqAxavmOBFF5ee3QvtylTPhEqT+CrU4ahSgauL",
-	"kEIt69TdNeH5aEC3uuoKrsOFFFjlJpAzY+yVDXNtQCc/djn7zD4DGAhQoQZqYiAK5QYoCa0+TBIzYjFM",
-	"WGoVvbQSAPZP9+yzTYUAKhaVfbu1jlZn9yu9YHpU0um+Ms8zoUTGjHTKENLmYDdH8zziAe+QII31IppX",
-	"mDuvfm6wYG/CLsRYKtvqEB8nL0a7o83Z+rbdvaTnZ6+jZQ874AXeC39/xfMRfH4LgNRS5l0ZHeru6hIp",
-	"MWgI3MOSMDPtRvVulXJa89/bSCPZlC+ZKWWewxfHTI6iSjiQmOAritjz/ibIzj6SxH50C3x0C/xI3QIf",
-	"+SF/JPyQH03Nnxj/4U+Fa3AHo2cTids6Nep2I3cfIGp3trl8EWxCwIfA+QJZECpUGpMFVI8InOce6ZH6",
-	"NZSy1N6RElOzEv1bK1VUWUCrJ8gKTZIejdB2KkRpBzX1JwgcHqFSkzOuEsaZEgv3ID0iBio4pOGJzhKE",
-	"KoTNR7R7s1fZEJgbte1CDPWUrMeoGB5Z1PaVR1j3R5bsTgr5Zvf4TN67OrjHs6lU96hw771v/QZ4f8/e",
-	"kN5NUNLhKWvv15ViICAB9WgEtgiMSUfbiOLCqudDxPAQt7foUX6OzoUpv6cSn6EAVCiMdFwtbblaI5ln",
-	"ePquVLisrtRVWEit/lpTyT/CgDS1axNr0nqrsfJyj9JZIwDsqKO++mPgR7xhzsNsXkAVOlL0OzgkfmAs",
-	"iU6Rai2AFjlJqrXQwmrb2Lgi2pR5/mLUO/r9hqqC9FJf//ht3cgOq8Gn2Nkhm/JsTYsiTOD25JCBFzIe",
-	"szaWyNDp6iLZtI9uW2Og3Xv7esNvpVg0dJKrgVXpm9J/NlHxeV9ZEytGjdXw56GWRp+9UPkSTAisD0xq",
-	"ihGiWgG+35kycLGmnj4Vza+3Bsz13ZrSLmsWk2Xb+QFVdBeTZQOWyZcngRq7b9QbtWe1rwG4w9ME/oai",
-	"LYSEKsSUS3CaosPcWtSu2Is1jDQW4gy1lum5eyzV87Lg6hLwWryi/nE2BqbegqXWJgBFyLME4818InhW",
-	"RWNZ7XDCsQwK+FHIv0G6TtCwfNHfmdZ5XIcUnozV4gZYbbP6BvzJqajUmca3rDaYWCqPdi47AmjpqFZL",
-	"/bCkYIG+EsWVtBolX/bfqFgTA/0JqJczyMPEScU/YU6BIzrHQ8fPjhVrdrDtqouHpqMa981kiYrbN5Pl",
-	"S/fubybL5/o39Hb48CW9/5vJ8sw1wd4ateKbyfKEGvLNZImF9b6gpqylxnRipUUeUT36RibIWdnkjauS",
-	"ple9b2DgYBWAxm3pQXarj6RDxiSuJAzUmq4duSYu5bSp0v5pKabNMOKRI1jfwDHqByEGMuL724YTXnq9",
-	"EyyqVd4wVMUcKnD48nzinTTgKc8dv/jq6eE1r3Xvf2oveiJKLnOAiEvF88Fm8wAZ8mWeQ5EvcEJVrdi0",
-	"NocJE7kR9bqyTYdJdC43HGy2uZ6Jxj/bSpKZ0LO88YkVBHmDxmctALe4UUXH6oc8g2X5tH/w6MGx9/6j",
-	"zlyIGRCrY8VeQ2zrDa/eWMechqTSiri2eVzJXCuxY0O6OY/OubmMXEdBadx002nWrCA1bxhryN880Ps6",
-	"EN9nsJ2wZY0Zuqt43beNqfi3plPalr7SuWhy0cx4CDstdHHZZymfSchiBsZ2KjMNBXzhJM+mUklTFrzU",
-	"hemzFIpdxtfTgTubwa8UO7InO7ij3RdgzTprwfTfqHQ2N5P0iGI25aTQ8/Gk4tCGWyooB/sGsxBilh5h",
-	"IGaBqIepMCybiz5LF/bwSo9cea8FnkEziKOjalJwaYShSs22HZTikR6x2bw0GEiA/G84b/CmGTi8oaBg",
-	"qZlLCukDUMBoAMKDDwpx8jM4/4LgcbWhc++xWsK4VBUSPpP2eLbD24uSkpKeHSiri9iO95IedNH+i62g",
-	"IhW6M37eroyTl6e9BP56TO+Dv8M77ceX+F775xm92/79Db0f/vZtgPtdOyqrcBswvV+5wNn+7hTv+mz1",
-	"yD4TxkFvVhLIGlnwQaOwFoVVNr3jEE0LxodQCo6CtyhT6Tssz12Aq6XXyakCVkmrDwHaQBfBEgnFdaPG",
-	"rLYEwjp53qn4xLuZLIRpJIr3ATWDA8hg99FoQLqeC2FjHInaFGoR0H07F2qycwUegBatL/UXnGagKAg+",
-	"nDD/5crUTTnupa1KehYkHNctRrcM22m/7O4CGdE7OlhJMnd30csqCyNxq7QyV5WxaRbsMPS7uXVjZruq",
-	"q3Adk/yGKvrx2Gzx0KM1T+04qL47awfq9vxHuClu95hHaE0bZ//GcCZc5Z/yPulNpCk18v6su/ErvCy+",
-	"M8SRN/bbXxnf/8e5mG8cst/Yi+K7TIcTZRr1sDbU+FJ8TKULYSQcJ/jaCXgM0e9rZ119nLXWWWsd+tvc",
-	"4dG43doWd2iARtjoSsSNB6NXF1WXKtrdiYNk9JlHISKgI8ZrODenVANrz1d9fhC/LZ2pD3b93/z5X/pm",
-	"/M2f/xVDfxhA386tJS7xBsJcofvvYjlwWv5KMmuWGbp5zVutMiLLCBTsB4JbC6fPTn2JX6l8WaE++W+V",
-	"qL91pIsLmZnwHIMNcDEorC4+9y+n6tHGYTHd9332RcGHlyIuYRSbXNABU/Il1txDI+eNYr7akqkUhUEm",
-	"1LguDMs0+EnBsSZL6IaJbSaeL/gSO1K1L2g+e0kvGv1WBrrmILQcq1N1jk+xH75YvgwPsl88h4fZtRvt",
-	"4e00lSl/57xMgykvLkXZCA3zpTBx5bsL10GiI6DRYczZc9DkmYyboXQpR3LIy1aHTWhJ5dqbbAQAOtc2",
-	"AiC1wwkv+LAk8xkrWSme+9A9Z/GDHKb7+s10e+x7m7NHW7Xi+5my7drQccbMCiJ844yRc8Uj873Yumbz",
-	"Z4XUhSyX1Ulsf+Lnm5iv/APr83ETz6yP7zWeaQ/tbJ6LbADBxRiQW521r114AyYm9felgYsHcOtCQX7I",
-	"CMx4Cq+6HWl8CfzEnx8AkpzKTEFI9PX547Uz+dmjBxWQ5EEzKFJlA2vRmzUI6ggsY3zL++yF/XUhjUD7",
-	"W/oaty7pBQ9ApStHNB7b2hA0a8Fl6evNWTVgXiiRMT0aEbafkh3KY0SyAFAXtMqsIWrRqAgSRrLauZeF",
-	"nPJiCS284MPL+eyI8alWY4w2ukikcyriVEL0806tqrGPjUJMmvjt7yboxSmhpz62gUFaU7oo7ViU+KgE",
-	"469QdhdD3hHALw6Nkr9HGqZVAk59jCJjPyCMnFCgFFKD6vlCXikBtAzEDVGLUVaSjAs9n5Hg0FeiwJkJ",
-	"M+hPi8K4i+PGgVIJcWscHq1ZzouxoFj22tg3PJrTU7GVY4DqLfgyJB4gTH/CkcJKLxSN5DGFjmBUYa6C",
-	"zxkAx2FuaaCjiYW8JUxz6bNn0lBeCbgYRMaUWNgpg04nTKpMzOy9iCbDV/Yba1MH0fJ5//NYvOzRFytc",
-	"hWd6XiCQO/DUm6UpxXTAt6nut8Enc1byYkfoX/CddsJBQ+pCd+/uVyLPIIGh6tw9cHBv93lDhMW7zuj1",
-	"jYYTjsGtGYf2dSL7wnEd3J6BGL+4Pcy1bWydRrZrZB0b0SG43h02IIkl3qWyNmIHDL54uyfXE+4gTxYl",
-	"OQRSM0aP9XasGubzTGQdCpBSezpiA6Jhu9YK3SWW7+j8OwI18fIWUJkPKcBVrJgrg5lwPhgtK9CcysTW",
-	"4JPdMGWtMIA6ctS/yiMR1qMBbiCqnUQwST/KLfNfCqv3v1aybEnv4Zh2Q56M47CUQy0cQsMDVlfmgsz/",
-	"yOyPgDLO0Oho7duGfR3uth/P/BOoB9KUctjggyZsFOaIdVtkxAA4UGIR7qtt7KCZ2UP85dPnT06f/xJG",
-	"YCEKq+dYvYbK43crIhzeW4iyWG77Zkha58q9s+MbCz0UxtiXbjNArrx/93vqePaVEW7ufUML629PqjPc",
-	"tsBxeXwpx/NCmEaI61DkeaMMDwN+IYZWBX988vzx02fPnj7pWA4853La9GTQQTyaFBXFUuvLY0DMlIUU",
-	"GQKprCZq7IoCSsQOr6xwb1Zf+koMhZyVVRQEtYHLjBnd8RUOPz17uN+UWw5WJdgkUlFoecLzkXc/wqjS",
-	"gDqLThfsy5PTZ0+fJD5Vj1nRa009H51e4g7L5qJRHW6J+wbtNzT884fVJP5dHvH5jo/ARdtlteGIdCVW",
-	"mGl7lg/aHt+05Ow/YBLi3dZucrMAucyok9h5q4oeWqJdW0bm9EqTnsLro2fD9M7saa0gvVYwuBXNs25v",
-	"8+dLO+lBRcOMXuyG0C3Kji8krNL6GYUXIJEAZH/7cpDBUxGTlxDZJdrBpWYgSBKHkYCN4TJp7S/HFXDE",
-	"ypOVvtDZkpE0YktR9rv2bTgUIuu2Wrcatbm6lqA6DoEmUKEvBPPPowMRsTJdUPlclutFWYDIrMoxezdh",
-	"xTF3EueMJuz7k2XY6p3lGN2+mwyr2xx+B0SbPRx+8TLy0m9VYCXRSRwfY9W1Em3waOai4Yi6VjupavK/",
-	"JsvXaw8vtVS1fKl6SYZmEzAw2Di8sVTzEig45oU99TK+7Ghz1H0QjUmAG83kmjr0vqpEv3IwgpomXa/R",
-	"ud400oUYGFHQzevsYrwqHCzOXGsR7YXcBsnne3WGNzZV6ynFLCYNwtnpJT07PeD1WLayT/us9QYMut3t",
-	"f6LM3gxtodVn6B2JhGA24H7qQNweP0zVeVi/vG/VTeXstVt2UlXXwkpHL0VLblYaQHNpwlLy49o/fUaL",
-	"/UCNGNhXp+CnpvMwIZXKfuXNB5c+a1zquMRoDgR+gIwsCWrX6tmOOQaEEobNg5ocJbWjwx3sB8Lgu/Rk",
-	"/6gqW5ET4GDFUnOlgtR0eEkSMpugpXhJn53YU1fYGx2aVBqW/v9TYrHBfd5n5ysBHohdSBU/M4XcdXB5",
-	"18ZyMeElGNV4wNpvmTRdgJ5A/NfEEmCGaHIeM7uBAJ+BJzNRwXm8dl0qbSl58NxoEDxIZdL9QV5e17bA",
-	"JZS8oKf5DnfZAh9iz+Pxctsbf25O1Uiv9rOyJr5ty0kZuOGIVcmDR23eYHtHtwq98eOrt1aTq9d362an",
-	"sfPypjFtWNm3OLW64GPxYnTqGt059BAUELgIRehI57leENYbAtNWig31VHg1vhDNvrScDzd2+CVctOIO",
-	"g2/X+uhj+7I+w6ZB7XxSLFkxV0c1TAf0i1yEbAEknZBZ7E2USqDU2Z4QgURvQbpVOnSDM0zPVVk0ZyX4",
-	"NoNJixc2ZZ5BshnUhmjSqL6HJMWbTzgkHoLmhMPARgMQjaTGGQMseFXApQtTA2QRp8P/7GAPYImZkEPe",
-	"jdrHJUXVEI/+8ahlEOcZGXu+l1YhzaUSvm5HGKUYyVnhsKtU+s8GF8sN6wT5bbwLB5b0ROf1eE43mYaM",
-	"dA3yzCF9NjTGXRZ7B2r+h5ZD42P6Z9ID2EW2ZohdJRjCwGRiKDNBOluFy1eWxyi9AThkVdIKHsMHXJks",
-	"Gzd8u/+wMt2xCUtS9o6Z6CLouXfDase1zy+F6bVhpKjK8rrV7sIE7qk0FM4PSAq4VSAC9roCRYkoT/f3",
-	"KyCpIVcrkVA6+YCFYYsEd0cl0mhsXyvHd3WJyizebcfMHm1gVnCW4dCtT+0B9uxMDsuNe1vYq0TmMAt9",
-	"loK4GdhBi7kyhuFclSVTeuGvXHBZYoUjFFQX5NvO6iA2OxdND7gQAysWa8/wZZeAYVbkWQLHcUoSNI1v",
-	"DzjB6jMcTpBD8l0BstvfhxuYoOouOxAPTDqO4CwNBBwpnMKDS7EE080lFhLFFI7yhTCVhsnp3L468yWg",
-	"eAUUGPNuA5ybpWZq+gFbmLJLYc049HmDRnMh7HUIJAzFC6OT4sKKOKtkiQxBf/h3TJQW5riX9MI0+g80",
-	"JfFnP8b+SxzAyjWuu5sLuoU4Pm2eukayTmMsvpR5iZRfFcqzayG7WphbASpgD18TPPO9OrZLtdbKJOmV",
-	"sLmxSh45WZKgChbsgpfDCfAs4zYHoUoOlEhj5JFoVprqiNHvjcQDLR3a846fNGGpbVbN+0PP9EtWj0bH",
-	"jEMH7MdMGn6RiwzTPZwPyd0UHjUIz4l7Io1TbxCr6gCOTszrgmnia3djpQsHu0QsotUMqZVSmJQ4b+BE",
-	"GDiV/ihQE9fOEcefqFWcVV7ZkHZUHD+yf2L9OdIwwPlRzg2lxqO9USKqF/lvXAdw4/pYQDV/hJ7aw7TP",
-	"XmAP9+ZFlOUafVMda7udKq3uJT1oTdcUFJiZF6PHvjXum9fYKn+Bb124xbWg9pCGH/Dm1R/OoO1nvunu",
-	"e4TgrRLv4ApfR44KV7RRar4YjWhnLxyg2iQOgk08mEAsgAyYVMzeaoAjLnMJK/HYXpMjPJuNNdOqwoHd",
-	"wk+51WyoaCRGgA065+Mmm1mVfFi2lEGY2iXrLiHNYoy974j4AAB2Rnnv3eIlJR9vVorGyOS8cj6MiRQS",
-	"+lR5f9NMn/NxSBVdqTMrumLxkFq+69VzhRZ7g+QneEHKsyz1VOnUHatebJFRXw+PEdmna2poxtpx2RG0",
-	"nG3E61nJcPrErNIzbC56gF3o/IL36/t3W17fsNRu0yl4zse3W6L1nI9vvT6rkwbNvk2fUlbyccLmSv5x",
-	"LqxRhNVT0EHHTkuXxGF3W6HzOGePDJL0XkolWCjLS2mWaUJ70t1mxocQ09FzsKlBjvvUgt+evvy7/+N/",
-	"/ft/+h/qrLudVFCkgz7ch38+/fJe/+2dFapo99vbT1pve3v3F42qrJu5a1Iz2VPmg5dePefjW13yt7zc",
-	"TUNddFDYOgClQSvCZJGo1Ewze22kT8MCvxBCuRAn6Kf39yGcz/hYh1pIqD+HtCQzH04YuD1Bf742ZU+l",
-	"daRW11vX7R1rvNhRumfIbXdJ+8fExBMnUGLJixV8S7Xqf/zy2Pu/ua076FEeJbTLXcsufqkn7trovkE7",
-	"hXXE1QwJs86Ic7cyb9Q3EFmLQRumCBwuMvBRuywR5D+VU0HsSYuo9hm6hlz9NTuzNfMLS6wRZTyq+zIG",
-	"9sNLI6hBORG7EzCJdzMxLAfowJFT0TpbW/JM7faMtZkl503gvUBqUc032XlAYsRDR4F6bi+1B020J1s9",
-	"pfFFWBvF9QTm9ULkWo07mjib6fBXghUeYAJ2IPcyVlMFJa7Ao0e1+RwyxTFtBRt/FeDRGpz5stBTto8P",
-	"BJ/3vBhDWK7U7PNugZkoAWEdo1slQAcbx40r+eEhRFqWuaCgw2bYyiYSeBrgcqX8zphfCUbQ6UDEMgpn",
-	"lQsA+3Aink8NkSFCZ7YKoZU9gX5gyFeAzu68GQph5nnZFpUy4DCIuoRNtUNdCKivtez2krIgF9EmjACN",
-	"mSFgsQ+Od1tF7QGl893jSEkU5Y2SAzs1R5UdJ9XlZmC4EdfDzpNqOtalCQuXTrGp4IqiXhV67W7hZ2O1",
-	"NWQWKk0UdmZ3ooj33X6nHvjc6c2X7hDp8jKyMfBt+wqu5cVER3g9WR6zFBO4j5BNND1iz3599vUZy2QG",
-	"wo4rpefgqYPfbyDlMOmVwpTtfA5NIZzGWOt8lm2t5NlBaBTFX4ICE0CP8ZFHYTxRIMu+tpJCYJ2estc9",
-	"BlOhTwynUkuJlihmQ0unNslVIdR03nhZ6BXCqrZS0ZMr4xk2elWW11SN6AStIOsjbZ22Lk16g+5WUcLa",
-	"7LcnkZa9urJrCnHDweZzc1AGG4RvRk7jtoSBbj7kqInwBPv5dfwU3w3IXu5cOAVM1/fJCp7eHh8DElrr",
-	"pXEFjQV3UCneFMPHA16mgakVMGpUrEaJnYW1f/RWZz+10UVXqXsJnR8u2o11fYmeDTOdCgmXAeOFcvms",
-	"aJc4iBNF/6Cf4W4JlMsJWafrYM5oyQQbnWLEwW7CRq5WaNxq3ACH287bg9oi5RTZBkRz6LS2qDQKghqg",
-	"y7DdHcwGDLBrZA1dq33RQuwzrPVgFXpMdyqjB2CTlV6AFoyfog7GFmU1P22XnjXRapK8W9lrtVGoz9qq",
-	"BKtu/tv0s3mBc9vuttOGAzaFg5BstNfnj5ndGglLBw7u//rZ6ZNj8k5khhmrxV4smT8knFcYnnO4f3j/",
-	"4HD/YLB/8NUvf3X42wff7P/1Z7959Ltf3//64fNPX37+6uB8G0Ka/b3PT/Z+x/f+NNh7+xc/2wT7sV38",
-	"lb5ooq0tOxTTp9tP8OIdvVXuHtT2Vh1ArclFUdmvKknUH/RFiJujPeST8WLL4P5ho2XQmpfc9s5Q6f9C",
-	"UP3VrFLiXzFXhavL6z1YpcPQE7IFAbrSTFoOK08LYofGXWlHBszUUs9m1xD2f9AX3dlLCjHlxWU34+FS",
-	"Qrs6TcQCQqhQWt5q/Aj/yHOiZqXl3Gn86bWN1kdKP6aYK86Nc/+CZ2UE60wRg1WfvbDS3Y44rJKCKzjV",
-	"FRO8yKUo2JUoDDiQ8UmYEQTgUNipnaIu4NU/o5FaizV0CmIxBz91LywZ0NBxDXTTEn+lL175p8Aq9A/6",
-	"lb44c896759Lg9lNb9hyt+N+YUbkiGFbxGvdrm8SMF1mv3ZW0MpOemH94H7z69g1meRUWLSVdRRl+3pT",
-	"KBJ7lWGqmTLxtm47pIIIjqYZBWDIRO4+tY/hToOT+QrvNl7zD0JnEzSgLoJAR0YOPg6ZZukvn4ZarmZq",
-	"7sGvaZ+dhF2D3TA0vcaTveAiuONq1bL9u5XbqNPhPkrmo/drQvz72x+ElESmFVbUv36YbUt8QzU01OF6",
-	"WijbZSW7u7qn3VZjQzdjaP5KX7xQ+TK2Nemrurl5jZBA3UO/Ni3JXvvcGwg113OXoqAOpOKctjeGNd2h",
-	"Krp30a0vWA5X3ZCfbu2bakhccJ1hpk+Hbp3Tpc91fDt63roQk5LYum08DLz0A2BiwnuvjehA6+AHgOrA",
-	"PuVcNfFWNWuJnlW3riMYNgVvh1MjFKGD00bfbKfIyDqVxFjbv1tE8Q9oinWak5UFgr5TGo0No3j72yDn",
-	"6kNsgx1hjDtavzssFcokQWcyakZcuSSRAEABvp8N1PAPPnv46UZS8R2ty2C2rS3ThFrXK7x4tV5nVYle",
-	"O223vD5vfW3e/mH0QU6imzqGbvAMojT1Zh72AitMYza8T3l3zLyyQG7e2Iv3e9+Lg0OfAd8rxFAo5CGS",
-	"vm6e+9FVCXr/tjOPRiXDv1vdy+oA+V63zdTtLsZbX4htSR37zqJM2AF7+erF46dnZ/DpMPDW3PdkgA8q",
-	"xJdkCe0nB8lhcj958HYz8KA16PbSB/Lgk4+A0hdnSPhJn7503gT74bFnCwMT3VXsbZhGa43Shy7q9mN/",
-	"w46e3c5OQWkG9nC4Eu1anLfUpWEpXtysr+VcjeetdYndr5Bs4U0QilSnFVaFzegku6EmOm/OWXYQdPR0",
-	"NLwK+TWgjECF99tT8AA5HoaZrFLHi63KKs7mxUwb0UzoMhSq5ReIZnewtM+EypyZ7SAtNwUHobGKkp9r",
-	"o9c8AN6gbGadWTE5V38vuDJ5KIjZrDG2j32QOLsAOsgbvLqSHmPpLIfJHodc91K8K81q2a0uxkb9yABK",
-	"9coINgx7vFPjtZJEwqU6zG6thfUY7dDaiHuAhfeRuiGp7bV2tEej9F8RZ2syb6UwCbtY1sjOMLjgibum",
-	"fMnmRlQIS6KE3Fwaij0YSAeMx6bTcY+OpFCV4f7+/ur+Dt3aQMlyzNJv7YS+TxGNFA1ln51gmsxQKwPl",
-	"OPSI5QILTkuFrBHwyIRlcgz5jukgTVjap2poe6l/BjhUKQ0GsmwASe3yYSqp5VCXLWTLcIVUb8gEQxVB",
-	"pOIFJjdXU2n+/r/9t//wP/13/8///s//73//j//hX//jv/8f//23VhN4///+53/+D//Dv/37f/ofsLP1",
-	"RBuqm7WbA86N9S0r7fTW21fcnb+NBGkY/DDs//Z/+fv/+f/cKZtpwxg/Xw/1vVg6shPPo2LYcKJ1bT/6",
-	"hC/MAa/sw2PgAuKqGrENlENQ/ghWrD+391IvZlOZ4aIPJj2yZhXT6KFjeSVUdeXmeizVnpuGjgH9O784",
-	"uvOLo0pY/7s3b/orX1S+6w/23t6tfvykLfmr7lu9Scd1ZQVf1wp0iu2H90b6XhW8jVjtiudzKjsP8L3o",
-	"+KpTXVEkKjo10yNYgvZmqyR6YhTIEqCKoCeKYYscsdTUbg0r+qK1SUVEKQFBGrYoZFkKdQTHF0cctX1N",
-	"ur//KRIjnOCX/qH1kjRp3JW03hci+0qPU3YhyoXASOy0z57rkFfJhBnymRX/9sIjxnG0YBu9UQzTnqUC",
-	"SD5TQmTgEsPeQu9P6AYivL7Iubrss5fxGAP3DV5lzxO7KcW7GVeZJ1Jw29LJ7d7B4f0HDx85eoCj3t/9",
-	"53/9t//xv4cy6UoQxLFSV/vBZ6tGQvfN0a5eNr4OT7BtHl9Dhr1FlaJS9jjSKzzGy1qoY71HX//BaNV/",
-	"xRdf+1PD/7pnLuVsT8+wC3vAuGnlhx2Iyi4hWpFrFWS+nvG6xr58rktW6jEamZWY8JbW5fMaRr+MrU1K",
-	"UnOmZTSv9x+uX0R8709vvz1M7r+/s/f7k73fvcUv7r+/+4s7e3fgm28P339nZT182yTlqzPqXtZ/Tn/8",
-	"Hi97W5lbOZ1RNb8Zt83sjWU5mV/0h3p6T/OZhGNsLNQ93/b33ZdGZJp20n/o8thw7WQ/wsXXNWrXzHJD",
-	"ygaGaqtTfLhyhHaRGi6x+2/+/C//5s//qq06/w9qXm/SvO+2x/HyJuO/UzwZmERW7f6198bXVq329StL",
-	"qN/Spc0xarfYC3ElxaLBuvC0BC2eLVhecEQ7H1ML++gmCs/GQraryaKd/WzOU/FT8q7dUDKbn6o1rIjR",
-	"CtvWqxP8NtHqqeS31PwqweHip/ft5sW6W5A1XkBrTeaJNkI9c1dfExHkdfZuljdc3S1r77hSCz/O03PL",
-	"83aOhS7i5QM4MUiufQg/xsugb9To75W1CnKuMB8csmeyqVTSlAUvNWyJyozt72T+7rY/vjeV14VPmDX8",
-	"HD1fao1Ep/omKCa1IcsVAAglV5k5ZnZpRiUPN2rJ61oeb+oflVLY6U322opW1DINlcH06MqCj8Dhrga0",
-	"cxCFDJ53N2kdsZZf2lPuCT0QPpyqV+6h8PnEPRkv9Y//IShnu+AEr6fV1fNeN4VF1sme25e0H0TEnrk9",
-	"2MCGGqWyY4oDv9BzKv+aS1OaY1fZ0Z+UGGOZAImDq/ruAkk1h2pVRD96sJOEPuuWlF+tXgzNU1TciNAh",
-	"C7UhW7/SgX/4N//pb//LP/u7f/Lv/u5f/MdbUg6iPq9khnSTOUnvSsuse0Yxvc7JH/c5EkHuKy+F/D3h",
-	"ne6r39K7o46cC1Ne54jtDrj/Uams1wC/7wA4/3Hpx5XKI/E4rZNxvw2GWG0ZXTvrcR3HhaAaGBjtj1Pc",
-	"kZg4dixupniKVnBnqpLNaVud8Bk3hq64hkUcDNwGcMNGYEIFdhDNYIdV82FCx/TyDxZBjt9/Q/E/70X7",
-	"8GFAUz69Eqp8QhPSQOfBSw4euYW4mGh92YfSbiupZfRr1yTaWnujuxubKafid4051CeeItUK4dOT5yfQ",
-	"4AtuqmrWiZH83tmEq/GEy91y0e/9RWM2OjUvl0rASDbkoQMQvmsG1gle/T7pdeApG2o1FIUC7WKlWduI",
-	"cldufhPwfyKqrGO+ajG7EGOuqEjuQTf6qo3nRmMCfFyRpzst5otRIJY6WlvE6Ab4McVoJIbl5kyDmS7K",
-	"p3itveuq1ad9KZFoAy7ps9RV4nFd8WxtofjjmEsVSkKB9RFV8+izdK4KwYcTeyimFU4lPWL8jaqwDAZM",
-	"CNwjsoQZXX01Jae6MlVR0jK0F+cubu+EZ0Q/yVWGTPTUam6YHL1RkiptK7E4Bl++526DJBVaangP9GeY",
-	"C174Gg5ep/D1hiokRK6WVbUKAn1K3ygiG1seh/rinhqSKQgFzFUujGGpVgP3cgDcjLjM7QjHpVDKiOuz",
-	"yqblqdLDEsTGOMo2YuevFk8g0isqvuySwwPrSsTxRkx69Df0pF6hGUmf6GIhZwBJDOujWgua+goqRWvx",
-	"k0Y7CgTkq9By+uybD58f+z64n11H3O2+N/SF7xLeH/ULvnjqOxfeDz2Ej68r3aQrfF/pEtdh+HgWeu0J",
-	"RzvDxGv8pB2LMAedpyXeVbHPf+4o/nztKCRnsMs5Ws12iwLEi13w4WUSiwBpWDT9SXWne0FMD3frGJmq",
-	"kMa2ty0TppXPbs2mlbJcnYgxm2kvwZ5uPUPpdyL19JJz3fHSbCKuni3B47Laeizup0PczFVdy7QwFSrD",
-	"6qze7bXyGA7krLmLpy89Aes2vWzx9oLiUSN1I6HVRCnZfvCXUYJHFy+C9wrW1EY8MZNeG2qa9LIPUFa1",
-	"qhJ+yMqq53r2spVY97xKqBsKH4bVQvBUWIpWLBiquwckcSt8QDDhPp/z8yiTc79pIZx3tKe3dNbXOgkZ",
-	"BlIRQ7GzkBEk7z4R6k+848MyXzYCHldD9EBb6hLqHJSPK3yPVqJfBekJqEwj8lwzBHgnbKnnBfKJS8MQ",
-	"BN5bBbkd7jdM7GvTlDF+5oL1wANOsIHhvCjs9GJF/IRN9LxIWGZnUWVsqlU5WTHoMr7seKRBef1ul1JJ",
-	"/o4XQ7t2sCabCv+7x71tHsmiwWzL88GwPd8iTs2HTWGEMNXSuT4TOpva1Qck2hyKfZKJ42vBh1JYq4HI",
-	"YAZuWXigO/nKVglxZuDd6A3cFUmv0PlGsfZKIyqr1LNBTPu9dp9HguwafLNd4nev3XXrUppOlR0+u8su",
-	"lm7eAYXfZ2dYkxTC0XR/ivKF0zVWAchEKYYl2PC0Pyk1qr9D8pPvGk2AXzc1ptvqqq7NQHV2YyjNNslK",
-	"WLyoBsJ/9GCbBIG/XMkQ+MvGFIG/rOUI/GV7koArqdT1BKdeVJKYHu5TKgF9Plg91+1tt+sntW+8deeo",
-	"f+k1PaIgej+4GxR7cxMY7yCsax7GLQK6G8vHYA0xE44e8IREJaGOUVeTaKvZ0QiMclY6+BzMEr0OzIGG",
-	"NnlG10WvKqk6f/EjgPpuPMlm3JiFLjbSpb10193e6XdTkF278nfkl1njneazGVoQWEvZ11G9gFTJUoc0",
-	"NQyjimBWoDPZqqVUCgJUqCWb6RzKT/LZrL+N//4ae+28XkGVk/2M3minxVG9lZVu+atrV1HVICyWGTRF",
-	"YN0NT13VJqHOW5SBCm5qTYXUc2vOICiYfLWA7PCaZX+nmEfLTv5hb43tlbwNqtTb1n1zm0f8rR/vaiVz",
-	"FmtTDPj2qZ91ZMNRH/W7lu8bf3p7t+G7T9qShSKC6NdGmGqZ3VZjrlpjH4XXgtzz3Sorr4BL++x0hFWT",
-	"EywmV4GRTUSeHVGlLgwsjax0gUJw9nOtLp1tEDhZfar5YiIK8DOsHl/fcFk2OQiQ0r3UEHNhEkpr+9DE",
-	"FZdwkB6z/Sqo0zt17u9v8up8g9HcNvqWNZpNiFcN9UywlOd52qka3vfA2R23ruF38D12V3TBEejgUHVt",
-	"l2orD6AYRFtJv8KUbKadvxrJeKl8hF8lWrmy+NxAOsbuZd3sXZs69aUupi9GbrrfQ6HnAcYamvbY0pcQ",
-	"i6uhX9ivjchHRywdayVSdgdDFhAmKohHTmTswcH+3QSja1KNU3ZHlqzU+tLvB3sgjuSVgLKOdzsVjtLl",
-	"pnWzGWFkl+pGRcxeVBmqbolmdEPIM9vJ7VHkjUs4Pilrc1Xbh1Ayv8tgbANrwtoN9saV98NuMW4pwzyz",
-	"CwHL38W2u7FR3hgshTaEm+6aVyVSGexge+lQFSMRK0y0UerbPwxLjWA7Wqy7umZoOX2hs5ZgANTugIoe",
-	"dqytymnYRHA4De155VBAezKjfSp9iRPocxLgBrzEDDYK29u96+62K9WUfDpL2R1XYwRF2cHnn+7XkCZ3",
-	"KTbvbvbBtfTI8wuwK55Le3APC1Gy9OogCWQXF9yIRw/sQ7/6+uTx3tlXJ4cPH4FD32oR94cyg39FHz/6",
-	"tlW+tQODX6T9Bl856nBcLTvUEQqAq/fJptBGDM96/7Ye2Uj9j5CBATG95UxA2Det3Jz21ufE20PJ9bul",
-	"9AIUrJnNhGovs9ACe2xIWUr9eZhia+vosg1lvJCxKTR5jS5Laz4uWlWzZG8CJ/Wlwz2tyqBsXmBBT9QS",
-	"OkgtrLSx7gS1Fh6c7wkSDlnBDDib0dzY7Y9BX4pGuxAwgWKA1klkxyxVuhwMtVJgT6bHLLXd1vMyPbI6",
-	"YUTgKhU72HfVgI59jtVRxPMalf88fPcOHj7A7ehi4lY/Lpx5qmfkj8JrOpWHtUuGJPnKj+DiW1s2BKsL",
-	"SlM5RQIU2YOGkFkf4EgABMNw3jUKYG7wruB9q6I4jYR1GrQ6bH0S+FCmPBNM6UWlcFjoLcCgxKwEL8pU",
-	"F2saTXtmo6QoIsO3TVP99RdeiiOgMelKrddSg9kVzg4Lc8jXzUAMNwBFuNHF5wTUenHjV17iJA9H2AEK",
-	"A/eGag+qG99t6mj0wtoIy7eDALvd6ELt5bceaGh6/zVjDvUD4YOHH3yDKhbnNZJ26YFPr2GihqDX4dqQ",
-	"V9JDjjL6mVzr1IAPslQ/1BK9waX5g1mSNxMUq7lSOu3NcEfF19LhXlr11zCx0VzucM/rV89uMhhDT30l",
-	"ZjmCb6416u7Qqq6+mLapKlTEVTlADqaD5OCz942CJUiFg82h8O1K+pRNoFCVL4nQyj4sPbZ6TlDWcjEq",
-	"11Xq78ApURlyjAOuuixzUa5hdVaajeYF/IlKl9XSuLnECE2jZzas5w7GgFXe1nkG48qyOs+EKakdzjdt",
-	"HwAYUxxECMT5qqvWSHa13LBZCLoHD/Q1Curl3JSDWGPfcEeTxmV69eckYT4qA/N289Te+jnk19QHOItu",
-	"J5X4Q8n1LQV0PbwXO+jWjuEtL5gPslB0yd38bbFS9JUocj6rVh/GSNHRZ48e2KOhvcrLo/0Hn+1vCCKt",
-	"kdWrOf/gBtWjUccsFHrOC3uX+9veHF5xTnunpsZ89OPciB/nJ+M+qDsld3ECrNmbyAlxy0IIlv4HEERW",
-	"UjeGofScEDSQ6GvVFY89qRNbrQMiTMpyZn5xdO/e7/9/e/9NC6jlG11kD/cbwHvXgMoAE8VwXshyeWbH",
-	"zBXiNHJ4Mkd4ez2jubm34Jbk0Y+IJ1bs5OUpuxRLRvmM7nrITaDd5PBXRkAR7/SLk7PTx4OT1+dfDT5B",
-	"//ussAs+c1EE2uNWfywNMyUvgMEeZh22gG1/6KwdXEjoFbwQxa/FstHnTw2tPAduWH2QEaYZdI2YLH0p",
-	"sSg1owsd9il9+eIsKseKP6a231C4wD4B7w4UyfmlmZqBe2GwYmbS9uO9nUCpRg3GybNfn319xvhwKGal",
-	"CagOezSyr87PXybMlLoQgYOaM8ibs3++1KYcF+LsN88wtkXVQo2jfCQMuZ2C2cwA+A15uKH06xsFwBT7",
-	"3CSGyoEFMC+HeiqAY/qTT56qK5Hrmeh/8gl7CmCyX529eO4koEuBhWidoEuPWPrtG9i/b9Dx9Mbt4je9",
-	"ozc9g0V83vSSN7Cn3/SO+v3++7TPTqhCuH+sHYQ3ihLGuGGpfWiauLicsatT5Jk5QjbwFO7uY1SU6jyY",
-	"0opmZtcz9H9W6HHBp4BeuSi4gsHqR3fjE1Pi1YTRhK+8MbQotBr32W/mdjCAlkZApQif0GZlLCY9Qz6e",
-	"PeMyMcyB86kQ2EX7fo2vdQnDLq+XyMhnQs9y5O18PJHKdlYX7Kka59JMYA+ewMLZcwQ7yFyehpzFlMlM",
-	"qFKOJCF96Sfbdl2C7QaY3qWeQy4WEFKFc7xP801TzXOj2ZAXhX2atZ7x0MbQ7hvFWPpXe2Q07J1maRII",
-	"Rl11vylf2n2E5OWV6n7s4f59SCQ1ThGoAowUS1+JsljunYxKUaS0NM/kn2gPu4598gkuhDg3M5dK+ECu",
-	"C0QjtLHEzLXP2K/lF332TKsxJl0ZNhYle3D/wK65Wc5tVyFd26XbQHiEVjsRFiDQ0k89schDMNyuZveu",
-	"A/a1/AITwkOgHIoqVy77zF4WP8OOux0eUsEeujFCmV6yRw9sJ9gMcJ/2lz47YcZqd9Aj2yHDHuzv+/XR",
-	"L7Ue2Asc4T1UbqAMk5HMBbuTTud5KWe8KO/ZH/fsZk3vVruzv29b6hYD3GfH+vDhI2iPlVl5TosP0QC+",
-	"K5VW2wWEDYeN4doTvwuKAcic8uztqWKbFnGkcbXEPDqUJFCFBreuNFVck3P7UNehVE38qofJ/v4+lr8j",
-	"XK2vM+Av2d9nUzG9EIU5Ro13IY1gDw4PSXIAoso+WBeBtd/PpxKmDO+7f8hycSVywzIhZvjKuD2H2CAq",
-	"p2AHW5c871MFBJSZ+NZ4YlCSUQf89wHwYPsXLUDaVc80BzyGHTAH/f3kE3YezvQZlmUTteVqb7rQmcTC",
-	"TNHtDIDP1qDosy/Jz0UXwva2DZrPWKnfqGhd05ZVuBcPP6+u3Ol8OEn77EyzLDjP7Oow2CP3aj1ycmih",
-	"kXXPrj6pxviC1TveKH/LAfulXcLYSoBSAoRooYtLkbH5rM8ea1PmSydqaq+2yjwr54Uy9nm5ILvIp05h",
-	"c4Dsrf9G1R9lfwRawARnR5gEW5uwrFgCj0Tih9vOCu6lpEI64qtiyYLSrqu/B6bB5I2CghNQfbXkY5PE",
-	"nLD2O0pHDjMDT5SmlEPouJlfWN3mIrAc2l1cyZAPIXEsPWwtxGBMWlH2Ro2klfz3D3G0/NgnKMECMggO",
-	"D5B+9uyQo8ok1EcaMlnxfJZes3kiwLlG5zGs8YUGnhScSHgDTkSGlx6xB+/euR8S5BARGQjdKgqfbi01",
-	"HX3GnxwAMnqjhoWAo5nntecoUdr1FaveD/ehDVjCpCQ2b7fk4bTiJTvcj2T/Me1v4xpu1QUvAazu508I",
-	"1MVG89zPVG37jKzmy4je0U4fDRcJCzmVOOSgqVo9cqiLDEbzcSE4bBtO37ILsdSQpJDb29yZ9HnA7BLJ",
-	"RAq/94koJsCw8DZu3ijS1eCLtM8eh2Qk8c4uSTV2LcHCJ/Z0rqY9QHoTvi9hF/PSF6nBanIwCtXaNAco",
-	"gzH8Yvrs3GrSb1TYYVTQ1JdagdZBpRUrqE9Jah+xg314UlRqDR89nHClRB4+23VR4AV4i0OV8yyjSaXU",
-	"4JUrXBWZQoylKQH8apV9I3J79F74bBh7I94J8HATPluLL7w5CAr3TYscsZNlX4xdkAoSdgwcVS/DPjli",
-	"h/Z36qaTO+5dIH5cO0KeC2TMk/xxv1alXUB70mzKwu14fL3t1BG1jYxJk9jNQ+Ax049bSWeE1bDiwlm+",
-	"UsqRvdOKMtoN51DPzZ2WqGuytLTfzngBBPd3vrn/mMF1DNgG3pV3yQz1TAku4BIqEIDNZrcrpjYVAk8V",
-	"SZegxTd6o4I5F1ngCPhHAGzMIgJKklSIeoRaX4bJsbK72OnXJXDQ4lbg5tJ27MTj/KlgLLuzf5cBGQ2l",
-	"atnhs800mMKksqieLLtzcJcOQ3/xROfQPoOcMiD5FFA3SeMJjO4c3rWinhii7ty/C5LfNQE5nyKolcN9",
-	"xifQkCtiA2Pc32k74ywVCceLeqN8cVt258Hdvusykd0aYpwyJV8aglDBN57MiTwsxHEDF9xx9FVWZqR3",
-	"aXxfiVkuh9zguNJ0WW0WcrhyV4nQHae1oz3xGwcjcFe4OcKhjDhaPs8oRgem6ZUorqRYoM1iBTM0gWT7",
-	"G+WY72AWltAY0MFyPrzENBYH4HQqPyQN0AneZy+UoDFFm8bqpbGcsCZuvggjB37oBfJSlbKEHCHwikT4",
-	"5KPeQX+/vw+eeHC17IFgRS+YzpaDi2WJdZyo9LsPKRw8fP8+6emZUHwme0e9+/39/v0euN8mcLtz84AM",
-	"vcdzUZR7LmsALhgL8OJ7s+40sw2Upjyx177ylxI/rcDCJC3o3XDJPfsIODtbAbzRxQ6I8TY4faFxh/v7",
-	"6Mb1hHV8BtNpW3rvD5RCgX7WjRS2cX8qoBvwX9WD6oLNqKxJGK73Se/B/kHbi3zL771WfF5OdCH/hJHN",
-	"B/v3N9/0pS4uZJYJCPo9ODzcfMcpija8/vPN159r/TVXADt4iAO76fmlKBTP8Yb7nfrtUqPQqTufTnmx",
-	"pAUVBhIErp0Ou+PFwsouUAQBJDiG+BP+3HsbtgTHwthA68azAc9ziEbNtCmbHMQ+NQYDQXIkXYK31Sjs",
-	"0+074ThHPr1RSUQlxTwXPzeOP9CF71In/HBP8+Gl0otcZGPAmarMk/qB0mV0fuX1ojQWEOkR6h0VLdQK",
-	"skLPx5NIQ7pY1o5+ivVczI01Ugyg2Nn9w08ffQoHHfaJPFzuOdB7qxqi9wEAD/giEPbuKp5rJaz0RVcK",
-	"PcRqBNQcfxv8bK8+ciBaP9ATCNUxT+yD0pkMFfccXgjbFDBXtCvRI5GKx3utlIvi9dnX3owqJ4UQtGwo",
-	"1djaLXPwcnmrCYAekKGIVQWjEeyzb+y5TK93L5vwjB5NjidIjkJ2HJOwBS+UVGO00iKTveUVMN3QxilX",
-	"fCwKKHtIHlmyz/ilMOSEx7SJeZFj1gQK60MU0yalXEhu2En0RPAwgWFhJygeD7uewXhi3LEY2c4iesU+",
-	"CFaIc/K6RRqUMKGoZmL1MAArR1TE59anwWkmpjNdCjVcQsTgrcf1ujSbDTKeEmyJdCiMhv0MTiP4gaQu",
-	"Ret7X0DkhJn7FHW1lm/vqHq/j3HUvgX8BMRaju7di3/rU1OOPt///D6IOfRjV1ri1rsVVwaDmlMucyvP",
-	"YgBJL6SOUtvi1RTahhOCdWrs2kXE2u978wP7xWHvLRxhO5yDDgPzvhqbJITqDmfxSrlNgOW62Or2wxIn",
-	"rfYO9w/v7x0c7u0fnB/sH+3b//+djxcfqXmer6SJ4pcTbga1xUGQjeZhD+zpvT9NmqfBiT1o8EE157Ct",
-	"obCmsEW1WXwbKYMHcWTZxZJ6u85vu45zHglv1FI66ARf83yki6nTa25HGdrvoNw81mqUSwyXPzi430kb",
-	"esYLhEE/OHjYpSNmPkMGx69FJvlPUU87yZBhg450r6d11MyQH+etfeZaw+Pet9H2eY/qWzOANFLkiF7E",
-	"qmcUCgiMy4TE7K8cXk/gh/rh1STY1g/ZE43VpG5tyT/YfMdzXX6p5yrbbY/8xFYuTvRNLN6k2Sb+pSi7",
-	"LKOP5+NP93z8gW79n9hO/qUor7ONq96BrawUtyqea7BQZi6xp5bFDEHnAIaBaHcu+JVA3ntT8iWbK6SP",
-	"y/osreys1Du/tcqXkHEwL/KUvK1axXXQJoLwbRNtSkpddbx2skQmrUCeifY2UWeC7LENopdULHVTyjwn",
-	"CBIvXcBn9fB8DXt2Vertarg1GEqVfX5/d0MGk7A+mjEfxfQP2Iz53nW6j3bPjmfOY5Ka35/pMycZuCHe",
-	"Apf9RGIt81xsFWeBvn+MsVwrxoI+XhjK7zG2Yk3wBWK2CAanMC3KIWoD5smloWpNyZ5RsAICMIF11z8F",
-	"VJOJyBGZkI504aMwBI00b1TwX3viHUQihxvpEn+zYwfFIAa0wCEFzRzBj6Fgl2+MNBgQgWjOd1hm6jt/",
-	"w3fRld9BJMFMdG6vGMkcUNPfvVHf7e3trfzPPixdcFkOSjkVqX0ShWO+A3c85almc19WxmHLcsTxfheS",
-	"lOxp7DKPyjKqvgWgy4SlU61kqQupxn14JcU1onHFpgwLWcohz0PYC4iH7E9iKoqxUMNl+O27EMDybYdu",
-	"ARRgkIlZObFXwUcANDjY1XcEkOPm0oRADtW4Oq5CtBBfS7iXBGHaJRQttzflvISxwEd9F94ADbF61LwQ",
-	"g4KXMMQ8z5PVRuvCYTW+QzwlJ8iDCwrZoVxIlelFwjjL7flJRJhEMnjMeAnwDgCqTeeGyGXhKYHzltOq",
-	"CLCbCExp2w+IqMT95MJzACmrVJFBRBpBob5zTSn0lO2zUrMD2xFEtNU7m/iuwgDNtM4HcwXYjMyOkP3C",
-	"DlRt4eHGUzqwX7rnIKcnwpXxXqiV3Lo2qOiskTnghb4LQ89VYEWe8AwDljT6GRQOgYxst9FnGsrehR1x",
-	"7PJd4Hl+KwePIS0ej5S2L7FP8jspbMLaMFGjPa/id5UFUym8Vm6/ely76pWnCSFKgVuh1q6ylmXQ3J8L",
-	"nnM1FINcLyqdsT2h30DwAbj7QuR6AVdh3ZRY3qS5XjhpUivG1PpyX+SqLPT8IhcrLRjKYjiXJbsoBL/E",
-	"GD7kUIal1fhcqstmBoAzq00TD9WlIOI55Hl+wYdW/ECWicgYN2wKDFBuEprmT9G6VJrR+6wwc3dsbNpc",
-	"TeHgzKqNoze7yyDxcvX1BJu/EoweYlvhSosBIHChXez6OELEAxrQLg0HxP0uvKmtxZk0l255TOxjUGTl",
-	"bjTNFHNecM1Jw0aFoGQVSJJAIuRAcQ7Yr7kR5sitklkhr3gpKole9rT56vTs/MWrvx48OX2VtixqXAa4",
-	"mHhRSkweDbPuvzT+ZNAjNhILUQDxacJKbSWKVMN8DtA2ogL3N7Lv4MLquwj/OtBXosjmsG5dgSCEjhHS",
-	"DzQBlFlmouc5TdqFGOqpcCjaBLeWUCwr9GxGfGWwDODNfKydwgIqzcUS8oxxCuyBDVkCXC0H9gi0X+R6",
-	"eGkXFihNIFiAOlKw1D5gcLGEDZr+8mlI/0MbhVqU3k1YysvBQheXKbvDPRISiwcmcCTYkwnwIQBFnslC",
-	"AHAR8qvLQgrHeWkWQsy8rIaOl5rJ8m7jyDoW0UjAelPsu5pdVrpin1WkBbyLksJhdzcrS9X3mpKXwgq1",
-	"QSZHI1GYaFtC0iFf0mR6ZVpJMyEcuBrKXCLuj9qVcTuvowAc/JTWm20cqDz4HqGGIC2qnxp24ht1EmmV",
-	"unCSwME4XKIPgjtDrXUzkXZN4eEXDRoARu13lSQnFBCIJQm5LBvAIHMoofMBgSBRBk4VfRE74fgQUtjJ",
-	"Q+b17V7SA924d9RzOm/kDrN9OXib9PzI944ODvcBa6nc8VZ5JT2+ottEr6ADslcpuU8V6T/tVd5zf39/",
-	"ayfoPBcfBsnh/IDxiNM3XTyeigqLIKtAZOcB30W3KSOnJjIgy6k4Ys3zic2qgvp6R/cf2V7VDMXe0SP7",
-	"5TwX0KHDyqzhc2CGhyJzVUrx22gayT/awZ0aPKZJDzd3aId9yk34UWGBbPChznPxEQby0R3qYSAqcibd",
-	"oBP03re0sdbiPk4B34jnUSECWNGnh4EeXoIK5xNRId8rPvfcIUnwkJCtDuqI1f7XI0bmVNb5J4cW+YmC",
-	"P66xZDehPtqXwsdz9OM52niOftz7twYX2WHjXwcnMs/FTWJECNohprMSsuaR18Bbav4Uo0J8SL4ODnBy",
-	"769xaFMVw4RRkqSJzDx7kvYZMI4gtYTP1RhDvZwlG2umFaV8F4L9YZ6NAwGSEgsibKDUCofOlIa5fU3h",
-	"HwwWZYHYghoBgIUlU9oO0HGUIQR9vlTO0K3m7Lj84yipp5Z4szU0xja7GRYTc1+sTel2MBpT8hwLYLSj",
-	"adxpsrPlOxpVzE9/AgAeBDYITkDlqrqwrUjSQydJgVcwCODo/ujbz3ezUj8ETOfj2frRRv2I8flo1CLG",
-	"J3FHE5QQxBP1e7B1Y6zPKuQFX0ZIBKmGwGKWhBLFQCaI7nJMy2OvvAEcjGJAkQLQgfz3/VyPBxlfmobT",
-	"x0OMGuBFDYTi9BowriU0COikgR3wj3NRLINU8/W6ttjsjkj+fbLu7eC2tsc6zkrTy50AjN++yqrrSHQP",
-	"mkh0u7QAZXpzE9xvW3T/GdzyvgNa6xahXesPUyLH//23vTj1GQ4NPEYqX18s/de2v0Bv/mkSTmSCza4e",
-	"yUTyCPytsDLhY/vp9HAFOQtYk9brD3/XAHqFo3UOMcTqC+Foe2uVgKzSKauFrj8wu+kFVgUd6IUa+IEh",
-	"PG8hpry4DAoBbv5otNcf/FZ8bGigq/tg+0KRCUQ0+ckJktNMzRExpIB6bHtFwItPHxwyw+6ECNWj/X0G",
-	"dSUjPQP0F9IiP31w2L9vx7RSq+OGdIht4IYkpj/iDa+PN7wu1DD8CrYTWQQtB+u9b51IeX8vkjlY/34b",
-	"Kx5WzGmGZnwj0vE5mKUVBgkki0A2oLrNeeL4HaNmTYUqgWSGU2al3dfHRCXpaYch+WP1zD4Jz4HGXstk",
-	"dCIlsufcVz1AY0yQaa0Q7EJINbbmcjG2i31LO++k2vvbsvY+Hksfj6XrHks3kbGy3oKFdffRhP1owu4W",
-	"lw3CLNisnvvl+qkq8wyr4Tcark/5cOJ8qFXyIg9bQj7HZYJUiw7GlDiSxAROu8TxEiYOrJ54dsWkTobo",
-	"OeCSyEIHGtWY4AmZMANlW1lwZfgwBmZhw4/YYqKxGqgktmviIKKDNQlgPp/AeabtOyBN4A/6IjAnjYV5",
-	"o6Yeu71CBisDHI1c/1SEnaLX+o2CgDSv3kaPdhf3iZgYYf2rpj4zfGnYRC8A6eYSPXWRuURTyltIhSpl",
-	"uUyZ/3NwKezHKD0BrqNpTROW0sTCnzi19k+cVfsXzav9E6qfE3xXzacXomBE2VxFUBO4OHWoOrq0ihtG",
-	"yKxdQ4BzpMVh/6blMaDlUXsj3hhnQQ78zfTCKn2WYw2sItT5TNLYwI+gorkrqw2+FEvfPZggd8+Ql2IM",
-	"VKnuvjAStKJd21NKokzd20E1sevcdpg+0WJv7C9csjqgVQFh9FQgz3qkENED7PId/EFfNDwjrHj/ADrG",
-	"IcZUAnDVDcEf80Ghcz/U9m/7kIDvjdNrplM7NMBdn4vSID1oGZDUF0tm76iBfN2zUXnO+NLNBIJ8m58v",
-	"3uG5kDikrW27nOKXAaCtr0SB+wMelh6FPtOvIqP3uOgbN4IVXEFM77sGuCR43UCqdnG6uZ0P8TWJnGh9",
-	"lg5zeZRSEggsI+kpOJ1wi3przQivKff+wFWb64wPSyizE7SbqKLLwdpCMetrq7a41FzvnE8NILx6xFAY",
-	"VVpNAMvmdvvrGxv+8Pttt6DmuvAfyNhq48GQ2jtY2/pBVOOFNxWy/f6Hvn1VYPJ4R6XXLu4TvGfT22Fr",
-	"SkPFGAvM3GppBtTFbHTqri1euX5bYfqQb0PLq0u904t/jI5cGiXSdHoJyQQvNuAjyHS7MkBtTHrAlAnh",
-	"ZGer6dEI6/6323U49tW7wNxYtbVpf0dSINozle2V9Y4OPvU+EbDme/sHX/3yVw/P7//6MzuLel4MxUDO",
-	"eke9g88P+/v9w/6nve/D+2i3wTbeR1qTH92P13Q/2jUpTWmP3CsRwC4t7khS0m7KIelTyFptpschySwO",
-	"2N3fh6wQazHAgrBvpixjz50f7sQkjYQZzSQ6E8GlgdlMsJ2RIRWLCmCtMgUErAiSRVQLpDel0bqnUoVQ",
-	"wQVT/SjaiIiayqXgA4Wyi+e+jGFVaf+5iZoszf/H3r83OXJcd8LwV8moUITIUQ0a6O65YcLxbnNmSI1E",
-	"DsfTTdISm0YlUAmg2IVMqLLQGLBjIiSv7aC0siW/a+/6sSTL2rBiFRu27HV4LT2SvP4w5gylv/wVnshz",
-	"TmZloQtooG8zQ1WETU0XqrKy8nLyXH7nd5geqqmEilZXrlxZEI90o7N2GgkW/nodcmmDBWLf1mXCLoFm",
-	"2AUS27xIfitO8bJe71IF7QqqOihcGuNc/HGZoHhIzzxQi4+rcp+h0rC1I6Fy2KEoZt0YypMUs1i7uJAQ",
-	"HoYFoXmqRYRIJ0fGqxd8zkSap2Gn+V9zvKDjyccXH4nXzQG+4r17KnixTtDV5tIu37XkvlvyteQ/k+Qv",
-	"donqu+26TPJDqvxSh9i6Un/jyP6zk8RPFp4Bexb/ieVY4gI52FOynwyo9mlhu9qyERxLB7BdRezk3HO/",
-	"Rfhww3YBMI4kdzU6sHxB9nnNjDz3hm1qjgXNZ8dF8xvCSebjghkkx5jnHp+UNwrBfKTn9LiMy9i5J3nr",
-	"7ZfVeO7L2927QzU1K52G3nPI2v1DMKk1d3fFRnY0bktome7Ym156Uib6knWtFPj4+rA622HlqjosOJ7c",
-	"QC80TEqETFU52TS9zzcj+1AlvUom/KBNv7lT413zJ+bpw6mRZ7MOUVcE7fdb4bV1uCDp4y85CZrLWYfi",
-	"Iva0O/65rsZZ0H7/A+/PDmD44dIKMPSVBy0MdDKQPAfSIzcCFL/3fS/rAr/P5iBxE3TCgYtDYTdMnY9c",
-	"x70LWvqek3Cric0TD/6NI/rXXCpyVUJwIV5r8vjPLnm8jQODLeaKGVE8PRN9rHm69gpcnFy8fFnVp9OL",
-	"fzrVVuHlkcKvewIUivNaKjEthwdmVZ8jEfyaOalWFl1KWqovh06r/LutPZd0enzDo2Nt3e15qcmjtfT8",
-	"7dbtaxDsC8/Vfn72gK17vdCHv4OeR8BcgYQteHu1sHKbwnFweUHA073o5fcm4neu5U10X1+7E8/mTizq",
-	"6i/yJ7qhXs2hOL/a7eJWU6ltnfwCZQlBcqWF/YXLmIrrWyIQd58WhyLjfml5JPE2jUFKjKWPBni1fW13",
-	"hsjYqUgGw7xCaSGXJ3E/PleX5zjliTyRfpLO+J07b92DGcUvE/HiB7vJYE7DCO48MNNJTb0Gv2M7QXtr",
-	"HXUKX/MCOEsrBup8VCoLE8/EAJf03BScRl2aaKE7QEYcd2zAiT6kRI9BM3JWpcpO0opKFW2F2mFa60iF",
-	"w9TJxxXPhZM1pI2jYtOu4jV1Pai9pp9hr6ktYbGy13S1ZbjEbbp0XdXn1MtxTtWu00t0na57FpzWd4rv",
-	"Od8Smut6Tq1pfimeU08UndaGsHvRswWqturm+kr+c/eZ1qLzt0vFr/2mL77f9BzNAshkXuw3RcH9NSuy",
-	"6XZIhqFUfZXFRdpFLh7nttSbZn3kDOAyRu+Qyyoh3lp0LI445DbIc0uK4aWcHAYZ7iL2EkQEiiuixbVf",
-	"BR3pCuw1686c64vqgwGnr17kF6ZxrIZbzyVqeDJ1VVGzLN3ETgrmNLts9JBFkGpn/gHljbGuUJzIQc7T",
-	"g47pTMS6YpBIP4/GTCFmCfW4FkUZwhxqIe6wXLGvFjz8I0hsdbXlekOe8V5O4HfO9Fj0Ep6ykeASqBB2",
-	"kKbITgYN+TRL8lxI7AUlvxg1IvrCzetUMRJ+0mPeE5rq+uih0OVc6Y/MBlmQHPO1lYd6V/CsN9wTj/MX",
-	"LS901VMJ1sN6jn1avrVWf9mBANq73RnGpiADo5DqNC2VQh35FkBtNYp+dfJLGIwnFWJ9N1dAw52mRRdI",
-	"vjbY6ypjXDLxONFAWeIIXPqe1m9OAFe6qqzukzSYmMZTwTOPEH2P2Dh0uUDoiCcy54nE2oHUISRZiwph",
-	"GSEpBpGc06Ok/W8d1/7NCm3AzR3LiHJceD+c+LL79AYAfjps0vnz2nGzhVT7H1kIrhqRjEN1IMSYug5B",
-	"IC+eYI/n94+oRD3lWEODQTtobd1qNuE/zcBVcw/awaQVPPmg2PTdY4EKr2Ge51nSRZjCUdDD3O1nP/j7",
-	"pz/7a49e7N37D82qp14EafKf6PsbPcj0Jzn77Ad/+vR73yv3ZZP6Al1e1IvSuWSFueYyKN4Jl+ZeWwzE",
-	"TTMQNysGwuj7vSHPO2osJFxUO6/daW1uQbfW0Paxt8+hUNfAvOAcQB4DEZ9krBRaUvlQqO2V2l45RQxD",
-	"uXIUvULMrnW+LbFaNo5on68UyIBn6mpQL1dcwk7amktmWeBh2To4TwX8RLcQ9aReWJfuST/VqgoXetQr",
-	"UqqtArIsnXrZGnpHi+z+XTRAz9OF8EGFMHXO3GVZtO6uzwDwDRzc69nH9utr4NsZ7d2J9b0tBL7ZoT4d",
-	"8K3kXuqKVMmBZrki9yXMfGEqQmlpnWMxdmDnjBOedsaZ6CePowbbdeA36hQ4rLCeOWd4W8j0pDdkXLMv",
-	"tIy684UbYOZKFmFgI2Kx6CWx0G2fmvGknuGz1vuGD4VMpFpUPWJscE7PNNj9fvFur8B0yJKcKphra1pD",
-	"E2BaQ+SN58BPqF1jnl8QvxZaR950MERLXQFb3AzZzH6m+x56eiEOEGNOzxUH2OOSx3zOQLUDZCzMZnMz",
-	"CANvhZiLhUi+g8+bLlBA684O7AGztJa0e+fBsVZvXi+a/eTnf//0e/8ahOeSh4HvvWwL9tjXrhQePHlE",
-	"ioF+sGR8nmtmhR3wVSOEuA9qEGBtQHsgQCscVzwjl0T76LmNo2JPrmQ72x7UIMDPsrGNp/gaIMCVluEy",
-	"W3zZuqrPnMs/c2o3xGW6IdaU66cG9MF7zhfQd7/vKgiXbKYCGdBPsCVrioS+XQMl/XORjRJpazKFDBAj",
-	"GePQKo3OKaCDKMUuCTpYCLCLT7qm0sDrCoLLLdlby93PlK5fR9deAjTgedkHMU/S2dVc5TxdXv42U1MQ",
-	"1YDqi/nMK2BvKwbRRiqqtJRcXDzPxWica3CVzQBMAgyRHAvVQtE9QIg4Hucel6wr9iW8KBMICIPKOFfZ",
-	"DtQRoWq8jtSa6u2MlExylSVy0MiTkeh8pKSIGmxH2k7M++KgJomkqkJQzBfpXDNB9UaSvM148YGEdtyX",
-	"jEqgmHuoVMEoiWUyGOaINOz1xNj8iGSw6EWz+DpuLsV81mCRqxUX4aDpgu5ayeNdzIciyWx3TC+mXLt3",
-	"hcAFLg5FZu6bmXkSDTNmUU/pHPyDkRYDM+A6wrolwl3pjLOkJ6IKYluiGIcmgd8aOmpel0jW2mg1m80m",
-	"ktxOskzI3ixqsPvwvU3PYQnNQ2/2wAtrK8f42KIGe8+8fcjHYyFp2gl5mnKdU8VGbZGEo0RrM9VmYexU",
-	"pvvDmQ9YVVjnOAFe3j+uSIBFFmoBnRF4JyoVZu6sSkBIUp8h3gx5Y0FBmbtmn+3hNjuhrMyeXyrnNgC2",
-	"Yj7TRtvB9WPHaQHsMeazzvJSHEFYLhuzQlGOPTv4sPVpo2iWyF46iUV8ym4uK9txik4CNtbWS3GTe4en",
-	"6TH42UDkACED7ZPwZQoL8Vw8fNd2cWnJnKIU48oFLcbj+/GJL4VRrH4l7cYO3bLaW9/Ch/bMM4veDWIW",
-	"5sSeW9WD7BTJdQf5ZSnkYmUjKLVfMePgVXZB8R20W/AIHVV0YWsuLYcyaSAzR+dB+9r29S3zVEWYgc9K",
-	"inAQFqVQg3ardfNGWJ74tlGPXTE2MxV0WJiOtLZLRUKLegqtiyjRUkjNdUK3pM3U3o3LDfSCNkcZWCxO",
-	"YqOuFNrigthvZs7yXpImuNiWOEFWZPr3FdpGTx8upfjP1BTOheiNe3tscTtRw9OdoJS00RFtHTfa0mwo",
-	"MkHlKftqkkEMeGR6cUwhuAe17WqVoFYJapXgYlSCk8/uXDzON0g+HCuc49ZTpTunPl+eh/d82fHCuGZ3",
-	"dt+9xFMG1a+rerQcQ3cX77uD606vVFF0rpqynhdf5y+PTlCIHw6VFF7drpcN/VeehHU0yfmpqPf8JeuU",
-	"8xOwcIcfm6kT4tPVWEIz93MtYU6cZmMvAY3LuAQ6DNlQTa3DzeLgEm1zXBtsh3xW4K1cHIGaK5TdwFdH",
-	"DfaOzZ8rMWUIGQO+b2adkIkcOFebbWMB/K68J54bCq90Z/Ds7/7Hr//tTz/513/79M9/8uzjP/vkl3/3",
-	"6V/94bPv/8nTb/3Ipn11cHSrsr9c2XAbNgtPJR8uHSm3wKpfbVBWCbVBzdUwSHRHQ5NEPrx8PFdj3qgY",
-	"87OY+3MTsVpUbW7D1ki6Olg2s/nOGDqZk+iIOPAF+KkPkmWK4cbRSllqxyRxnaz20uDn5kXP6fWRRXi5",
-	"lVZHfQC9eAdQvRMvD1Z3fttwXS34PPF1Oxbj5vB0vN8XvZxNhwKckVVn2ZSDzzC/zSZaWEIJkRdxajjt",
-	"TB8WAdoqJMw5KfJPv/fXz37w49PuvkvGsNVC8LdJC19XbNZa+Fkha+clo0/UuDdAAALL/6mEeWW51kem",
-	"zVoXq3WxWhdbnLqWplAFfF5FyRXrAo4wBxJINlKZOL/tLw4RmrIgyn8PfgYlCHe0ynQbIaQR4UUbpIEB",
-	"jaTFkBq9ympmdLOMRdZI1bQz5ZlM5CAKS1f1NMl7Q2ikl/JkxHKlDhhnXZ5y89m5YgqTwKcAMc2HmdBD",
-	"lZbbH/OJpq7EWXIopAVg9tQkjUErNBeIEVPIGDRFSGRHt8Z0mKTCIi8dftUMfMgmMk9S96pM9BRiTks9",
-	"KC63fQAovgvSNvB2noosb/STjIYC/86EVukhfoFkcI11xYBL8/GmJWKE05Puh0a3TUhBJt82NuK1L1UO",
-	"gspvz8wNDQSsLo5g2UORAUFpMhLAHGoG2eFL+zxJIYklZ0L3uJFSgP4lZjlX69soy14eHLSq/Q4pmc46",
-	"dL/fKd5FgKutANgznyzTmVv7+TBTk8GQkKd4F7xPSWGfTlPXFVueCh9SkiC8U9EdKnXQUP0+LBL6G+0A",
-	"WIFmtvv9kHVFz6wlGAY3PlzqqZlbtt1q4reqg9IC6ieHgDXW5delSpspwM1GbIDu3UNuyVlzxcz5ifhg",
-	"dHvFRU9yi/sGxKxUyMWQtUt8B2Zd5w7uYv8CnElCW2XMszwx+7tB0F+zUqF4UY+PBHwGolGkYu5ejOPQ",
-	"8iMEc4GYpvdINlKHIsZFJcW0eHz+zeIx7iygXHVX40yNx/MXkxHd2i6XY9JqhEONnbEtmpf3k1TokFFz",
-	"ZpXsS8ZsQ24XViKNUeKtFGmm6bTx5YNExguCy3BnKa7sAXGuNcNglEiHywGL2BwrQTv4/fd/f39/0mw2",
-	"mx9c+VywLmDHSmOVnQCMQWmyqIOt5tl6+LIFvGEJrBPnpkO0Zro5U7Da7UWe0oguDFfTwl6S9dnhaboy",
-	"HGWY6Fxls6VYRyd3IGMmc1TXIIEcv42TWuw9Iw7NiYRH8wgkt+l3CjkfBa8MvdwSSOdioLIZi+hyNJed",
-	"o5kGkTcUEhJVMmEbMLqAORkoswISZoZqCqcE4QedjAQ6aJSO1ezcD+2HvNDsVcutwQIb3p0BU2tr8zqk",
-	"2TThLvx8MMqQINaOjncJ1l2nAgJOYz5n0m3tNZvtljMVR8faA7MRloBNvjQnc9ULxinvGTlql+YFoMPd",
-	"HK8j6sbFwqjF3ZnEHWWlof5ghEtZ2hGHO+xwq/l5EtBt2fOSgYkE1v/T14PF8pjE/L+0JOx9+6qXnhiP",
-	"vmSdDeTGud4+Z9o+dhwX6ghuoE/FiiftC9iIHwjPElZ9hNKCGgB27jhTg4yPwHQDoziyO4ua2Diif3Sk",
-	"ehI1WDQGH2tEzHFI9gZthFSRoqvihLI6D6SaGmPlLWEMPEy38PoasZwfEGO6OTKKQrWkN+C7brOoN9G5",
-	"GkWQiynRIDZGGZJF+P5LHYVESQfG6EAJm+irrZ2pkWTCGN1GtwmLAF3xSZnoJeME1TgK4Y25eRc24RQb",
-	"72PASnRgvRKPvenKbYfOw3K63lcWXjCUO/bLoCSGD8InOgx/OqNUDXIVwWjboiyzsQBGC5fHFXkvjNJE",
-	"5yMlDyIWjXh2IHL04YDeZTQ+syw0i6TKi+er7E3EEpIQeb5UfuCF0SVCjWLRBm38fcQlH4AVWVovZj+V",
-	"Pd4+x/4HYTCmmMJ8K5kYC553KCE5aLe2t5tN4P9TsdAnFhgudRAmMfDeZS9Yr7q7LZFXQVsEfv1puY5x",
-	"SQqYP+PJGI7bLBZZA9hpId0eihJbbz/+iPtLZA3k1w8hRcI8+zaU+/nckW3jCebdwzk55TOQQqVP0UM1",
-	"9r8EWw7W4DGhJfU8sZi28NlKZc28QSddHEL3yaHozM1IgscImolWiXYzgSvAbBFd9DEY81mqeNzAWS8m",
-	"5itqkjF/kzNzh5mdzx35zzw5PkV2cS3P/JzbJVSHYn6BjrNEZVBCAm+Y3xV4VScDNzplxpaFC9z8pIsY",
-	"1WUyu7gFuDzsRGNaY07raLdjb3Sa18q63MLgln2spICVIaXlNXnfj3nonM8a7KHV6pD8im03t1k/UyP0",
-	"dyt53MRBeGNxqteA1JcFkHr6pbcYgbp8HdTnbX3ePq/ztpYtlwaxXV+wnJK5ktbBeTJXerXpxGicI3sk",
-	"1CIt+yEyAQ4INP6VFJbQC6paTocqFWszU1oXTDUz5SJEri9xT2sOQ1lmn1zSSYB+HyYYZdpiy9HKvM8d",
-	"9dRopOSOlCpHh22DFgeKOU8CrG3fPT+Mb33a1KfNZ8S6q/k6X3Tw8zlahL5L9qrdWnpJ4N/3pKc8N+sT",
-	"3dAl9/ScN9oR5eww/4UMEIZdI7TL1Dl4srnnPq+Z7RoevkgAZB33DvUGh2GCYD4hzQDGYQkOaHtcHYZ7",
-	"4HVtzw3FClRKttsYq3CjCA70keAyP2eKjYuM4FUNwknhPCj66c9rMQRzA49TVVoUte59yYHC6pnyRIl/",
-	"w4r17FaUKxtH3eQj0B6ebBwRMnWp/2lHs2g8qdyZEQGEaO9h+X+SG/aF88uPkI4LPFRVbzn99jeC6BI3",
-	"f+1AeyEzuis326n22mpFI+3+OnXVyNeSjwqetZMQJbiDH5hXg3ldVScew9da5CWVIMkKvu9E+qH6Yrd+",
-	"XiPHthEoic4h2cI0pCvPdDhajiki7la+GILzsFrAvKBb/7QWfN8M4rCiiDtlgv3BT57++F//41ff/uSX",
-	"v3z6rR997ijn+sDM7JNn3/yfv/7Rt5/+9NvPPv5uEAbiMe4SrI2+e6/VbG6bBZ3kxlIO/v3r3/We/fev",
-	"/9nTn/0TPbuGPV81H+cevD1LV5YrQzpXmYiL/V4bfLXBdyrOGYEOycpTBKVad6ITKTSSbjIli5ShU54y",
-	"x1Q5dSiyw0RMFxqFDqBU5j7FrJvBJHNmQCH0UXezvwJWPGcjpXO27ej4VRp7ZqRlarT3tZr2xkYV3a7O",
-	"M8FHEaWZAd68KDeAHtbjB8EbIn/bfuwFOAyXeaJ8Z6KDWidy0LE4JLw4FGnc6c4IxG0apSOF/I+YslUc",
-	"MeD/4/oAwN5Nc4CoNBY670x54vncNhvXwiCzlj/mtgXtZmMbz6/WZtPcoMzx3mrdamw+saTdcL9UecfY",
-	"ATPIhKF/3Sru6Xg3vO96DCyQ7AbaEDB+gU5SSgvyGcHBq3gDFAz6lKKLwFE+FjI2QyXNGm1tFhcykZtt",
-	"tBUG40yZhZ7IQdDebobOwwfc6AixOoP7zy6ak44FWu810vVMwaNjcsVoW2pUJgFYBQ6+MhTc1k5ZKAGh",
-	"vkiPp2mX9w4gIwVEViIHaQGtvG0TS8e5KxciKAUWyKwhnxBSaxvskS3XUqoIstXEXEqKG0HNaRH/Dni8",
-	"nc8NdVFbW4bcYYCabbMkx/LTED/qCpYqdSBiaPuVyPzR4Xn0aoPtIDzbjJKmZNJWM2w2m0UdGRLEIdPK",
-	"NjtUacz6YgqVacQI9HTJojQZJXkE+jm667gXwjo0VlLkZXJQWmMKmGZ4TZJrJiTViyndamtIV/vz7Biu",
-	"DSTdBfHjMdRWpBS6cSjKWxNRp8MZYyWDBTaAK3SwhhHwkJ5ZwvtddGt+FcAK8IwkXDQ2LZiw23oRbTeu",
-	"tFJPKQjUVSoVXK5mMPKReD1To2DFe/fUS0kQTAtvnSwIJ2Lqs+FMzs2izFXf7cBlaZOoxCyLmax+RniU",
-	"4MtZvB/N3btKbvVzJfSP+WxxiYUz1ld4CTe3N3lr7vHStNdb/axb3R/OM5P1L8sOXJQWtQe5UItLDqLq",
-	"ZAwdoj3hRNod89lqZQZRWzoQYmyziPQkzY2G1p9k5sjel8XL8XXQKEcyCFCh7K1zQ3bb1t8VOnexU+sm",
-	"dGnVBVUgnzHUAzSkSl25soOlK65cYa98afftB6+2WQQXQC8bqikbcTlz+q+ne0xkkrdZUTTQ3WsvhSUV",
-	"qih7aOvnQZXD+/m+tGUMbDlHZH0pbkcbAYhQwCJOTD9yofOisEyJUMSrFol1E8F1kCuFHgvkO3FxJpoM",
-	"Oxr9JBVmMIwQfLUN81wqc1mq91j5gSGWnfi9N3d/z4yWGdXbxPIxwDQrHdmZSXpDJPagwpagrRNTj1fk",
-	"0r60O/P/6b/989qxpVBZRGPGDDI1kXEILiWYmezQcqvMjQLic1iUTaR0iV/7ssIrM7dlN47KFzpJ/IQ+",
-	"z6yIPqcKl5SZt1ciw0+kzZzr9FQ6GckoZCLVwn4DKLb4i03PnegJTyEjj70SeQp4FLJopAcJEK1YjBP+",
-	"1U0+wn9kIp9kEm7el4xFz/7l42ff+IdPf/Xfnn7nZ+b3T3/495/824+Kv5/9n288+8d/xj8ajcarDfbe",
-	"MMkF02PeE4zD4DLufQ+Ry2DCsNnfZukUhS7tDNk95PAOHKqGjsFUGwqRMz1UWQ6FLl9pNbZu3vtCq/lq",
-	"CFU6J9LcZeRp1ChSHe2eK4YRpRJeBQPULiZreOKMzz2QW8xDm3EGEQbKzaTicB24piMIjUCtU/dTaMuu",
-	"RtZ1Y+81tutM5NZ6MStRkUSiPWQXdZwgnRXPsuRQNNgdbuwfkM9SsTjp90UmwLY26wjbN53AQfTKhcIf",
-	"JfhKZE37yC4ulOaf1yzqKdlPBnbt3b335v13H90N8R/3Ht27C+I7evbxd59+64ckzHfu3Ln3cO9uyO49",
-	"ePT2O3v3YEG98+DLD95+7wHd/v3/9ekPf4yTtHOsTGwh3yZjoBaSbKgmmcWXqozILuaEtgWRGpkBe9fY",
-	"1bisGuxtWdU+Vko13QMep1EiJwTqsFVpCY+DTgYaHPMCXHBS8Kxjb6WvL01Gu1g69vTEM+lxTl2foY8g",
-	"QSm7vblJvGTmV3tm2fdO8kkmQsxGocHIvUpnCZSJynlK8sCV7zW7KrRCAntfMp81UFt5K2JfxlArFl6B",
-	"5FTInuEyYQoWk53CYY3S2t9QDIivzGl/G7bAyDRoC3qAECgJSCx6DzRYOMf70vKiNFI16MR8ppck1pZV",
-	"1+dapKOC4WNBGcgwgDlDV+3KLtnypxahwzAYTdI8MZJ2wxzTV61zfnnfzMyB3UILFSoBFpUsSRIG7eDX",
-	"P/3Rr//5/332gx89+4t/XPxNp/yM11U2Ond0MwWH8dO9wPBxvHMltnlzr9lqN6/ZMAbd0zUj+CGHtN+q",
-	"gqFOAMDbiXatMxSZgBiCvZDjlU2LEoaohDfs2E7Q3rYgYbqi4TZaN0eBmpgrrdatW4gRpp+HIqHrN5+E",
-	"QXE4Bm2zzvo8SSfm7TYck4qONbPnloHVmRcNzeZXwRJGF5p53w37p3Zw5ZKohP4d042C9s0wyNSU+rxk",
-	"x2g1yYAtB+bVQ1A7EID53iQvCvKBNVoRAnniDeNpF0fzHBdH89jiaJ60OJorLQ74GlocW2dYHPbCkhVh",
-	"x8OtiOYpl8MNuxyaq6wF/OIzLYZTi9/lcbE5C71Ofq7BD0ZnQR0J2WU8n4omjijUAUFrm1rNVZejgKu4",
-	"fo65eSFcBaLHxce3rz050eNbZcwu9AK/IfIzKmPlx4lsvNYCai2g1gJqLeAzowXUaPXLq3pUHn901pTc",
-	"sKeOqZzq7NyYkwCVwJu3++hZP0hkHHrOHgKrWPAM+vzmfCnWfV3ANvgSJIn35F2vY2c/tpdHXpdwaNNP",
-	"K1a/cH3+snnsBYu8rspbax2Ti5J6t4xAhXFpzx0QXta0eay12WxdbTabzdYNM+Eg/F3rAQhUK8Rzrg8Q",
-	"6w7/sk8jcW4H/tvq8G4vFv2gODGQjfbkHm97PZ4/sxb1ebNV9LllO9u6uVJXN493Ndi8CDLdYsGtVSC7",
-	"2FouGAU0ceYPDHnljm6/X1N3PCeaXucXx4AzTgz3A4oQZDAnyJtf3n1rl7kV/ZwOEFDRl7GZGw0KAlCn",
-	"Clr6r4qOHyH3gEj7M3iInCztc/E436DBPwYddDCgSn3QP//rTX7pEOtT7vGQcc3u7L57znv9UGRXP1Kj",
-	"biKuuiSABZAcCM9mhyLDwpewA7ozluRapH2HyOkJximgabTDRHslLhPNNO9DiaUeT1MI0skZhOmOb+5H",
-	"2Ls96NUFaD/FGfzIVlJimwzHAnnSGwHahRhlB9xK0N482/FN7zox69/pzq4D2Kca3HbqDUhDD6AlLLKB",
-	"wehUcC1YxiVTk3VSHRZyf2RqUub6qDB88JZVAKrYmjtzbALS+WbAhsteDZzcFwqRfemwqmZg1oKo4nzX",
-	"x+0lQ1lh2BcjWHFWTsXbj22zVOSAU0UUKgGvioTNz5cJ/QFcNhtjkUEpEAuZzQqS+4iuQIp9kjOQWBpZ",
-	"8vcl/Yj4HGTpoW5QNQw1lQ32ln0h3OZuoaYGijj2sZZQbBNAAQa0M1Jy4CoO0S8u/8nCQAfgadY5i7TK",
-	"cuSzn2gRN9g93hsizAY4x0UyGOYsToxiE1t0pJ6MLBwJbzAjsy/xHQ40BmmN0Kf3eAIw3qJEoIIClkB1",
-	"M8kyIe0821pI9MGJZjwGHCoRDDKVFcXuSqrYSB0KH9mEes6+REBmgbBNpMuiRdAX1skbYSWARegg05vn",
-	"TLovZ3atnUh2P8dF5+oOLEoffRIG+RROiCw+mUq/WN9mfB6cyH230PGOa8foY2v4zc1MvAhc9ccGYRV+",
-	"w+UDBWseWmwtDVdkuRezsdx/63H6+YN/NmUY52O1isHwgTWGocYwOAJ3WhKrnecnaOsbR3YDLeXNOnYY",
-	"wclBB2omRjyR5mdss11GO0PqCG19gjW73z0BbX+qPKTZTj8X2ZRnsQYlA/UBlXl0XXjmu8q4KotZJvrm",
-	"6AezGzIa6BRcRNhlT6yaD+ul4cM6zVZYzCW/bAHUp+ELdhrWO+0SY/lrbLNTMqvDMjhPXvW12dDRfKrm",
-	"Qr+NJ8s0gYrlLqWiMA6RdMa9rQHZntEiCvVC0FwYgbrdnd499tLWurbD8+dBr2XlZ9NyqLniXnRy8POx",
-	"Njx6r1MWvxWOss3J/8LZSB57yasiam8mOt+l968SebDvKZh4aO8viADYH1fbwtiTXXxoUQTCdQEMpchJ",
-	"p8jYPJF5ccSMkOWJpIhkLh7ntsR5YXulIjdfynaMEfRVDGBKlbMRN9ddAmVvyDPeyykHmzM9Fr2Ep5BZ",
-	"m8hBA2g6SWYHtvxi1Vh8bY1h4FlvuCce5y9nKASncZ1YiN0CdSTzTLEN550/DQfPidGNsUrTRA6MfsgS",
-	"zTIxSHQOYWg+ydWI50mPp+ksxKo7JS9FUTzXfPEhT2F3YfYHQQLc/hvy8VhIq3g6xo6vTcRENOxLOxMJ",
-	"aeod+iSgwVD9Prjlk74DpY7HGpOavd7mQzHSIj0UurHAPb9ro5rP0z/fI3SBp6R2ecplTwRtgBk6MOMw",
-	"z8dX9cjI2VRNO5aYsmVuMRemPJNAx9iCpywpZEGatjgd2HKjAD98wjd2zck35AmsPpR25bK9OL2dkQbC",
-	"SNMBl+IzFlkHsg+uQXIxdcOIZWgICUcE00OR9hdGFp6sd5Zcsmefktw7pLx2Mp6LoN1s3LoV2t+0eeTa",
-	"ZhjwQ5EZDdx2AsZsGybNzTPCYi3JbDvASUYehKB99MT+uzPgY7NEP4ALemJUVfvwCsZAxbQl2tKIIqN5",
-	"oju4o/0LyCFqMyhoNfLx2CxEwbWYrzRUvRZC+GuoJpkrZCSyDuKFSleUzIcOL+uvdGrdX+p46aQ1BkBc",
-	"J1KXjpGSnYnspYJnQTtAtlMjHyba9VELIZc2QaDjzjhLet5TeFEnH3nXji99uJovb98v5JQMZGeEVaoS",
-	"2YHCVAsttqrlCrDmyh8WygTK8elAZmB7s7nVWs0YnGikSocF0dpuhgEuhtZmGNhl0AwDmn/T7pPzqydl",
-	"5cRqdiPhXeqQU20HupCTw0CtQ3W40AzcOHK7f3m5FqtaOeSHOBQZZOUy7nhselwanaqI79yG8hBJbg03",
-	"Y/xEmcjNuRixROpc8IVBIKcXfQajQGvvms9q2MhfVgujhuuu9sVxpaVrqlbGamWsVsZqZexkZayOeF5e",
-	"xHM9heeUMU9cCucb9NxxsE/nhyLqUccll3Kds17Kk1GD7Ug8/IpsFXxcE3EnnAtrh1LpfL2UWKp3uF5Y",
-	"MFWnaiqyxW6ga3CE+aWmw2Ai4fSZq5BVcSLB+bK21+dSY7K1mlGrGbWaUft8arBA7SRaCha4OD/RBiWl",
-	"LE27B80mF5DSiOWQVB9ybi3DW5YcCkm9DD2Gd2ybIYXLjPX4SDjCmoIhAhnRdySEB2258GWAgx3q87kf",
-	"ye8fBdhnkD5NdrQP9+wH7f3g3qNH+8GTIDyhQByI0InUPImDMBBZpkxjxMUuVc4mMAe5UnGbScX6RhG1",
-	"XN0RUIbAGEMreIAspAxBshDgNgFd98xyjQZ2mXizRMlmOdi1U5tRl0/uAXvSbjDYhY7t3MZhz1RQ5yxW",
-	"10qCx2mtR2cy76oRByO0zXhWUOTbYpaZsdJIsPby5BD48D2rrO0sOun0P7S7wKSSCum/oWhakmv7GONp",
-	"qqa6sBSJqF1N0hgI7v13MCkGPE8OLYv45mYFngBaeY1G6bkCCnoqy0QPx9bPyIMeBu2rm0B5N+LZgRF1",
-	"uqpCB7ETjtlkXNkGwRJcK4k8VElPsFZze3Od2D2NFw7eZdlxHrhi0+ijQJqI+yic/8KVDCzkC0SjKIl9",
-	"i+VEG2bBCJ7pcHhTxAOR3ZN5NjtJ803hViYgObTWe2u99zSH3B7ICUxEA8lTkp3eYXchGjEu4dNgah0Q",
-	"TQtBUFoN1TJKWfvgGHR1jqr1XNxxa0v9Fw7Pid+xKpbTEx5JzW/xXNRK66Yua5S09c6CDl1Yse1Clcwx",
-	"h/rcF6Jkvj0WEvNmY2EJzpMe1nxC92GPS4cehYI4hTIZErmVtOV7wKCi0j0N9jbWe020reKFCI2hmmoS",
-	"LLEAVdO821UEUmMh595jeSgElGAnRgvsne2ZLeM2VH51IQ/1Sk2kSguk4sC5Ne/3I/65R+mVJYd4r0j7",
-	"RaWcY6LuIU+yhwR8PxMfBUik4vxwn9MbKui16dvu/beC0GmesP7B33z8WbxuHsDK9N5jgU5GHUv4uQ5b",
-	"xENciZeNKo3jDLYhIH11e2MD9mCDntrQIz3gudgYqW6Sio3DVuHDaDU3b23d3L5x7XqrCZkK4yQTukpv",
-	"bVm99WvZ6i/al6UXnE1BdYN7glvWfFmtlNZK6amOSAhgo1hxHs7dt3bf4DlEa1lX9NRIzJGbnb96mgs8",
-	"jM79PDO36FKxPo4UjCHjqVbmdEuFf7QkmkWq34fsKXMs9JKsN0ly1s0EP8DfzYmE+VDWVeWFo0ESslds",
-	"gocWvUzk+tXQr145V6a94DtP7DHFY/TseEXUOTDy2Wd7PE1Bi7FqOlY3NeMY3UbOdGYUzth+rIxZZGSX",
-	"+cwOlBmICtX+QIixeYjK1yXAcCXzBruf66IcIzg90O9NnBxAumVL2bULtqecH5hD24IInKaFusRoonOm",
-	"J/1+YnsGJFSWzwMjpO5mqHbHxOOeELGIbxcvGYB/vst7BxZKYEcrE7w3FDGTqqvimU11A05DqJlL3t6t",
-	"a5aqinQTm0pnxxhjzjBu0SJ1gOhCzIia3mEpe6MdVOMU8BUNqXKYBCyIyR4ooy0NGG6ynFYlZ+gYYa9E",
-	"u/CP6FU2VGnsEabRkOHZ3Wbbm5uQ2KipjmeJ8gQzgiAW4boW0R0Ns+RxoOidqj9HrFKsFlgHx/WePaHz",
-	"swEsSncGz/7gJ5/+1R/+5n99+9f/8I1P/+Ybz/7yH1qbW9vXrgeUaeM0lqC1dbPZhP801w0OmE5ftvpy",
-	"YjBmPuAST3CYAZvQ2myeWwjGK0RbuNpwMNpHQRcmLzjaD8Zc66nKYujmlStX9oNwP8gV/PmFm9e98ccP",
-	"GApuU3jv4FBd3cPE+mPDBTpSPlSgOb+9uxeEwSRLPZXLU7gaPTXauHLlinloYfSo9cU3vrT57vZ7za/c",
-	"/N3rX/3y1lvXHtx4eOtRay84jyD5HuzzZTrZe8cqLENdU30gYhR2UDEqsXEOq1XVylutvK2pvJkViZW+",
-	"BSRg21K9mZoMhkw85r3cGtynUt3Wr0uGR+PyuDvd49h6jVjscktsmU1ItfLILnWOBW6LitRGFlkXA8eK",
-	"7K7WbdhsNhfF2bF3F1onZAhqqGniqrE7E93haXIoLGQsU2Dfvx/wcWIkfcqTEcLZtEqFGfMShOr61Vbr",
-	"6ub2HITKfAbKvre+9OZrW+989dpX93a++rubX9y8u7X35hffuPHF7a9gnaXMj8rYxpo3K4hHgsNWY7vR",
-	"RB/UmcSk6d1Jye7eQqiT3M+a5A7DGLLujMHi8zc5JIvr9Xnv3ZNLqgju2nsuQkeiXhqBozWWukgFASKN",
-	"9LkJFcfwpxF/DNBJoxxdv/kkDKguNTTUzxFmqYFbp8vz3tD+adqIRTwZd4z9Q1eb4BUCjCDu2L4QMf12",
-	"IwzKd6Jv32/PlsKmP8c8yxNQ3aZJnA+DNgD8zAx1UwH1+IN2AIqJkkmurFsXSXt7AJd68JVgOeBwypO8",
-	"08sS4Bso4KbXzXjCb2IksoFprvixddP9SqHW4rctSEcHfgEoAsAfdwDraen9t4zemKgsyWcw9NBK8TS8",
-	"d5wpM4FQBCkZCTXJ59+9iLnACUp4ZSxSPit1zf5y/M3wYvIpICy3g7Pv3WG2z0jbz6Il2ikIfHEV+r9J",
-	"lRdMUMd/LhFFFT+7ekpe063rc7+Vmz72c7lp87M37K7Vm97lcoPXvF/m2kJhHk9SEXfAhp8b4sJJQGbQ",
-	"Wc8ElBQnnwgkUeoj4UwZKWnqhrKgC08gitITpzkfwmA8qXSu+S9ZJ+OEJdp1iClJjiTyrJBi108OReGg",
-	"Ad704uEDMQZXFIdnZV54WiZaZOhtM5LHKpOCqTRGDiMxZRD4qIjcTMqH2mljN0bxOuTHoEVOpC4Rn9eb",
-	"zfXyO7C7lwsNqk/n+nSuT+ff7tP5RfVX1d6ks+Vl6OIAXE1NWBLnw8c2jno8FwOVzZ6sYk7eoZsvpKBZ",
-	"LVbWECtnkip2Gmud/9LKJjqdn8oo2W13bjbAWsF5uwAe8JHAAP2kYuN7Kndp459a9aZ8XD9De5nSsdWc",
-	"07Z5HINKyNOHmelqngin9Yz4Y/8i5CmPElm6FtoKo6r7oehdWlCxlmwvuGSr9aXPtr40L3TPQX/KeZ7o",
-	"POktjqfdwYwwROLIXBdIolTJAZXwzJU6ABJa0z0tMiDgyIiVFv/sq4wJcLAgHCS02JfQIXtdeHE2FuZx",
-	"ghM09iVmoA0mmcDcNAg8+oVrQzYZO3AP1zl2tsF22FglMmddYXrrwCzmEVutDz+rbcFPFseiJ91Rkuci",
-	"3peE4x0lsYRSemYAkPTNCHosEIhpc95jTEkYjZjPCIBkfuwhxMgmyEnxOIfyelfZW+jZgM8Dz5MZsE3z",
-	"uA4ZODfgyq0tumT+i4N6KLIGe4Twc4IycQ2zcxvvsmCkVpPNBIcig977YDZN84CqsrCrd/buNNhdeNq/",
-	"XOIHLlwWDeeeiBos6mdqFCEcLFdYmHCaxEIi/qo/SVOmczHGfuzYdFgk+3ZdBTJhmDzdRlQ9rLcMvXNI",
-	"v9cXU+DfgwUGiYURhJFNJ0YqEx38KWLafIhZsyOzYEyHUtHPzQKDPjwUWU/IPElp/CM5SdOIJX0mFa6K",
-	"KddsJLieZBZiUZDG2D5zZs63odkMbJgMhljLsTLhBZDdubeoYWh5bm9osF23M1lXDBJZOB8pnFqQEOal",
-	"8s5VFRAfCR4XDZ7EOm82G7wTimjRpMO4l4jXPSxzs0RycpyH3SyIYF5F8c9CcyZBCDnmubhqFlMQHiuj",
-	"HlZ1FPAJXhdvM6mmZuYQn2ineUHH8nKd3NN3IxVykA9xncKiXcjOL8alV8aizyepeSeQcYSBkJORkdnE",
-	"yBHa6zGfGeFe7o0R9uaBq4c8A1CeeXI3F+O37NPmjy9iC+afd00rFd+wc0xM46Bqcbsk0wmPSVDCFUe5",
-	"Oyt9sv3CooayZd6x3rv5YikFsmy1EXhtdse1/drsjmv9tZkDD742owKte/iC12Zv21csqoKAR91cBegG",
-	"uwMwWcr88TY4225uwXByy2mF5AwXXzCaEKRmwoqiEdGBmEUNdj9nUohYs6hr/nzPR2h2pCIuLbi5/EWA",
-	"qO0KV0Nv0acciPJsj/jjN2FzFMaM+xtYxoy2FLSD33//9/f3J81ms/nBlc+tuu1A7lr5r1gm8kkmj1XK",
-	"hbvwmHcZWFVdh7OjenduopWSjMzStd9Bf7m+JjIXA5EFT06ZGrjc/AIhasVu6+pWc6913SsuVBx3yDxE",
-	"/3z/CGbEclrhgYqEHfni1npc9kSaGlG9SQgi8+/W5hZETKC8MlxoNVsednR8rRm0m42b25v+xVvXgvZW",
-	"o7m9Vbp4K2jfbFy/FQZ9nsCLbpoxQ4W+Y69ttchQn5i/mo7GSQOB0TWjK5O6BaDVJnEsGRXLdO5WMwwm",
-	"0u/vJsU8qKet1g17wfSy1Wjd2HYXbgXt7cb2tetmNoFxCXP666HxhsaMDZxpLq61lLZqLgXKrbgzRhec",
-	"arMLq34FVFgi9Apiok6kvTRT16ioCFvGYiRAGImaCGpCaARB8XDuW75O0z1FFm2FPZwJPlqKLSVjZaCA",
-	"Y5JNjNngpcuwnk33hLO2p6ROtG8/s1eiXDzON+Cvq/jC6NU2GoGROhTZYSKmUXvePIjeuLfHyr11Nxt7",
-	"70u7bz8IbeaRRSRY1MPmsYLpUKHFYibg1d2ZoLcSRsKlNWEnMVPHnEaQwHS0H2DCCSD09XCSx2oq94Mn",
-	"UTj/I06G+akg5ITAvXkFFoTPh2JfMpbZSvQOZmH7CFVm5to13w+toh0e0TdG+D3jRA7og3pKSuRhYVOV",
-	"HejbNgVGSCYpLwbK/RozD34yelvLy92Z/3Qqeb9PCyly3St+ALpG+GTzZeiYyDEJHCe1BxQ3xBUP+Vhm",
-	"ERSwVcweg1ngNAdUgSuD3AdKNTJmMaYSS7bl5hkVz8INQs/Pp2NpNxVGvdiXkIsHun2cQqI0zIFvmW82",
-	"qS3yBBUa4pCnfZw6B6vO/Y9J1dSlXBkrm7OvTXiWQ7Lavoze2vm9zp23Hzy4d2fv/tsPdnFIAWqNJgiw",
-	"BxHtzy0Wkf++kSvVGU16w6jBdvTB8m1idkSVfbwLH/Q23XeSfbxLQ4yrDr9n8ba5zZp4KbH+otzRKcHs",
-	"LLIUyb08p0ujznnz+nZJB22eSgc9JodKSmgAv7SZHb59aTZAmx3tBzyH/VfFwgNpO4U9sU85P/uQQqP3",
-	"g/bRfjAWMk7koCPFdN8oHk+ewJwU3zmv+1ee4ihO65jemWN6zrE64InEPW3+Bf5cXNNXQSbSgJ/h6DWN",
-	"xVeB5clmI6x4MJvVc/VD1V3sp/6S6s45T8kJav43IkBYw6KzojlnpgYXYXVOxx7XB6b1F5lVZtXUEU5s",
-	"ZNZ0WLF0rb2nRNAVg5a/da2wU5ph0E/SHEmAjhfOfWJ+lokeLn5by7ztQ9WF1JNrBSsXse0eJOMxWV70",
-	"b+jS+0cBQdM2fUPCSAnw3kKpFuBhiMENyWHUQCQ17HW0ZIiu13YTMlyUew/2AmzBoL11wzwC1MY9nDvL",
-	"mXwGU4bW2jqFHGFX1FLwTAkuZgwXkvScJOaOpbLNEfVUMy3qA5ZPk57w6RVtaj9yubIIFjXpsGR3lCMZ",
-	"FH2DBsy+Y1qkogdsi1NbThXVW+Inovxr5Gmh1+3LTIwFz0sNkVXMc9sLbA4FgVFIP1TdBrvfr3q5dXhi",
-	"8jTrgkdSlugJkkqO/X0ZmWbhhR1S/COHrqbmjDiH3OSG37H577Sq9Ieqizq/MSeRKKB3MMiMGR0yrUaC",
-	"DScyhhqVMJYc4jgO1W3NPNTcOMsEZLyhbedVJrATwfPjAyJisDT2ZW77w7VlunY1bzGpP0SL1+raCood",
-	"7FAICtRqI6JEocaDVo0Di/YNuGqNppxoRiKyDbRqETqujICJ9iUE5+gMgEuwMPAxqdhExorCV/NzW+RA",
-	"bt8Mr924jp8OygIG18ziAJQ1LONMTbVfYQHNsYmEuEHUM7Z+HFlLwgyOI/Ys0i2bTdigLJvIfekmqMHe",
-	"IwoD81g2kWCQOFd7sbY0sCfb4YntFy0u9GDWIE+Bl7+TTSAMFlWZDVi5lET282YanS9cWnHSLzubQevA",
-	"QNRbX24jM7IRlB+q7knNWlT4jfXf4NFuHktnj9VUrsNgSvNwUUwLC4a5QtvCRe3qNbjhqdYMKsZ4jTbd",
-	"w+ev2DVX1uuqZ7ak6qHmVKHYLZh3T9drzul6vp5Gu/MENW3BwK+7sh6mXJ7kWqYzyhgXJBbp8DIyKkH4",
-	"jif+66qWNdALgF5wNjOVMdq+DKmEKODM6cw6i1K6Kr+Cs7Q3jnC7LkXUF4ffBWSAnbdE22ye2lRdKL/m",
-	"DNPWIsO0tdAwNWoc+MHbhKbAMlUP7z24e//BG2ZNPHz09p17u7v3H7zROGa+SpV34OmyAbuaYDwPU/Uk",
-	"iWjOpzqOdsnl4sxpY2GafZ7hwlpfeqwNyP+S6t6Pqzhmj0uVDbMw1+fjs29YZFfvHTfGzGCYjWYL0UHC",
-	"sAsrmWFKCmPOmWLG7jJPFrV+IVZFdsEJ1oPZlc5yqAg3qHEtOGvB+XILzt/26s1mF6OoPYVgrRaQK8Dx",
-	"l7DoO1Bxz0H2fUzxbcugT3jFAYV/iruNzrmEX9+s2xKK+PwhbiBjOiC/IdneixTaq63N4jImgtMPW+Wk",
-	"c7x4rai6Z59vbm6fF9xoTWvQIVrAiVf77E9vLoEDEce0O6PhvCBIkNuYE301kX210Bqy22Oi75vbLqLG",
-	"WnmFPf2/f/T0b//w0+/+cWDPrw4+5ApPdghLQEdicBxEiw188vO/n2+jdawNd5ZWNPPs4+8+/dYP59vY",
-	"nG9j9507po3KfvzvX//zj+cb2Jpv4PWd+2/eu1v1/M/+6el3/tuzf/l4vont+Sbu7Dy4c+9NaOWDM4sB",
-	"nOsT8YZmfZ4hRvdZrZmB4+LE4xo7GLGtlC+Aql1ceaqK0TiFoqoLj1N7empBoRwobiaYkoJsiCSHtKqJ",
-	"Fg32Nga8IndMEmkz3WCeCs0D0BqWcVgAKqCeVaAKKhNV6Pb5DAEPXX/tbOD6SgxST0CJicr3Xd8+//eh",
-	"Fr6yIk2DgjtxcTqEHWprEhbZG3beLBYYYCO+FsQS2UsnMSABzjlx42UrSWRHex1sghv6Wtk5o7i0A7kQ",
-	"pVAM9XKJSaJyIS7BvcplwiJzvmXGtXTf8AuIysaiwKgVvs81MtqfpOlcdI32NthjPUwqS7kcTFAR+Gho",
-	"OjzJxkqbPz/9f3759F//4tl//5en3/mz33z9Gz5dPGx5AakOqRqAvwRrgwef/u0vPvm//+XpH/3d0+/8",
-	"PPC8C3HG+zBpVpwvo6I/MhrMk//41bc//fOfPPv4Z0dG5DzxHyYZhD30e+WfFtS3q6AOhUGecalTOlsh",
-	"GS9oB18UaaoYviBkMzXJsEBSohl2gqJliVVO3WCe64cUz/zkR89+8G9rheioqUvm2ffX0ger16hsIWkz",
-	"7B6bDHtsBaa8J4YqRUq09wOaPxiqD86wQIGnAo/jTPCUklxPWLfU1fBi5/tCFu5qtfHPq8x9sQ5XK3Tv",
-	"FNQ6EFwHgs3xG8fAI+BOzhWP98V+RXpu44giubFIBRpE5VX5lqv3ApXssL68jKGQnYtxON0A0kfyoUgy",
-	"lovHVMWHNhHCsPE99GySt9mhSvxvY4nUueBxyHIFlBXdVJh/pkodsMkYc8FsPs5xFeMuNO+pGFWyffks",
-	"3FVS1KHJy1vbOGVnWt7hSlY8l54RP2/D3waIJLrCE80i+2YICPXN2EdgBiYVi+4NkZ+w4mptotYmXhRt",
-	"opZqlwe4WF+kVRjkaxrJiILgUNZ+XiK+nog0Xpk0/TaL/A1B3E2ejzMTIEAQlUZtZgK0BICJR04ARUxI",
-	"oLaGTO1E479LugPXhRMBgOxYJs4+D++mJ+Potq8yWI8EIN9RwpsPgcBakut9ieh4x0tjW2mwneKVzl9r",
-	"WukrB6AfZwLS3MyZsRjd4Y6LaabkoEON3rYpCVASTUf7EkvkeamwI6gg5Ks/LBOHiZiCLoX1gY0qpUM2",
-	"kanQkDCKpTE14ww8B+0T+pTIDrYZNdjOvjQalycVVvkqfCRC7D+B6aN5MR2FLLIHjPl3ee2ojEXmAIjY",
-	"CEshIh0+isQGq9AzzaYYG/k1r1VWYO7fAfFbOoVPXf54PM7UYdmfcfyMcrJ8E2QvrqjSM97hiznf4GmY",
-	"qiw+yVXijix3xuHh8x+/+vYnv/jzpx//8W/+/z98+sd/9Oz733z2Fx8vOrVOOK+8s2h9d8pDkC61M6VW",
-	"f2pnSl3t8LeEbzUkFcbTYC7QJ7MxxiN7fSjsUhzsezbnkcregGJEOe/utPeLAtMmwgRRojM0l4eidyCA",
-	"vRSCo46k1bY1G1dVucFvOusxbf45L8pLxIDtoETTTDq0Lg6YwNXzJTH59Fd/88nPvxmc4ijET7rsAMOQ",
-	"Z7yHK2JzM/RKF//717/rHzD//vU/W1TM2J0d9O1rH48es9j5C3c3rstlvH3TZ0u015L61HRhUEnfsw3B",
-	"ptGwl7D2lj53SZ1T0epzFNO74AXQnlz1iuxbNq8QnOFGkJfE9+c11noHUYh2M4j520zJdMY4O4P9xx6p",
-	"CaANMG0MG08GkueOg3uuQv/cuWAdsmVu0e6MEaWmR5n2eW15SKmMAtyqkMmU50QPXsCb6U23wak7seVJ",
-	"/bdWF45/7niERdmz53SknU/NejtKz6FqfT+RPO2czxFnra3mcyrjftJ5hsSdAHyszZX6EDx9cXZzBOrc",
-	"id9yzPYCzRYb7F0IrYVqmpasHnnqBXo4C7e0O5qGPPaoNKV4DH5YNEbyZCTSRArMhLYfah2sc4T4CQaN",
-	"S8OwHIH7rv2QzwC916nz/OYtgmoX1tkcVqf2OXkmxwUwbpWXwTroVrcF6nDb5ScPOLAJSAW7Mk8Ljz1t",
-	"wnN1tvNEw+MLEoXMJ7wDd7zAEme1zWM+Y50dgwNTY8HPtPphEBcudBzikxY5GaNVsG0zp2erjydkOfLF",
-	"x2PUv/VId8wfzWYL1r7WGCUL+NVUycFVdyUMMpUiCy7k95iPImsHbZwWDQzE0P13rdSoDb17zeqZzsWo",
-	"w9cBHZuRumQTiafGQHJxMqKDWjDAJVvTlrJYMbCmOzZ47t5SnpJcjTu2WB44BleJDFXM4/l5FHE6VgsV",
-	"mY7UmNvajCowtxNd4ldaQYxWH/sbR3aRLyVOclK2FhAvuICo9frLg9GtvwnXVaHfsQvs3MBzDbYjmRiN",
-	"8xmLcJ9FbCK7CdVtEBIXE/oy8Bmq3CD6fYFlLKFmB7gwEu0KJkj0XiSS5VPlCjso6bhioT5EX2UMqhBZ",
-	"RBVPcutPp41DRb3o3SBTgNU2ndl6HEAngvQ56KnhuTWwfPLWJF8SQ7AIL2BTqGA9QuTWmbXLBQisQhhZ",
-	"GodCE1ygHiK8bU5JXFP9u1SAVC3bf2uUv9rp/qJjhCwySGUWLnQhOuTGgZgtdyV92dxwgT6eL4vZSS4e",
-	"s7l2Ht5n0Ndaabp8Z6gdfHSGmsVT9g+FLn0fa570MpHjbF2islUJgKCCpYm2lQEA5qCHaorBnQMxW8Qv",
-	"8GWoNHrqSLw9ijIVT5AxceXD5stidtk4sNXB0FjuE6awYxsNq7/2DOftAzGFUVjtxDV9qg/c+sA91YEL",
-	"a4hxaaXcRZywJ6ZH76EsYjpXYw0VRRI5uAjTbUGmsxV2dZLzy5HkfMrVevoTNlw7VglFWsRiAAfEKKF2",
-	"DNbNgbsJ35dkRQH01+iXE4uvQRNLyq8V9RETKKNYjdug151UpREUC9vpogy6oxg7B/4x6IlPPvbyAUZw",
-	"SozmcAPL8A9KjMeE/l9arc3ek6kp0KuaF1WhHHtK9hNzrle2ds2iU9xdiE/pjURHD9U48LHvR0//5399",
-	"+t0/efIfv/o24k8++dVfPvvPf/P0459/8stvPfvvP3768T8++/4PbWkaGLZuqkwvsWh3UcK7XLPb/DXB",
-	"wUTqSI/0OiEZ1L7l88zCT/6XW0WqPV9fuxkGtoGb17CQNjx/6+a1J6u5ZWIRT8bWeQJ/g1Onk4kBLvkg",
-	"DIDR2iPeFo/Hopd3ECacwCL3W98sWsc6eNp7dg6WOuLZgciRG9siT7/z7ad/8o1Pfv71p9/5u6ff++vA",
-	"IlB7Kp2MgBf0m//l2fd/8fQ7PzM/OX8RNj9HBF7kGNy60cTUOoACFzdISk/4YGGGXTKQ7t30VM6zvDQi",
-	"VUzftlL68TWX84Fj//bT6ewlY9KQh8zMqO70FRCjF5r1p3//zacf/yOrGnX27Jt/gnmGPju5kS7xJMXi",
-	"g/OjABi5RZP45ALgUSDj1oF42FOlBnmcyaqnYVwI87DDvAq3wJqVCal6G2ZvQ+XlAtoP9NWZmqKjIU10",
-	"3sZ/Rv0kFVEIlcqNPMTyzS4ZQOa8RyTjLMr5AH8meP+hyHjKzJdRmTn2irlHd3iaRuG+pD/kDJLNzb+l",
-	"kiJ6tcHeSA4FE495L09n0FV8oSbkKARuEs24UUlG8Mov7b79ABQU7CXWZ+KDomCg+SYsJqCyoj6EZkOs",
-	"ue2nxKHy38byPD47ATQSAjW7EUbul1EChwZ0hDMv68q5Z/i+pGdsHbwi0ALcAvBhwHYApfVA6bIdOlbh",
-	"kL3iszVGcF8iB9GrtuAezjSmzqiRwGTAXGHUKtH7MoJqF1EpUxBYErqirzIgwoXzGsRE5KgLIj7JVYd+",
-	"g5ebJVdUFASA553dd81A/N6bu78H64Z79f7eSl6DLhZlBs3XNuCZEZ+xrmDv7L1+9WYI/9O6bhp647XW",
-	"zeZWE31dRj0dcR0yLUZJT6WAFMxYzru6VHFTTQuuBkHzpYHnl4OV11XqIPRKduuhAN78gohiCILI/AU1",
-	"3O3CgmUHq41nGZ+ZD1TdD0Uvh8oixAwP7XCmx+ZRaHpf6qGx56Uws9dqbN2894VWM3qVtiPNOyNtpA0X",
-	"4mQAOTqZYKnSuVvKOLuJq6dv020K1R1V/OlQgZpfZr6VUDZxvqCin8/TYDtpinC0+bQf01ySwxSO+Gxf",
-	"8p7ZLCzJbwPRR2EAYB9B+zfdiJMYkp3cN+TiMZWKdNwTifSKrkMvQazQvkkk62a8J0DVt5XwATDK04lL",
-	"T8rUlHahg6B3Zx7TBaQgQcXNfelnR8Ig43pR/WK57MCkuE1M7+of2+aJtjPnPnBk+TBMyzD37hLJSEqz",
-	"slMRGTVdihTrwkr35VbgkoAFqSTSeF4Ghw6Lz+M4E1pjgVNjHO1LarooW+eGX09g8TpqGDsZ8IlS5S5j",
-	"qTyg3eQjTE9rsHuHIpuhEBGpBglgq3MuLq4JcuX5EsiKEU/mGGRxlII2/VYyTSyBx3LDZJiPzPP7k2Zz",
-	"qzeG/xGrPIoPbNATwSpK+ie/+qunf/aXn/zbj1DTNbO4pJ9W5w3evf8Q9RLMPfPoc9e2wk5jSKBN9f7R",
-	"spy2RXYA9svLjPtgjag+rLjCux8Go0maJ2Oe5RtGibhqbeiShb32kJgzMGgHRk9o9PThKQep6vPX+9DX",
-	"VTa6rBhGydfgzDCrlATnYKegzDgx9w46EtIhkmjWFVg5GrSoGhVahx1mAFdKFY/JyDGHqD2V1zTCKktw",
-	"GsOk053lZnPd3Lp583rzZriwLie9ZePIbqAnC122qNgOXI42mEYNFgmdJyOeC1BLzUBMchGzfqZGcAZT",
-	"krfzyYKnpcC/ZZALjqqWVNNKXkx7UF+s1Kg9lLWHsvZQvsweyrMf8iud7nXI87Kh26RUmXOETiC0Iqfo",
-	"rmLTJE0ZoUdP4cNcOzL6dh+PpKqQp3eUbqCoXZ/WpWh/kSP1EWKYoHzsoQBfEfJ5UuU6CVCnWJG1XRSt",
-	"NfsUjm9Xq6zBdpwXFn1GkvHxmA1VGmvrk7tNcHPrV8KzHAAJcZYcCjMxUJlVW3IVdAn5neyKwUSCgywT",
-	"5MucyFjdZhEVk93j+iCC12jP4TpifMATWYHUgtGtlYNaOaiVg1o5qJWDuqzySdrEPS8wRUEmnqbmnEmK",
-	"eiDr2uBPTtABUGpfhBLwurGxpZpi9IOCdr4aEDKes2he0EVEYj7kGolwbFTWjzxRcC5kUmXMnTy2RH1Y",
-	"5GpF8Ow8ZbmN6ahJzmB5YOe8ByQG/Tq5gp7ZZ5DUvCBlF6VyiqZnEy2gzMZIZaKI9JaZ24vf4Y2lOhzE",
-	"Bd9gO4QISzSU1SxTpYdMHBrlssxqiiFaLPWvMluHpkI18SKXtW5S6ya1blLrJrVuUusmJxPueSexUUhs",
-	"4Oh8dRKoJ6IhOLi4ePWd3XcJTiMRD2Np/7qzXDCVxSJjRhTYYJcHNGHjTA0yPtJMjYX00rmTwTBnBe90",
-	"G2EWiFfx0RNQM8XIJPoxdIABSjdXsXA4ApRIoYUoWbo51yDGW48f0vcej1WGwYV7MCAnn9SmBxs0bMXu",
-	"7KtsBCdAN5EcMN/zNakr92TmfDg8Exa7ETJ3lAGoiA5A9OMAAsNbIXBs+IVg8DSIrXKbD8XMKISAtgGV",
-	"kL0CQ3fz1dqJeYl5G2oqIeCXH5t1o7Oewui4cM/lmE+0uDDHZayOeywLlX2Rx3Io0ji0uU+cMp8u23t5",
-	"H0wno2AicXWiqcZkJvIsMRsVZU6eATrU9JnlSoWuw8woI5kFJFaUNzAjXxsOteFQGw614VAbDrXhcJJ2",
-	"AQeG1QvP2VDw6gdVcoRQgZUFSNrjq+mYqu+U9kQTs5Sa5CzJfVi88x/CcT5UU4gFVuVYZmpaSrB0inki",
-	"8+vbQRiMEpmMJiPgMiAxl8hcDESGCU4XUHfOXKLDFRSiVrhCLQIEl5543M3hV79w83oZwloWuWZ0zHFY",
-	"KrnjidlzkCanKbhT2yCX4l4YUilSL+GKo7GNSArFpmqSxpSe88IZJAQRuAiTxJUzm0tw4ppx9qHqQt4Z",
-	"Kmx7XB98SXWxtiyOHGStgWkNmUjIScL1HKjB3N9gEeinAJQ00zEyNs/rO/ffvHfXGkGZwBQogDyELNIH",
-	"yXgs4qi4n6xGO20zMEmkksZikcYQ8Z+nIAvFLCCZhCydmPwI2URqAlgciwOVsMsh+KOM2eZUdoi+gJfK",
-	"KtjLw0INtick05Pe0Ayrtqk1GN7JJpJBwpJRW2+XkoOKRgFM2sjMmIu4ggfwEY75hZlPMH9Bu7UZBh+q",
-	"LthR18KAJgmrJOAdW74shVwjs0KGXFsXja8Bmt8a9vqTD85Fq8MaMMsE8RftiipnCbnVUyt9L7q3GFQk",
-	"sFiLOfRchDiL54AoXx08bvo+GV2IlLabyC/uDN4Vs2rjicDPRUgg+D3hjsIRysClhUllxKwDwV0UdepQ",
-	"ZJBqB44bZCsFA88nGyGQQK6qBI/57tptU7ttardN7bap3Tb1CX4iEwcg2+FQsrr4QDElz9mDg0JvQZDX",
-	"catA5NaRJGyGzWaTSBF2lQ37OroHjs+M+AyiLKwvpiJjwPtkzlNJajomcBvLJKT6oUgBfihMYx6VDCab",
-	"O3IMKLSmmbD4/tKtgPOapOkS+q5H5otXIfCCSNw8e1eDRbQjI5bIXjqJgb7BRVhBq3DnReMcyb4eqenL",
-	"zfeFP7Z8DSDwTuqO6lvxWJ137TmsSnc4bF8JEoDTQTZvnPA0JaNKT9K85PJq3fDPraY9lubOGas4eDU9",
-	"geHogmiPHqnpOsxHsI1rd9nl8iSBgCgMKocwQewLObGN2HquzrIeT9Mu7x3ojSOnh0AW7wLQsMrYOFOH",
-	"iVHTkK4msk1E9guxoc9r4uAZRCwW/UQK9FvlCg4MV78iZNa5aBuGfxClTBILmSf5LNyX6LJKjG2KhMwJ",
-	"QFaAuGZf7surYIH1RDJGSiMYy5h1Z6XGP6/n4gi0F8uQXdsOzzDC71mC9PJcuW/dl8zhhKAPY/Tj2UbI",
-	"f2b9aQ3T1XekGQRgZ8ezz9FWIVuO6OdMTaA94IpyDC5yxkpPIr3Ph6KXixha9umlkCqKrM8eH4kQqF+2",
-	"mizmM0v2aqSiFYcIrCC+IO9T5ho0BnCjPOKIvbb+YRK6fXCFEujixiYbqkmm7Y+pUgciRi4agm80WPTG",
-	"vT1WpsWlN+iIyLeT3P8I981EGgM1UAg6hjQ3PnYDKIf6qFJ4jRT8nizl2s4YMCPJgj4rE3mS0Sgj/Pta",
-	"k5AeZbT6OFOqX2BNRomc5GboJxl4JcGHic9RojvPXfcHImfbm7ccOVAmMMk/HwqzzrCtBrvjXlt6Jzjh",
-	"QFUycmOcizhk4rH5l1PE7HbdBa51oDsCZixQvlrXAaCnLSxPyXRmXoskQbidJ6g3adDGqghy9viBuENv",
-	"WZshZxdm64E6gRvnysaVknYRHO0HIz1I4v2gzfaN6XSt1dps7Qch26djGn+5e+/N++8+ursfPKkO9i1D",
-	"4a3LREKdPDPWz4ociz5ygpLE32mZQdY+2Nfm7PhsHOyiN0GnBrgl3DH/yAimQ6fQz6wspG3N3Tx5J7z1",
-	"cFSe8ONJN016JVpEkR2K+Cq4LOzGDXyjzZJnnWylGXFbWGk8Z9eMnWafbxd0XnCsjYxKrHOPErHMowa2",
-	"3bnbcg12xxIyGknG49icXjJ2aTMTEOVR+YCw31AR0tkF1kbb6NrCaI8PXk/SHIrynHjzA5WX76+y7Tyn",
-	"6coFDdSLZtOt1m8a9XUMFbeaa2Pl8ku1OC5UJD9FcO1A49YGADmUCCD8bWgUa6jOlvgJBm4GVzJhKgTZ",
-	"BsVAF4izO+Dsr+hvSXF0EgE0al1gg0w3Q1cFAbQ74iRMQTx5GQWJZgdSTeVtJAWcZ4tdSUqGRH2pkJU1",
-	"LJhEw2azCY4yoimoygKcyM+C5Prg4iLp11ubW9thAFxSTic7g2+FRhtG/iQfeWFE1kLrOZReMVN0Cql1",
-	"rpJKZFxPsiV1KnYko3sAwoP5GnxmbOWRjQfzrjHzKx3S92z7xzb/b7lmQQOzjmbh5qrepJerWdiBX8gX",
-	"v94+XATwMEtCaKjRRlS+xGBtEWJDXniv+sZyEZlWssHu52ygkGn4GIgvNFeRNDo7FBlZL5PsEHyCnPUy",
-	"roe392Wl7uHEw8YR/auTxE8iZJQeqinrc3BhJqSQIIwBOKZBMJiHREyezchoWlDAFymesZQekmzTC5Hh",
-	"qmBoBoZrC+wpok8uDm49mB7Zct9vr8EiiJgAsfK+ZCwCTmHsAQ6080xSnTxsqU103b5cBmMvIdyh+bno",
-	"mWJJ3mA7OUsF1zmoZIlmUohYxLcdB795qemEJWa282cGp2QzEqsCvglKI1PZHuDSZ+8hJMNDTDqgSIPt",
-	"INDOcp+j39DlguGEkKswofxJ06dXoqFI48jOoFHnXr3NtELlzyigRcoeoiLBv2q6/jr2204/lDXK+axt",
-	"Ey49WolkJDTOMXbM/htDU64agJrkPTUiSztV2lKzi14yTgCeRzfm4jE4zhmjY0pg4lzJDYxAQOxqkpYW",
-	"kniMPKsuE9FVnY7wJ20XqxcAhXXgvQyZxKG9EY8Fmw6xXgHMtT07My6LRjtS5R0teAYgztIbiBWd0eRS",
-	"4p2QLM7UeGzWhFbYDalg6fa4pPNYgGMWkF9DWjLFCtuXtsaAR3Zu5UrB6VFEEJIcTAddsVqP5xGbwTi1",
-	"mn9efOIQ8QHI0TyRNQmeoB18ZD5T8zWqUdI5fe4VKdd8+3JFnlaZ9XjTYVAXhazZmU/HEmX2s9Mv1tVz",
-	"lhsaJU1iYVrVG8JaDgsMhzHPh4XdUDQZzO/O02dDvRA+hIsQE7X9cMn0rbIQ0AgAAIQXJkOAHnG+Jj0o",
-	"GUu5TZDJPBXQBVfcpa8yTObB0iY2vgyXeJ5nSRdCwOZ6VwwSqRfwoYASKh7nFQV4LC8KpVoRWTp7JclL",
-	"TUa/E4Us+oL5z1Xzn/8UUTkZ3n0V+ywZN0ZUpsZDh3E3urkFV7BkZEaBZWKkDjHvhwbIhcJtPGYkuESd",
-	"LXFJUDA4BeCdXmD6YDRnzCKyRam6meAHEJO3qADzWUaDB5PAVl1qFpVt3GCi9j5WWifdVNwG/ABFzzcX",
-	"0bX8VrhTq2lmVgo0O6PN8+3XAu/ydAdYpKcKxnCoWnZaWVhdh69KQKJoWAwQew0lkRMic2r1iT6WRnUg",
-	"h96rN47wH4tcKQhJy/lgX0ZgeUe2glcCstmYsIT6JBscUUy2RJcmyBKBxooaXq5iFXey8BXnlAm9sl8A",
-	"4RpNNNq6IYtMG0YOozMlZFGcyEHO04MO/gKulanoDXneUWMhoT3ytbwK5nF3hn6skZLszjCRQlPPXome",
-	"/uzHT7/zM/MAZsuYf7l8DPPHb/7gp5/+9H9HrzbYjpwxa7rajzVHgZWnFs+lpozHsS4+FPpgMWyAYLQl",
-	"15JcF56pBvgRRuN8xnoiTW0hP7/QoBsf5w3HMQI3jRmHKR0vppsCclO55/rCI8Z6hDI11SEesJbqGx0w",
-	"FmmZZHiueh9mjy9ILDX/sDg77K0ZVChWGBUcZ1HxqRjyWVokj3k18myJvFfdG6En78EhjQHDHBcr5qiW",
-	"vGYePjS0VEHgIUH3ghtA8TiBunpXrd6AODwheyqmqoicxWrSzfuTlA0mQmuEsvUnGrxk2jpDHD7E8Uz5",
-	"PGAILFOZiNu49sxdkX1NRAUUfWdrUTSRRIH2M3Sheied2JCeW+UbuT8606G9lnPk5GJaVBnLThFVx3I1",
-	"yZ7+9H88+/hnawcb8Rufk4tkrg/LLaCyQB+CajeY1J6S2lNyOm0HV51Xx6pXbPRzcJqQ0FnoJnkz0Xlp",
-	"/ddx1qXiYZ1oqx372na43GCrPWi9zXQ+cdd1DYSSor7MU1laYuuf8PDY/Th4mRyOpzh064106V5H8oGV",
-	"dpLRw0vm5rn6Hit2zipcy3tFdXDQ0itJkZGOqMqZaHNqQq/MuO9qtcYSWUGVRMnRDiSbXH2TrkV+IfNW",
-	"0yUEE1Wx8xIC+mIIJggWpi7ZPSc48XD/OO7ll0ZwnME9V+dxXr4ocNYwxP49sYBmkOXImjp4kePWOqtT",
-	"zhcS4lDIJUkej0Q+ySR6Z/BW1hXDhFh+MLmCReB/j0JI5rIKQVFQne7KFTIJQA5Lg+2ab5rLoi+S5aYq",
-	"O3CZapj3keh9GSsp2oz7mZBg3qKx70AR1FPkD9uX+/LKFXAfykQOGleuONC26zi4hQhvgq/D7h9P8lfT",
-	"tscBaV8/4gfkwiL+5kz0VBZTR6gLhBCyHWDRlEMKi/cYQoK4dXdRelaX9w4YcHfAT4cAtqH8URqiPBkJ",
-	"RxiEr3tDSWHedY8GIxPsQIwxxVEDoIRSNWVM3YU0GPOW4uf5/EX7wa9gp3OAPEXDxKzQWaMvRNwxj4Fb",
-	"0E68me996Xw+PHeumX0Z0QjhrZ2BkiJqYxovxpx8n60e6Q1A4EQFmG2UaG23BgSrXMYkTS6MxjtaZNoj",
-	"/FepgPr+oySPILTjrW/YgeitmvmgtqEYaZEeCn0bqxBFEMjQpfSmJCvSmCJEUzWuRLiUeCqy3Pw1EPm+",
-	"hAQju8r85lw+bgH1nw6VrURsL7bd5ih6DWR7Lj2ARUbyRwRLIjCTGNHYb25WucUeTtIUl8vxc4+nqZre",
-	"M8vyXayLj3H8+fIMc1lX8EBYFh92ktDliyLD+k/NCr3tOU+pVIB5RAKLapGX2Wpuby7guYCZLx2vI/74",
-	"TSEH+TBot26ab8uNLA/awe+/37x664OjZti6+eRzFWmTYZVWNOKPk9Fk5GlDSDdR3RtIVSv1hriXgPUp",
-	"DKg1ywF1Evyh3J1dJEEz0hUY6THN3FWyhEH3h22rWd1J83B1H/0ebvn9a67SP6A0KdZoPhRaMPOYRtao",
-	"FHIwcC1V9Qve4PeLiD1OgF6YF+6ZR59A7+/jQ5tFl3mWcTj6dT6D5dRX2ShYof9UTRy2+B4R8kPyv9t6",
-	"RuSpjH7QsHu1EOSFN/ckiKKdQZmzBYvmRUqKKbhU7BWzfUbjnGhVPLY2u2rW4CTrHAijEkFE5Sps6YKG",
-	"rOLBG43W5tb2tevm+TmOManypE+fFiyicyH0YUHC1uHjMeIQ9UjDH81my6NsCZBk69nH3336rR8G8zzF",
-	"xNOy6fGz4L9Mz1ubzVan2friG1/afHf7veZXbv7u9a9+eeutaw9uPLz1qLUXlDjAnoQBPC0O8w7JNoDm",
-	"5nw0PnEkLMsaDkgDancc44hBkXm2TCbYWa+L5Ryee07cl3XCmvnrRSZsn6QpzZpnWNCF9Vx5J3N0JrJr",
-	"Bn7jiP6xEjkM1m7yGUXM7eboi3wVEeo2onCm1m2oXpAXA8KSQ649l4Z25ooxo/Fpl0rQFcC1iXkN+xIl",
-	"e0i5EtazQO8qToLbGMrUapL1RFRoiAgix2A0i4oBiBxooMBpQR0XhVSf5lDxMjHgFAXIlI0yQ4VqRH9J",
-	"JtI0GesEaUzu98u5EcYYsNwuoU8+Q70C75D9MNi6EDMHtAjkzzsOEPBWsc1m0xauvPb4sbNdk7Lpau2z",
-	"fcmYg8l3AWoFcH8y165aahpEqJipc5YdoswEz9KEWJhtXizNCeErIjha7KAzbzmFVMnb9tF7q3TrpUTp",
-	"giMxB88PEeVgBk3ELE0ORMHoUhFDR4Pv/xdns042kb9j9J0o9MeJjsvb/mTQqjWWDgDziEW7UnNXOr+P",
-	"nV/fZYXPGfUhXDv0fUxhugMfYj+NwBr4Pcc/ZYHyQ8NU0nzohOsqlQouraZziowEkEtgjI245EZtbR8F",
-	"h2jT0A9k8RgRg4w0IMqcpIy7rWKO8duM/DXLascoDM1ms3UV/m+v6Wk7/UQORDbOEuCg610XPO73+dZW",
-	"vxf3t24EYTAQ0sypyt559Cay1KW8K9KiwzQ8X1Q6v6umEkZP51z2BPYK9Vme5diPBVqX45brJ2jkfABK",
-	"3EjJnTW/GJ96c/1Oisd4bOGHDvN83N7Y8Oekfat5a8sMSaYm4y+Dgnj0pH3kXvA7++4FSLgDN57QEwA8",
-	"ALNKZrn8dMV4hEGeTWTPbMcdWg3NMDgUmcYVvg0Hp1SHk9LKKegFv6ImhBAiMIOQTA+RjJ2UvOvX+q1e",
-	"s98XwvG0Gm2MaGPV8aoZcHqupqLRfoZdcW6wj+UWgj0PQCeep16EO+eLi7yPg91ufcDs/LRZ1TJbpZwI",
-	"ZaBV/0j0xnceeFPdPJW6jiIH8E1Bu3k2PZomycjtkzRpSryDZGPeG5bLlNTwmBoesy5JP6jteBpbrcYG",
-	"7YwqBmBIyPicQvrByDMHSEFaAzYDYFm/YlO1ir8Du117scJCI7fhPo/5EuGLsB1AABsl2OjnrWbTK+Ta",
-	"YA8KDetAjPMGi1Kl9axI7yzeZivPENCRwoY2B9ULLrYZXxOnGWK2CenUHAZ1knJk/bd/eZ5fSidHDwRk",
-	"qOYZd2nA1LOumCkbYcFPgORegGpiBog5nrn59HGmurybzuyXfG2icqErijziLL2J3KHnAGmEaGtPH64u",
-	"F827Xbmmc4YunkT9AoNo1rFPPI/wZ7PeLSY1aAdvvNa62dyC8wWIrM1ZJ9IUHi6fP1gyCx43kwhHDyxB",
-	"5HzD4ldGiy6ep1UThMGzH/zp0+99r/phr5O2na2zFmkpDf7yQ6l6jxZx5Bf1XKpPjbNU6jL/zx0lOrh9",
-	"irMBJP35lXHxvbkaD4xU5KICpwL+FBdcKD1HPgRXOGWemGEPPDLgLGAHYuZyOID+3tWfwu6jtwd74VXk",
-	"rXhfkheBw+NS9i608KD0eSsBRLvJRx2KhyxOp11K8Z18hEERI3Bc8IUqUCx6YxLrpS90AZljibzz0SE/",
-	"FONiXfbv+cjMIvwMjqVaGN67vg3NumjfiiE9m2BADqPSpN5m3RmjyAZOcMnp1GAQJMKILnBWQrDWKxXW",
-	"KAUuqaLNC0+FhpmYQbt1Ru4zbGd12jMiWinPQY1OusTC8DABFcJN9Vl3ohMptGaq+6EoQ+rL87XcQAir",
-	"4UboJqWKHiF4VAH5rXtceoVAIG/Xf9tFkcaWRb8WZDKcIPJvA0KJx6WnCCSCPEgUPwa5UYK4lFreOIJk",
-	"xMzDYI35DEr2W7XL+T50NdPb2U6ZU5wqi0+R5SVwVyZ6GHIpRbp2hkRFVH9uFhUG9x29RtXbLWfNqm9/",
-	"R4vs/t2VcjR27ep5bbYQO7pm/RZ/8v0aLieOxTGgwx3CMpRKY2ohMHux/KxMZ7ixIGW+uUU8/Jd3GL6E",
-	"+TD+TK2TDlMfkc8zKaY0+gvTYVY/FpfnxCwiKMSAm4bD0n8XUxIdZCQyQ+sWAi42xyFi6Qr3vNOln6Sp",
-	"Y92wleus0ms1gH1pZDaBTe8KW1ApUbJx5Ypf4qPcqX4RzLWCxIEB4WrkUEERZPDb/pfOQXQ3mDN8XwJe",
-	"WhxaIJ4mICWGeZO8YE9zCd7oWNIEorWFN6nqjP96KLJjNR4E3iIWAM4LEmr70v9CyOL2vxjUA6qHilhb",
-	"KBNss6Nf4YBhTeSAOaETeoOeWfbDV9kAEL+TMXzkgZghEtloLPvSAnPdWB6IGcGSuVmZzOk7USbGKe+J",
-	"gsGAoLQ2k9zM5x2S/GYmJZo2hWXj8VBDTnshqKOSqZRQyn2FwYQcE4tOCOzDnoLF6gGmgVA7kQz6D/kh",
-	"dCAbZbGU5W5aTvKCHCDnAwJXQ/E27JkWMm+b2UetL5tIqHJpFcRpY1/egw1EvAwAnU1yp4fiotmBxp3W",
-	"ORmTHzr0qyAQXDfRt10dXCCuyBWVp9njA+2mR/C8g/VYdEREHPtyoFiuBsAnaLNg0lxkHo2Bl+JShNFS",
-	"pQ4g+Z4PLBB9LxmJYlDnvz33kS9F7WU7mOZZenKup6GX0O/KNeNTIy5n+5JuJEy5ma+xUGMgPLKEirQ5",
-	"QgKizyvbwJYpY2IvvXLldZ6kk0xolDgoygBwWao4BNvN7EBt2dhJEmLVzDaTym6yEPSbicyzGUBqHfuG",
-	"8w9khAEioVTQLwsZ08JhOhlInk8ywXiaD9VkYNvAhgm5Xcg1cK2ABAeYDSr2MgZoiVf4CJICwn2Jv3uJ",
-	"D9ubm7DAIhLgkVll49Q0Pyd+cRRoDyD3p/k0YflNxOMclnJXUApCQgWC/FPAEY0AARRRjESWAiqywX3g",
-	"7qjAquCBdYJlckn0lKDJAdOCF8kne6V9IyyMIYRq05QhMm7Ek9Qc1jToQfvoSQVrg7mm0rjyBa1ms+W/",
-	"Y+4NdpjNS3yobLNjHuy0Av/dBLjdc2V6r11t3rzabLFWs73ZtIBclT2g4rsYl8A4uL32iz9/9vUfP/v4",
-	"u0//83eufvKLv3v2zz9++sdfN9qSFbOmVxPz3slm8MEakAR/si85rAPiAmswF7gEMiLbxRDTCGNNyNg5",
-	"RW0J5/ePihK7z/78Xz755b988otfPP3+T379Dz/+zdf/6jff+K/P/ulHz77/zaff/8enP/h6idx0solA",
-	"XG8EcO6P1TC22ISzRnFKO+stHouVAQZlhfEFBxjUeIFLsnVgPc3sWV2hE5/SB7go1uPlJC7CCpAu3iPT",
-	"55gnx9cLoSZCoXyy3lApLZAfGiNBusqhRzqJ2Rj7cqwSmadC61LtwvlOMAxllVq7TbUCpYoFOlWkELEG",
-	"JyfVFo/YK1oIMCymryLZlWl4X3qmRqn0ywKDJxPI0ZAgWNcq1D5G2Woxxa2opVkcL/hCUcEoEimJJirH",
-	"oo5gVWVilEC5MUJA+K+iD7P88oCuInRr1KaxsYT6YAF1J7mFQid5Ys6oCDCzkRmzTowpge45JNC2S9Ea",
-	"QDC+usEe4ODCk4nUOekgV1lkhEfeMUoRJBia/mvb0PVmyLavhWyrGbLWNfjcJrPaKiUuWj4wbEhHDfbI",
-	"DQJZymN+rMimUZT3JXMjFCWkZ5PNw6C1kJjUbXsjhUzhmbjNIjjAPA54r5iasTdAhSvI041mG2d8KnGl",
-	"YovwO9CgcU26eZoJTpU3C10dYpoJriljM9qsUm459FvX3LAYZTADlvc9pUDBx2/RLjPRK2RDSg2MLI05",
-	"EWreBsWZVN4RTySwoWNDpKXTroK12CjWVD+RiR4KILWDC7wrVTbiaeUq8xDy9C4aaxpK04K36mgRH18q",
-	"oDqjWRIjU2vOD4Rk0Yg/7sRUwTKyo0TwZxhc6AqLzJiqSd7Bdt2dZiB9myeGgbffWL2wyZ4vv9kzAxoj",
-	"/viu/eF2cZm68Ih6QJF804M0ORDTRAtvJNwwt5eMnrlz4ebblxfgQkD7721b8pjSiK9cATOGsqkpx0vo",
-	"ikRZcIKZf5AxivuT5gvQrJQvmyCJJMB52zZBg6Q5OU7sEFE4iWc29xyts2K0/AwHMKbgZsp09g8Em6JQ",
-	"7GCww8j+dpXHXW622UL+VFS+ApKiV3gLNjflvqcNjzo8Nqi0bjHv4M0xy4YlIGWINNgt5FKKhajahqhV",
-	"LOmqG2vXhRK9MM/hOATaSDsb5jmvou7cMJn5D1HguReDaC29NikS4DnU5aAxc1NaIl627boPhgoY/snj",
-	"ayxUS0bIRZVu75Fu9RwtY18WlsHuC8xU1Afb5QcB9+FEVNC+3gwDX0gE7Zs3b26WjFnzM1mlv/4/f/js",
-	"F9/99Ec//fVP/3ZVe7WYw5ItvAe2cLvZ/ELzZhvgeQ4FjqZ4WThjvvOc7Qt6azGla42K9xi1YcOwoBT4",
-	"fd3ca21jyobrKz4tVdC+9aTkdlhtTOY+9awmPazOl9OWrzLHb7w45niFMQKqHSnR5oTHgajt89o+B44e",
-	"pLu0VnHZQkdFx+VKYsA+Fvq8jXa7XxYZ7Xc8nucKtMECIgVjcHm6oV89fh5wFxa1sMCUQVc1FjIXcQf7",
-	"J3RJvwz9ElIeEMgvImZO/AZD/ARrmSvbzm+ACb1Tv/TXbcrvrar1RSxqErS3TORZIoqmm6RblOIvyDek",
-	"PGs5OQ5QJI+EDqmgrPKN5OlQ4TdhPKSIscyjmywR9+mBrfdkPO/VP73q4UC6FZ5zsyTNKfaB7zzf/P/Y",
-	"e9ceR7LzPvyrHPD/DzQzqeawL3NZNvSidy6r8c7OTKZ7vAttD1iHrEOy3MVz6DpVzWF2B5CDODEcAbKC",
-	"IAoCAQ6CvLCTAAr8Qgpsyf4w9l70yl8hOM/znEuRRTbJ7uldrQjY0A676tS5P/ffz9/Z+yCj+yGGTncK",
-	"mORmy6zRYAXbglJVgo9sJAMeyeS6KxtsJueda87ktGQeNWkq2/qA71p9AKFo4fGozaO+wvzRhWLoswtg",
-	"YZ/NYMSsaVtdXxrYOlriNvPrmlFcq+LXJuPaONpMbtWlcsHCna6FxhL0xbUwj6wGQc96x786SwVyYoK3",
-	"CRQKQESJIRODnncH16gEkBMwBbcHpUgxJUO4QnL+Q+WmJ79PJSsmNhgC3CxIKbOoEuaYhjV3GueGtrCn",
-	"CzJI/SDroc3IMKyHlrgiIXwJeftQyaXG4nE6kMYeLM12GQqewMR9Zq7inQew4PMb5CGVL/lNUYey4dFi",
-	"r/Fm+a4JxHQgaW3s8bcHePnBN2ZAXS6oOXPJTneKVCFaZaCALOCHx2pqh0Fnzjzh1+QiEbJIeaYjVihl",
-	"a+CMpZTmQlu/pyyzbP7EfiAKf1yvHkaCkNjQA1OnfPtOhvgm9yv4Jq7HMK0DUTw/FzlUn8NsnXB91oig",
-	"WhEqB7F8FpLRqaDR3Ch0g+Rwqjqq34EOXE5/ppm7sLQWFm1zmf5dO0fAo6zCEH4FH/1dHKrFMGQT0YXs",
-	"e18kYenFji0EMV6rFNLAzjkKxNKY/wU4Jik4ydx2RRQpaMGfUQjGE/Bskx29eOLKVCHp0NwxqWyyjwFK",
-	"fcy1nqg80RgtRokMVa9B4BivAZcDnSiK1J/4rleyJ4GzDKfBhjtyNXEp1pBmq8KpQA/CjfgHRTF+LrNp",
-	"HLH4mI/EcVqI7x8Xedor4ptNZk4lO3l6DDxlKre40pyNc/UGCjHjk5evjk8ePey8ePn8kyePjuMAESz+",
-	"ZOexyic8T0Sy8yJXhWqzYVGMdWxzGZBzK+50fqB0gcvdoeXwzPPHolfmIj7EWaEYVvB29TVL+EW5l5Ta",
-	"OiU7F0wfYTm1wqV2tG80v8Dihqpirka2cK26oeyWsZNtuqs5RkuPRW/nsSh6wx0zpxjzfZ6ng1TG1Wic",
-	"RVreZzF1utnLldYdbd6LMKPDqKtuS8cPnr887jx/+eSDJ8+OKcLcV7n5ehWBD9ZeihR2EyofGDU+otuI",
-	"4tGQ5uwJv2gKaCatlgqOL4y0xXh4m/SnTppkwidDe4wMGk+04LURf9MZqjLXsY3g9rh2VK9CmgHZ1Bmz",
-	"XEmqzd0D3nUkTbPIKHSmmuwIH65SkLWcPhpQjzk/HoJfegQ48xvOldnA5AYSyY75I6adE+NBG1JxMRNq",
-	"Rxe54CNYDAulpvrsoBWCJVFJx/tcp72qjNcKmOuRFNUe3KGaMKnYJJWJmlCKkhvpwpzdUPRvygVPH4H7",
-	"Ns9Fr2BDlWvBugDJPDWHyDxakcLotltfzl6rl22rvJx4uzOiaDpdeHCrrWGlnFTEaGDPrmCsbD2L3w0F",
-	"0EjmtCCcnBmzKpWrKoDjspulvXrkka5Kpp3utDB3wEHrvbtvL9ALQ1fMyPR9OWNt4IuRCUS2MsG1aLLj",
-	"Vw8ePDo+Zjf2boI8enz05Omjh+zG/k2gVMiEz0izf6MUoaEqs6STiyKfxmxcFkHOCZBEpLJQmL75x6Uo",
-	"RcSSUgRpQo6wAf7ahHY6icj4tEPeGtQl8A/wnvuDLcmhd418xcdA1YwpnIUxLkBPKcekWL6E6BRgrVL6",
-	"jrkPhjwfZULrtlNT9lotmA4biKIcmQA/FeYPM98wewgaA2kr3vBekRFmLM2zpfmwHETh81AoZR7DN2K8",
-	"vWMM1JF2Ytcp4MCAN3IOhj0FDHHJgpVIfYYRaN+6Ut9G0OlIC6tsfHCgCkqe0qnsWfWIFp80HBw9rEI8",
-	"O0m+yNF3c8I1BRp76hxqiaaicCosTIXTH0iDpeJQSoCmWitq28HbhlvSjA6IQWjKT4iLJEs9NC80eSbE",
-	"WKMiYhfCksu6L7pFkJDNNRRZ4qhCAvIOqMPAnM+mVEXHPIeqeTX6xFmSp6bndo4XNkVMHanu4Bu1ZUsY",
-	"ZicBvHlc02ahhPCqAdi0WzVMyzXHwRljhJjrsWrrgesBaK7jRf1Xf01QZuH14ZyfLpy5GSQmaFLQ3ioD",
-	"OoRrYorJw5sM5Tc//ervfv71L//0y5/9cm5ABEx06fFY1WjpiDZci4tWYW/DXq+sxuEuXl81Xi68Hyq5",
-	"xSPd6neXyl8qqlC3KIoqah6gJNe7+YRc7NbLeDpaoLztQCn2EhWO94ZWVhp5aFFRqZ+Os1DZPPSgNLfJ",
-	"YmMlxhZTnwLjKOlePD+u8lrhR2KCR0c0IosuTwk91A8oYcbqDgTwnxPmvN83djV0DCNv7NhBHxCPq/RZ",
-	"8EZiTWep7ZeIv8vl9RQTVb1Zn8v5mxWhn4D8AL2QkCoV3rc0EARqr797rbbYaO+2DvYufcdGq31o/+rF",
-	"0h823r5e+4p/3+zs63aBXAgDLmBrBv6HjdcCGz1ovRc0asG5Se7iPqGq3Yq6WPWFnAxTbU5BqHf6GgGt",
-	"jIVCWpi1X4BDdKOFDCDELwmsV1nn9SDEyXTd+kt+P+QpePYdMEkLM1Q3FK317pP7+/fv323df7uOCIaW",
-	"F+cLB7BG6AoJKrso5ySwzNHytnwzLClz3s2mtgiVbrUYhaereiwlZSgGPoZSi44Fu4ij4FVM4cU6T5um",
-	"EgF49w4gQ4uE3QCJ/32k5TotW629u0BWgWAL8c1oBi6Z94r03CMsGfMYMX48D9ETOfNJFv9LrEtiesx7",
-	"ImLxv/jkE/jl1cnjnfuznzA6yUQx8cclzwj0HCtJjQbhWjVfJtiPbsblGdTkmvuOoIma7EXGe8JMAdW7",
-	"csJdt/jo4s2YEzCLnUk7LEzcrkBJkQXOC2uuV4dNhY3QPR3Dz57F2ehg46A3bdgiNucqIscKBBURKye2",
-	"jNKxrf02ymXOpc4IsekkYEz0Cw61WcDGRL12aEK2chFSzxXkT9fSAbnAS5UR6ND7UmwlH26EJc4O6gNI",
-	"MHw6dlMN1XJ+i5upm597W1FJz1llFcg17CqkXvsiHxSuJCbRd8yBtShBgetKVNyQAc0rYAVVWrEJJovf",
-	"D8rtzOt2OcmllXFdaGDDEvlh5dxDWn3omcLZ02UGXrX4i1/9zdf/8O+//PlfAqqno9CaYyRC1wTihZq/",
-	"Qub4/ARAwBpKB3tDkZSZ0dJpyiMsqAUZvzn30zgXSdorKvxPQz4eC2nNAcv1V+OqOhYyOR5dHlVnQ3Kn",
-	"2n5+Y1RPvaHSpje0PFXjIzjd3SkWx8BRIIgozALAuye0PuyN0mg3/vXQTrP2WnEDRYAfJsHtvL2AlTI4",
-	"to12I1ODVO5Ai6jWUdriZxVwDnui24uPeaor5zwcyZLumG+OM44FE9UpM1d0VYKGbXqWny//zV999V//",
-	"7Rf/8L9++6P/+MWv/uaLP/s///zrH3/9i1998ZM///Jnv/ztf/93X/zkP1/E1In8eUZBnupCjDocMZVq",
-	"l/OFF5O2RLlW0tb3dpnwXr+XEIrt+H6C0fWWPgwyFCzttfZjIAlnPQ+zYrGyyLQ9aVserjakJZtxjajx",
-	"u6t2QVKAfMrM/VFl4qoh99CWrRYw2HBMwAk1y0z1jz/6i6/+x9/+09//hy/+9H9/8ZP/+48/+inu4t/+",
-	"zx9//Ys/+eq//cmX/+UXOI///Osff/Wf/urLP/uVn888VRi0vHMRL5UqiwBNv8IpC3KRTGcuOwU/E/5B",
-	"8zfsPS7evUbUmIh0MCwa7T1zU9ZyXDWAwMxIlEa7Abc0CLMFOQFvowZE+ZKLpnV27lafqUsycdV3e81t",
-	"udxmxhmwQAF5oFA4Vknae9s63K3d7Xm1eKDxOAN7jv9keU2TNY9X8k9bZfbdOqiBVRcVvFNZ65+2/Zh3",
-	"UNu/LPNQH7F+KjKHzwFgtOwPjp8/Q55bbAvTYdlkqDKBMKoR64oeL13eJqDpmhvTjrzHswzAdTF7ETwC",
-	"Cz0JKbr5yYnAs8wx3fqSXHItRJD8Nza2gjEljYJhTEmC7/R0upnSRlkCGDHXBtna+B2CU+WSxYECvvOh",
-	"mKLpi3Cx3rdB1c3BZyMCFrZ5FsEin8oQNhk5dKFvS+wGcCl+w5Ccs1GCk4kCvVNHlMkCmFAAwsxSvCNq",
-	"tFs74eSGfsdqaXRl36hv//WaEu7bGQKo1xkunKjLKgwuYrC3F4QH4M7BLsJ/OrXK7SWvZ1hfTdVnYunI",
-	"zXlOUg4V67j3KfBgb9vUSzLfpr31qG14onmlUYJgI3wXaUa32s31ajdBFMFdruvpOauGEub0oYIvy7Z8",
-	"rHLyKJIKA0GHEFvNpTLaUAK4H4lfnsAtELyNUD+IUM6Ok+iCBBa1Qq6h0sLChjlVaq/VaoKKkebotdTG",
-	"SGBK2gTKMI+vTSWsJc8Q2s2lO4cpozpCp71IsGAE9BozvKYFpPNJdBOu8W8iqR08OVQLi9MJepL5cpin",
-	"1WRPCgdQbzMXsU8of20Wo9XoTiXDLgZM/4F716il1saFTNUmi5XslLKXCZ7HXjEcQRVAs25Qtr+2/w4J",
-	"DqD3HYI8gvo7hHPK2CylNhdcNPNZ0UsTWFiAQoVe9JVdNue9l0JgrqbpAfTt2PwXZrTiBxDuL0hrhW4G",
-	"bv8CS6XaLO0HZRxOP0Tdraqdz33EdUa73sC8V1NBGdbkWAxA/yalrUYzC2o3GTlzWSnPpDEhYPaRoaEm",
-	"IIH5ni79sl2xAKC+CZMWIaXVAneCuYIfW99YOfKKni3AouMqkTPiavM/T6WdPBLubr+FPL24IeYVafOH",
-	"d5ArY7TgCjcD7yokPl49PRQ3N6g8sxkyGypWs/kv7zrBBWb3mvXaWlV2dv6Cmz2s8AHcwX3zfz+8mnyX",
-	"ueSW6mk00n52TWqyXdztBLwlECWAt4jFooCquZHKRZs4SDxUr409XUUSjENrvLyqi/tiPTUXhrxVcrdK",
-	"7tTe2079C3Rdq1FdJnPm4owY0/rtz+hELYUxojKE9Tw05qXNIYwuxhhDGE4NgedK/aONXEaNTUIFYciG",
-	"iisxYD5TSLlbKaRMSrH077Mhfdt2WKSJv0AEsUM7YEGbd+437/ywMSMB8HW60AhUrnEu8goA1TIfkw8n",
-	"7Zp/AJp1KgedBZIdIxZLR22VmNqHdt1DGuLMjS9+8tPf/uhPvvyzv/jiz/+yQYUeWO8FfpjZqFWxtFWd",
-	"DqQDV62JlgbpuQ5jsAOHhfdGoqOHaryZ9IwahVEUHNqPKnjWcazjd1tRoxwn/KJJmfC08G+Z9b6csDKH",
-	"8aEoeJpdJLEgD36L8HXNCF8Y9wNTYagmkHNkbESzDUSynsujFstr7rq/jYiXSzIiCXSUsxePnj188uwD",
-	"yoskQxlgDsiwAyCKFUrnxkImqRzE8+n++LGtmLk+MXO9ogM/UBEH9ie8/O2/Vrny6VJf8YI/eMcX/MW3",
-	"+eVv7lXu7IhJNWEPjp49ePT06aOH361qt+/YnY/XXaX+2WeoQub3JaP5M3e9eOMy62oB3E58DJlIWol2",
-	"xua7JqWwCEHW693jkmHku7B/oqoVBL0hDhwjzYCuB3GqB8pTaYSOcYtW7eCxQYAo4P4JCrs9XjckSx46",
-	"7xg+GnCCgk94yHOR2C8Y0UWIXjYZumt2JDidQ5rxEEZBfw/T2M0QgQwVv+AG7wt3aNRMqoKo9i0cHgEY",
-	"CULgsl8aiILFVF8PWdSYV1UjHR/h8n3rxCMfGkWjvR/hf3VS3RmpXLircQVpNSOVhiLDS/rT11Ej1Z2k",
-	"dLloM8lu5IqixLH5DLfNk9qi8BVbMB2+k6vz1PxrN3htN2pMhlOgIun0S6O0zyTH+cP/pAhxGmifHbL9",
-	"6tloXGGm2sokG7jPLpI2cJvILRTwNQsNWh24ZLi7mVMMPIEO/k7sBIgnUGJvraFwUgHdQFYkejtGqjng",
-	"+UVWP81cnmrkAAMtfxXXSAeHBCRSTNrW9rAcylkGbVA8EAuiGF7b5hSdSgeSR6IJoPBUwqff0yQjINiI",
-	"Is3iDEeuAMmdP11ThTGDN4LDnSB4yXgspKOJik4lxG6HaqIBTJLmMAkKT0ha3IiRBya+2fQ4KRhmsXE4",
-	"iMFSx+bBak7lkz4lo9lQmpVUfK7Qmd0AXipMh4ttYBI88LwmdnczImoHILo2s0pE544lj2puTqWHAazm",
-	"ox203rNFNRgupBHgXOI1rtsBeSMYikhC2K6oINYKVTl78fL5g0fHx0+efeAJ+ppw24n59whWJ3gyEVkK",
-	"CDX0pL3Qg+B8JcEQaPuToAGUW+Z1u1EclO2Qa0C2qz6fcy1mo5Zz5wF3PT4bvFxKYNAwF4LtL64HxBwr",
-	"yOA9qIeZYSKv6nJmJ4x4IgBAdJ7ao1COXiSVuhA87Ikje6R+VN4M8HtUDp9B0HCAOMwF1Aokh7TToOjJ",
-	"bU4zdkrqhIxBHN+hIy4nfWnCIUZOzYYrj8J5gNSdkCuhpMsIMNvWRZK8qpbOlsm5+JP5bsCznp9X+AOD",
-	"7xozUHdUvw8bAdNBzW92ZGFyAiFh6ZFu4oVi3oUEDtXvB2263dChkFXcNqssJr6IzMIzuG1jC8roDWJx",
-	"qSkcxGlQITs8nX1PIZ/CJNtCzODQ5Go8rhwuVx6Z8CkVZlKtHDsT46Ie1AjuwcsrshvCQVrOrUbl2MNm",
-	"VRO5Ti08jCMICr/9vfU+7W69T0u8T61vyvvkluU6vU8ko7fYTNuA+IasPgDJ7VlNnaeGaq1VHng4r9RF",
-	"ZtX6pT4yp/ujam9xmQEEkYPov9NquVwP9Ftp0fYc7tAZBHCOMMqvI4qfkGLsiisAOAlTSz2vFSj9dTQJ",
-	"5pye2CF8e3xEn37WWOoAIqbSXPSE0bF9+hreipsBJNV/EdOhyHKEK91+nWLtjY0yrNbsh43v1iAT+cnA",
-	"U74MU8os1WVuddopF3p6HIl1sY0MX/tt+DRFKux8atmbQ1cDeK2pXBRw37H2/Op8QHrhVfhcCuQQMC9r",
-	"cld4qB97L0Zgolrs+rtszPMiRWq2GwqaoH+j6ZTwacRKCenM8TDVhcqnTfdMZ5ImxTD2GetgUWm02R2d",
-	"ws0mO1aW4QAytVWWsL4Ab0QhkE1AshhqAWJKPZRkqQWMnJzFUrwpOr0y1yonoycz65HC8IzZIwjbv/qo",
-	"I7NhsVWp+7kakYvf/lSomEme52qCDiQixad+KLQ/q7A6UByAFFjmEha6zWLnigYi+zhUks2/oZSvkybx",
-	"YVhxuRv+S2i2Dx89IHqGrgtQHNpMZWqd3CbTamst81ig4dJfgbsA8GTJBq3QriL3QIWFP2hyr8mOsoxK",
-	"NdGez4RZFUg+9nSn4C8x0waLjtUH4YxEMzMShQOKggEFhLWVmUGA6N0o3FBAUeLMXyI5goGkImAlq53i",
-	"WVYUM0noj0QoONQqiqEYzcv4pw6D/wLiMgg9YQdBf0q9c7gOEYVEyjr2ADLImsvqQs3ihZn/x2lWAMPQ",
-	"kq66LWRnz3Qb7aoF/bZ/XDFZFx9/u7QTFr0ETND6z1as1FU//hG+dGLeWd4Dcj4iMpJn8oVio6LIRILF",
-	"IxI2etXMjRdNlAtdrdrdo/HYaINLO+pXyZ6ipbvMPlTpg5DlCLjrrT+2ETVK6f/1OprhXDCCzLy0c86B",
-	"dAIkmenUw6AF8+9XYSurrbl177EHFLUNCX0heguRDHxHZhTdxoKV/QrkupKQqe7UYsvHUTcvgUtndXLf",
-	"i5YGK8TQtxGzrhikMlwwgjzTQOGd58rcXwmB4Nrrs8k+SM8FFHMVpY7ZvsVfN2oHXIEILB5MSHXMH33Y",
-	"bqEWXDds8ruEQx7xN0+FHBRDo+u2osYole7f0Rz3xior2qW68roOWMm48qxDTeuyUxH4fXVAfAlumhiU",
-	"DBIvowVdArfOUlyqixfdA6v5bQ2OvsraAA5N/W50XsEr3o0QAbSxB3/Penwk37sA+WfRRHmgoJXFFr3z",
-	"TFlhtILwOrYy6f1p46IdR4RrFXQMGKMvEAPIJDpf4TXu9BV36JyS4k5d2nevAomUD5Zg+7p6+vZae3d2",
-	"d/d2d1v75hRadLC62Qw6sPJsvqB3Llx8UneZFWpYc5pjAKjJjlCl7qdEkTFyxGWZ6p15Vd+zv8L2MT+6",
-	"CDNhYPCCJWm/D1BcvmY1aCXhBe9yDUBXI8IMlIDfIctCRN5ygQipdMggOTBVEIKGw6c8VhRk9ls8TdjT",
-	"D48/OmZJmlBx6Zlo2xF54KzEZilRoZ8qC53SqOBjzUWnMzAnKkvVV/kIfA0JL8QOON7XuzHtMjk0RVqq",
-	"Q5B7VTvmgs4VaqOuXXASjfL71JhsjRUefgCG2LulzjZqsOnUMgeKs5LNTgLNfes7uV7fCcx6xKSYXNI9",
-	"ElRVFTwL0PXmfCa3sdRqcVY9+Hzp3AFwa/zBoyr0EbZjc+UxNwWzX9gATlnOwH0RGJtG7hRDlVh4kN5Q",
-	"YEn4OBd9UfTAkEYbmuCSECV0wsEL4oSJu6VsEoBLzkSXQwUV2cXIqZqcEwaChUJEU79tWYJma9C9Oq0L",
-	"PsXsk4RACwoPZ+CK6ZvsFeW32E6h8n1gBIpLM6nUYNtH3gvwDGGclHeCRKUiFzUFCWYoYG8/U5NLVVVr",
-	"qquvllZD+6HRB1WiyKrV91msIXKCJTsXkoSWXqX8Gm5NVKkryAyN9t1Wy2xhWupq9z7mDnxjv+W41c3K",
-	"4o93AljvFbtwx3TBfKzR3m+tUX4NM3Wt5dcQtPBhgk3i6xuVai+Hx9wgGfRyQQKa+AvYo8NK1RlIBchV",
-	"NGpxAHAyOmRmYqfoOZXKpWkFF/k2eLwNHm9SVAFX6izvgN18l+YfcPfmwZ2361ZZO3G+MKTyFKF7sPcU",
-	"nvADsFR1bcgEw59BnanGfiLEJU9Ky2GjjdCcQwEyxw5cVadyBhRdU2ZXBbII4FUsmSHEtRFv0deupLoK",
-	"kQPRDMsCWIONcyoJGCZx+e8WuAfD/s0aRMhAvcI0y1mkIdA76gSqVkqa66gqV08lCVbIX71162OUg81b",
-	"t2qUI9R40BnLJV1hpNHAN0hvQSMSEkZt+iLYvKlmZjroU88XqFnm25Y6iX6KrEajJKAw97ISciyN9Ylc",
-	"6wUlO0IPre4FWg4t5TO7ZQDNUrKBctmWOPVuumhTkc0Ki5WZPYS8VGUmrB6IQRlS7OAhnzkN5rzZYmiP",
-	"C9kTkN+7W9lUTh9DlVYXLNbASHWDPCWQrH0YMnArsNMriFU3T+VepVlHJQmJkPDgyKihuoBoo3XDwPly",
-	"k5Xw6ancr+9eH20HexLh0QN8tM81dNymnp/KowAFDFgSYAtBKnog4LyrAXPPczHgeQJhT+sYQ1Isix1a",
-	"arIi3WFBTg1Ih8eF14eWt6NA/4eFXII/QnI43CzFRDltTmUJLa0l0s8TG3BD4NMKwJndbVC3ZWu5cL8U",
-	"qv7R4OhMgPPCp45C7M4FfZrsGN+nBH63syujgI2Fua8jnkoIibtgBJCE9NN+MbQzZUbpPLGpdOO29wB8",
-	"BMjmh6VMcpHA/I+VyshbPlH5GZ3YB7w3pMsBAG2MzWZz8SHuAcRNNscdSPqNEWa+bk0wLFzAK+NGbBoU",
-	"Ow+ULHKVtZlUOwC3Gt/E86rtdCC5F7j8ll+JvgYvMP7UG3NYCU4HzTQakLWl5m0mM8Yjj8vlWFLhUh+k",
-	"uoBbnWtKSyYwK4tE6+LyfVCbiNSCOHdPpTHXFuFhSVV0+kZvQp/ebisyQpyPxxpj8sHXjSKpRXZuBpoZ",
-	"E33qvlFXgn4qUaI2KSeeKjkWYnfZuQz2L1ihaaFF1o8uS+3qbcu1M7UoNLeCE8x8Y2WXmZF97yz9a2tJ",
-	"faOW1LYE/FtsrXwLTJSya3ZiV+x49OoFNsoRCWxM7nGF0g4h0MKacn0mEiMADoGCnSeVFygDxkhDG3Ov",
-	"TXZ5Lns1may1wdxSp1JovV5SxscqT+60MPywtNWZKLELaaSyuHvgwxmpLMTARhbrg96Q5Jp3zGysE3t+",
-	"pUX+5OHihqHeYs08HsBeXz2PZzYU+rsWrzGbaZ14jTsVHnb4Gi/T72IsZn5Gq4GZQ5tRAoYuRU0tRrH5",
-	"U5mLyGbZz4ZywkpEfYmITrQganMUJAIhHrOv4xyLnNm7gqnuH4leEQWMeOZ2iCmnH88/aZeQ8UcXISQC",
-	"MhT8wuihaZ9px6EMrm/nViC7kcqFMXBrEWpD8oUAeTJIJJWCYiFxIpISjxMoxEeS8WSUYpmvBPdBUEGY",
-	"ypl0ze7UcX9h6SNc/pUkTxtkgrKqODLmGa6wnTnLi0kuH8+TNyGCCmuD2KFYs1dTSz5dOIRZTrX9JsTp",
-	"AyWesixhCX2qRjFJe8K25LvP0MumckJjmOeuqJdQ18lb0VXqjLyKLgoTyq327t5+NCMfIc0n16JjX/YF",
-	"h2C97gatNb766c//6de/+foXf4/0bKj/mv/Rt/3rc4Kt3TjYCxm9UNkejTOAzKgcjUa78f7z5x8+efZB",
-	"58HzZ4+fvPxoHWIlswLXjMy7wfSuVFoZnEZX3AfZeR3sBFVSwi/OFCHESDgMQXGiTVJNEfDWH45GGx5e",
-	"smahLoE1kKBQ1hRAXnlV42ab5VKGGe6flRF8Q37JLYTvNujkKxY/Fg8A5GlWyQFRvZGi8nq5kXbbnNFU",
-	"F2lPLwTuNbv72D/2TmHK8Q4iOFUay+7uPfevTg6slO/da965+FATaqq5X1tvX1/+iD8AveFCBwxqF7Z6",
-	"0/MwQ9r+Vvvf1NFhprVG/QcdvzLHV6/PB0cIm15wUrC4ZrBqbc2A1F2PZG9OEe8VC5Ijr9rgv0TVwO9e",
-	"ouVgvTzLwTbN8vrTLAeLsyzpZOi1y1BNA7c/K/jgLdrjmUD65bqLGz/hHJBDkSWQVWiMyll8I4xBDnyk",
-	"UlMCulRdlUwRUG3e4HsIHTjhgwVydPkMPlRSbPfl9e1LXC0okB6suxlfv10fP2HwzNzMV31fv44a47JG",
-	"XL0oi8Ub8aqu3YtRXwbbANO3+AgcJQilMnBespSQzvT6J6L2Xr7tXr5Ar3pgn1spnPN7pN3QxKyj4bg5",
-	"30qTa9Zy5jQNOF2YFBgZawainGmysfKzsdh5vShuYQ+e2ThxLkbqXMRUB0JqEKWMurBszJMkZkIiPTXm",
-	"yVDSEtnHMA8WxPPITolLBE2l07Bcag4RfIFmFc1hmLKY/PwxQm17/IgUU7KwTxYl3X5wyCnpjXAigJ8u",
-	"SURSU8wBX7Qic3NnezGseNp5kphlLHcbUaPca8BFYaYYftxvrMMxZy5J6OR18yebCQP3LnYd/5vWA8ax",
-	"13h9WQQ5N7TFN9zHjksUsa6+Y0UAW/fqhjfvCT8Lbl1VFpitBxcXpDiWhf9zKgvF0uJS2s1EdIdKLcE+",
-	"egWhWp/4pzJhAXBiKJfF2jU1kU12lIxSqeFXnmX1aS4f2w+ue/t/65QZGsk6yoyb7a179VK6iZ3HhV4Y",
-	"BHK72OwlLaLHs6zLe3gMCJfus8Zn/79lx+2qZPr/3S7z7G1Y6bqeaF1rU0Gbq8jETz6p9xHBICBPgZ8J",
-	"OWsqMTMEuFokPkmQvtV2HiEaHuTXSzVhSoLSYd5FPLa4zLMYoB3ioN9xBPDKmDT96XHBZcLzhNmD//rG",
-	"sCjGun379mQyaWr6s13RZk+NbgLIGZGKFMNUn0pUySzANKdrMVcFzDEkkSCcFIIlaNHLRRHbShdQ9nBL",
-	"QLY3alsL7jSqDSL9cGKpy+GvNiWa0iQCFB2XToIqnUPSAWUQc8FdmxVaFKNT0uBxUNA30FmDa9f8aClX",
-	"CN4cnoPOWiAeBz2Ww5CaLj37FqGx8UzkBfwrF6fSr6Od/LnOYfV02yq5Mc5hjDvHof9geQGUHu/t2Vxy",
-	"r9qmhRjRShjxJm/dQvw72IM29YV0btVne2/e2AqGXVeK22QvRZLmoldoVyfcV1mmJq6e6SVVgGE6P+7/",
-	"sFoLDoL5B42bKBj6RvO/Y78TsTu22Dhi+y3/33sRuxOx3VbEdg8itodIaXsHbKjKXDvgc0nTt3dwKuEv",
-	"ZjIyhytpen4mxsVseXZMC7AD+B6xGcl058j0DLJ7hkqqMof0nzHCICZ82nblPHb3QJsHe+9BZ+609iP3",
-	"BHz+VNJcT6nMBKe8yZ5CiX0V+tLVU7mqEWMdncqPzRi5S+3CCXbQSFD2g+sKsxtBxU74TDD9Nq0LkqZ2",
-	"ofaB+hC8EFVGCJT56NWW6lT2y9xuQU0FaVqNBNIhmdU+9AVwhNBuNsrxJC2AKUD1+3gdVIeD86LZgVlt",
-	"RT/i4GzBi5mPfnoOpVQ6gsSuoNFgeZ3+wzPaknatm6rftxfUUZLkQmvcvCf2msAkuclQWbB5juoV1Cd2",
-	"BUzEULBx2c3SHkMRK3CQRwRCudeqnG1O90gI9YV71/ySZR7Yr7aMA9J66BpvXAKVnoRz+1NrZjWJW93+",
-	"k4Lrr6NGmWeNdsMKDD1U4yY1dBvE+upmGfX7mu3NRRD2K2RI2Wcg3Ygyjary2WLorjaV5r9SOejoVPZ8",
-	"KpXKRwiKCFLYrHm/37FsUwQTb6RsJd9K99TYxnkhh8pI20a7MRlq0ev88JPhsPvJ+/qH/+r73w+Q4RuA",
-	"a7+MPdCO/MJFj+DLNhscp+Zc5BqmZTeAeGhFDdr/kGZ173KW/TMxcbtoeaygciUDXRFO0bbUf+sW2Dy2",
-	"MXFX71pmTo21f/szfyxmws11UeDwzt9Ggn9HIsG0wqSMODuGMJ+hCAsM2bWN5kWk+ct3yVaMXihGvzOC",
-	"cj0pub0drpt8fUNBsq7HlrYBMW2MAZ52zln1OBVZErDQQU4SuT9UWSBYWikpTtJkR3JKQROWiYL4CMm6",
-	"7IoZ496XDlmNzHoEvL0m6WFrXDrbDe01XpBDAy5P4ASLsCInN/8zY9k3vY+EA32h6J2hIwzwGqSY+HuZ",
-	"4ERgwAifKka2hogOKcGx0HjrwEjsuIJ73YyQ3p93wb+Ca+UKjLjwtlr3YngBW2Frgm1lx9XIjq1FtbWo",
-	"1s3Spyv1XRlVtwmQP12CL3ACNFoaqGQ8dyb8QvDpUJgRuLIxfbdQs5Juaaj1oe/JdyXmSkOarhN7NfO1",
-	"zSL7JrLIYEfD9KPn2WlAlwjeLqxn31hDvfBEA6kvaEmXUoNrE9dewOyE8Q+rUZJ2esMxRPWFSDoJn+r4",
-	"5rI4UptimPAEhEUAiR3iGcoyKzlyLYjxxkjchJEUwreLCxW7SKx7rxKUEQUFwIz2OeRGR7ccWK0wrBOu",
-	"PYaVwousjQX3mSgEBL2gJJi03FwgftpI5eKQDZRR0x3qvcVMqNydxVBAhf2YAzCe/WqqWZGnYfQpNnOM",
-	"Clkc8GFzB58XQhpKVdCaEHUyqevA8yCnFt4wmucEZ7OAXDVUwWZ3XVIxh/s2TXQlbQ+mvwO/mrNVdHZb",
-	"B3sowpC0NngWsPYX6oyFWki6+nZ9BQ9O0zUaAejhNF/wSvvuXitq+C3g6Hq5Ljp23hptnLXdu3uNK9Jt",
-	"zdBFskxy/UBNcE8FBmYo8beK71bx3UgqG0njNhXspKvWfNFYfTdyEiFLe7korIBCx4dOBxLBS2J1LvKM",
-	"jx1OLnIZDgVPRO4lpCOAjzFvYwgAj54W3jRl7uqIaWH6CHQhU6bHvAd54CThIAkAO6ThbUrRRpBiAF4B",
-	"7abmvodZugJHzMx4G+39u63W2lcSZVJtnTLbuPg2Lr7Nfv+GohOA9+V2iQXchS1y1VIK6OfeoS1nrJCZ",
-	"jC/zyZhoZyGNbzYoAbljgBJPKWhDNWFpwSZCFkCbmoYENHWVPydCv8s4bFLitzoj3Wgf7BI+k7sQ7em3",
-	"1yHccB3bzoFZwjMhnVS5vCZthnuRFk3zt/X8XLOOyZEjEs+ABFKhzRw8NXivRKhzm4/H9pRDciQghO+s",
-	"ABV0NB5bZt93hxZEOGXELX4vahApRkeKif11d8//DCB+9g/7USOgvKUf73h8Ift+a+/gckfJz8FF0tvj",
-	"hzu6ZXBQIxHutqTlcohBOKddzytcxUZmfDxeDR95Hv94GVjQOATYR0aTxWxuL+Hvlsht/k1ib0sHUuWQ",
-	"k414ln2I8c9Lq6PxGFs0Z/FSPi8LxxVyep149DootQRuMQjpy4T1uDT/7gLpQ7ECq9cMEmHjq7/+2y9+",
-	"8iujxwNjAR5eh2Rolfv9zeDXweSC9lYZ0CGw30yRZXSTofzmp1/93c+//uWffvmzX84NCP1llx+PQ0lb",
-	"NqIN1+KiVdjbsNdv12AQx428fnr5qtmTW1ff1pxaU67glpwFR+Ygaa5UvtSJktVowGroQZdRg1Id2pgP",
-	"EHB/5MNRqTSyLRMJ8+MBMP56uXPdnCSv3wWYQf3tSJrhp59txD/yLqhEAN2yA3gajfbu5dRVu3Zr0YvY",
-	"5Io0JyV2i+T0u0UVEiEBEwByX/nNNRQ8Q6iTWlvxB/jnd+MFB6rYxt797u79/r3WXo93+3f4Pt/jd5I7",
-	"3Xtiv7/bayXvifv9e/xu904jondCV/Hdnd3dnb17J63AVey8vo3z3War2bpk4PL9Ms2SJ7KvLjp1ZLJa",
-	"B9b6u/MtuM3LPC2mjfanr6spW6J35i/8mU+h40wLgZkBtt7BaJXdMs1CByKtd+2WwWrKRZuGZxluGQD6",
-	"WSjVHqucZYonrMszLnsi120iIchVJuKI7bValSxey7cI6buptuXbRL/fMf+kjGL4TzsJVCgKrzjIf8hP",
-	"tmXyUgVtV9ise1xS7Awn8BBDXrhfI49aCzBDvZ4YQ+hZJpi5gTki3LHdzZTST4QYx5aTExObaxIezBRe",
-	"AEB7hC26RafvQQnskJ+LBQC05qU1qGFMmy8V3EPvQk5XltFssgnkP5tP2V/4OIWzLbXpxiURiMzMAkL/",
-	"Rac12Aq4CTaRJptd9qudcTODXa6Fc4ibDZhqNkoHEJK9wkNd7dRnjS7Xae+oNHLh09dG2esKnov8QzG1",
-	"P2ih8Y799LXZNsTaWLOJT/z5dFG826gYYefr7g891YUY0VEHDjR7JNuWlspTephpQTgExAOyIUD0pZrO",
-	"zn9gnKtBzu0XoGgfOSWNWo2JT4jr02ZHmciLEZd8IPKIfZDzPpc8Ylmqi5GSZxE7Go/zVIuIvRpDrtSH",
-	"5YhH7KkaFCpiz9R5SVXmiFxGGVZBl5h4M854KrXveyq7RiHSC3oPNInQECXaBtMzVlnm2XEjzyAXES9N",
-	"hdq3yisFZ6Au68BdXrpKyWptkhWsEfFmLHqFbjKjvKWDMqeLzfyNblC3Ub6nGUdUAIdzwbpTsI7GkD1W",
-	"6TOoQPP9fjU2UkgksFLQbz9JtjQlVxPTcK4mEeuZfuUjI0G0kEVE6XMR8u2UcN4sW5i5wkTd6nxcSSws",
-	"VMB/RC/BKlQgzxGqorrlcY/7ZQtIVyFEZvYkvYhro4yYLRQbl1kGiY4O4ORUOniZU3kqd1gcZgXE7eAk",
-	"WS8UNAAwJRDFcBE6I7TBkBEJu3H86sGDR8fHN5uVNtEXGbeN+tEDNtPA0xjZKwwgSTAXERM8Hx89efro",
-	"4Uxb4s04zW1jFSem5x+mZxa00DMKSJaFbbifgkbsuNmNB0fPHjx6Ot8QnTORxJH/sZT+57ZVy85TsyUh",
-	"mXIyFADRYW4roHNKsFHYCc1+KlM9hFctskaqWSb6kBqaKHRXwLNtSBdAmwDYUc1WSKK5IeG6gYtaz0y/",
-	"0dnw6+HeCzvBs8wrPvDtCph2+F3cwsxCkOQlQstkXEo7RgLf0WlmNlnkfnBU4cFvmZp0SFmE7UjHmgrO",
-	"4EaDxFLzH9qCqxh1MUuLIhMwZ032ODwLiN2DXUHgn36aoxuF/p0LrbJzHLnEA8W6YsAlTCIM9MI2pSo6",
-	"9hDZNir7FALdngrMzJvQPQ7EZotaP5WPfNajma48QX+Phy2xWj5wrVP2lssrN2e/zDKyCeBqAZaxxGxJ",
-	"QPwBVdgjw8w+cyOg9j2VdanXxCQNH5YsTs1i4p6QkCqcAcBWjptZlcUhcqjxKfK0AwdX02O9QM4y12f4",
-	"VxQpKTFUz3HP29sY88toMyC4jwfFgRgrwrjQlU1R1xrxJt4UhDU1znhPDFUGxMiMCDBBzSEDxlGZSEUU",
-	"yWajisQKMCP/6JEIRoWvlVp07O9xwDYOJG28V6Tn4lT6F7tTliKu0+cMnfjsc5i8roAJ+px9fio/39nZ",
-	"cf9vnoyTnPeLmH3O4lR2cnGeionZ7ecqTURifu8Kc8dMcmNAS4Yv+UeZa8IcEehU9XW4gmCyfPiIClOp",
-	"MXoLWkq1UXeTahNwJqi39gH2efg51wP/Ej4f/Jv1U8kzf2sCrR7o8dUencojzzmSaka5c6DoSYo0QsTO",
-	"Nk7bmgpOia0PhzwieCcpJr4+tbLB7Jf0AhXKtEOnGLyMNqA8QVApOtnf00SfSohrllyeTDDqoSXjo18d",
-	"tx5k9fsuzTxW17PjdCDNhMCFApcIuJnIn2D+qMpQpyatv36ItjukIsI59aVddPNPfQh9AhcA3fbnHCWR",
-	"/5hXOhcpWlYlSlIoZQalNuGE6kTpQzCxuYWTA8+IldLaiOlmhbNVyV6apZQNGtXDgXp3KliwVquyEHqI",
-	"XEXgoIEHtqLzOWV56nnxLWJZmrNemedmJiswVSOeyoKTxu1hUvunkmFzDlQPrncigseOmImuihDfga7I",
-	"FJwZqEgxOpEX4XY44DAMDQgc1yxyFngqof5jPA6+YCQNGDTMmEQKasdNH0iyw9OWqB/Q+RiqLeYV7ItR",
-	"X8KpBaQ5PP40Yxb+byJ1oC5Fs6q2T4+J/BzCuFQJQhlFY6aNwi1waoXbaMQ5oulpwPkjsR52yJg14bQw",
-	"PeR2VsOR2NM9g0cWQzoPPRTNjBe2G5QkuR0H74TtmrsQ9DXXcOWqgocWXlOSy4K8ZXCC0SbTeLrsNBsZ",
-	"VWgWT0Q6GJoLW6sAsxufIboVguHr8t5ZpgYBemJzlgUgXXh5ngFni+pbe3caMV32oPYo1iMdmz0VixFP",
-	"szhodGj00ayuTUg6yWHDmkM/kKlGExP8LinP2DgX/fQN6sHhfR32mdqoaf/IGOgAWWwNAt5ziOo1Zruv",
-	"ZUtzNuY9ETFM/IJGSDeetXvrPvwS96XmUwJucFckfRF/rer5tGChB7GsF2QfOcdo1+xbx4SL2lXkpZC5",
-	"S2DDjEWulbRwfT1zEUnmVsZ9scoBNv/hF0KBZxZniFvIQHfrU4te2szxdolRuHSOVmEekSOzssIseq4m",
-	"rhrCbJV0nIIdS5OrRgIQLErwNVhRcOvWg+M/vHXLyNVXJ4937rMb2F4eHPjutLB8/yOen92M2Afv795v",
-	"7bfYjQ/e//Am3JLm5d27ZpM/etMTGahuQjukfqrNsKZ6T41GPDJaMGNajNKeyszE5xDz7qJ9itWBvGCq",
-	"1ytzjWUcqm/0QevJAaUUHCIW/RH2SJZKgJYdf/8w9pZzE4f7ydPjT27dwl5hA3ooRBWBdAgxQdSaeUDm",
-	"C09aMgB7M7AjcCmVGQcjA5LlC5UD+bEus6LJHnJAJi3SkdCRGfJY5D0hC9ydMmGJ6KUjnpEPH6US9koP",
-	"1QT98odG5RmqzCljYNFkGXwwSQep2dNGZQCEXbrNRrxoso9EbiSmMbu1+TrEBlR+1gW0STRH2JhrPVF5",
-	"QpbcH4leQebxrVt/cPz82a1bEdiNec5BK0I+aasXjYTpEvYflNCIeqlhZfKyGDLIFcJtdxIuXmXmxWhc",
-	"TANI2p7KypGRhYDwa/YxR4cBjN6BZ7aa7BG8mZvpMr3QZykhwNAhc/3pu4cCpF+Y8TFkIZh5b7Inkplh",
-	"e50AXCZKpxXPIs1ChDrprtkLc73bjVoH96M79+7CdyPGcSbs30/l/l507+49cy3kvFcYew7tgX6aCdyD",
-	"uBoYWcU9kFo7InCZMACZ18bYDA7voBRat9nB3l4wrZDnx2LzBUKuMQthpwonvSKGwS9Zd4eXLsoFsRIX",
-	"+0l7gqprwf0XKFg5Bwd0oGqDx4EUNPOw/yz9u8YWQJOf2jU6BFlCCOMb9ILlpdk/UHSMIn0O6lVXFf8c",
-	"UVaNXpPqwjx67ohFQrmGPVjg9q5GFdFEKcemS1rlQTMUDXn7+u3/CwAA//8=",
+	"7P1bkyQ5dieGfxX8k2M2VTOeUZlZl+nOtLX5Z9dluqbrNpXZ3bPsrg1HhCMiMOkBxDjgGRXdrLXRatds",
+	"bxRJk8wkW1F7ka2kfSDXpKelcSnyu4jTM9KTvoIM5wBw+C3cIzI7sobb/dKVHu64HAAH5/o7X++N5Xwh",
+	"BRNa7R1/vbegGZ0zzTL46zRlmX6amH9ysXe8t6B6thftCTpne8d71Pw65MletJexX+Y8Y8nesc5yFu2p",
+	"8YzNqfluIrM51XvHe1zoB/f2or05F3yez/eOD6M9vVow/IlNWbb37l20d7pYYIcJU+OMLzSXpufzGSMi",
+	"n49YRuSE6BkjiomEZRH+m84Z4YLQNCVcKzJOKZ8rQkVCMraQmVZ70R57S+eL1PSn5mpIF4vhwcHhXoQz",
+	"+2XOslUwtcWia2Lfy9hk73jv9+4UBLyDv6o7OAkznYd0zp5kcl6f0UuRrggTOuNMET2jmtAs45csIVQT",
+	"PeOKaD5nRGYkpZplLQOdmLYb6Z1QzfZNE3uezkpnXEz9uM7lJqMasYnMWDGylgFpud1wNJvKbPUCGmnc",
+	"bWP7ytaL4vrADmdUCJau6w/f2Lq7FxI7MlvxGZ9z3byp5/StOQ7h5qbqorRfDw+aSZ1Cq+F4Ejahearx",
+	"E9uy+eOg89g9lPMFFasXso0a+PtQyCsTROZCZ+t6gt+vo6c8UzJrJnss2Fs9HMMbsWMpi4xdcpkrsqDT",
+	"tv2Nn5SoPqdvnzEx1bO948P7ltb+QdNub+Wo18xLnyZsvpCaifHqE7aqE+KU4KDwoBsKjGmasoyMZ1Iq",
+	"pshEZkQKRsyQmNID8hQJZf8mXBn+yqhmCVlyPeOCHN0jM5lnKoIHBXc2E40IEBP48kgmq4hwTWZUESHJ",
+	"JM/0jGWETSZsbHrSJGM6z4SCNiY8U5pQoZaG5/umZ4wmLCNxMNP912yR0hVL4gE5d71fsBV+RIWEbkz3",
+	"ZMq0IveOjgbkfCnNZM2dkTHCfpnTlHCYK8/IhLM0wdvE9GnWCv4YS6GZ0Hb3wIspKxoYkM9n5kEx/IBs",
+	"XJBFJqcZUwqvMDNCHM/BhwPyUviRGsKZWwBIF1x3dum48m9esNWAPM4ymeFgkVrKjC/JViTLBU5PSE2U",
+	"lhlLBm6TIx2LjRjS02ydlu1+VN/tC6o1y0yb/+CL/9/+P3zzg+81Mvync3Mttx8E+Hlj2aLpDIiRzEXS",
+	"ym44/n4N7OanctQ6n1/I0XULSs+40hvdK1yzudrb+Co52vQqeSH1OZ0+4amRWpoFDHNy6FgrPJPCsBg8",
+	"RIoRTadtoxRSDzWdlsaJs+pYoXM6hZv+HUzlKX5yiFNxf/m50CyjKCS8nHxE9XjWsqYj89tVpERo3MqJ",
+	"r2ZSsLU0A8FrYV6zaxqBxCtW5jxTeLOZavDNEL/Z6zs2GM8L/MaM7zUbM37JstZzlNkXug7Sptv8NRtL",
+	"MeYphym2HrCs9Np1MI7XMtesfbrm12ufa56u6TFPr73DM9Ch1m47pwvA+eTKql0tWw1/xFFuqinhWFqn",
+	"HzZ9VaXsLB/NudYs+WjVMuvlzClhuWIZUe6DkhpJx3M2VDO5aKOG+2o4ar1BD9ffoP/gyy/zg4ODg334",
+	"/+GTtut0M4Zr1OQSvz0hsabTv3dqOjl6YP75Udym3+2Q/7rPmncEjmS7veAHBL2oi1a+YpSxq/B427jp",
+	"51PFMtE+ndz9vG1Xvn3T2ee0STA4M1wyUURLsqRcGxFXSFA4QY68pDylo5SFu/xui/Jpvu99ymE0MCw2",
+	"mknZTu4l/n69stI705RaSKEY7NSHUkxSPgb6WBne/JMuFikfw/1x5xfK0OvrggzmzYTtHd87+DDaY0bG",
+	"Ns8yRuFF2CYDI57MWJrANmdKGSXSCGOGtIsFEeySZcS8AEK8+SQiShodaEyFEcrRVkW4HtjZMwUy8PHe",
+	"weHHP/np0Wf3Pj/4+x/87MHvf3L3+f0XP3r14evDc9NZv0UAzQDJURcXx3mWGV1GaaoZSSRToCbQNJXL",
+	"UOUz3T2Sgm1DO9QWPGFUPh4zpfpPwPT72i5k2zycirWkioxplnGWEJnDsJ/IbMSThInt1v1u07rTXM8G",
+	"E99wZeENex1nLGFCc5oWyhdQlSXmGCYSrpmdL3j/kREkq5kwiZ0hYJxJpYaKaxaTOaPC2QrJko3AemLu",
+	"F6eXmteM3KBLtgM9y2Q+nRFKRplcKpYNyFk+nrnfcUwZ+wUba5ZYZXxlTgoZz6iYMtyqkbP1jlbkJ4/P",
+	"CRfjNE9YMiDxw5evz4YvXz/9ydMXZzFJuWnTDMDN0QxLDfZARzQXLk232Rhg8KlvDO6aLG0J1xFRLDPM",
+	"AL47Jr/MpWYhcYY8IcsZE2Ql85viCqeC8KbhnsBA42IgMeGwjyZoMmZeZOTCGurNx99XJJVTpPYlTXmy",
+	"1Sk8OgqIjXaZveMv7D/ruk5BeW75WUmDwk1rttSIkYTTNGXJ3rs3UbGMbr9zO+bSap6iZYjYtuGN3XNu",
+	"sGSBIY4m5vKOyCjX3maVMbLMpJiekBjoNsAfYrBiKcLoeGbG8Zym5k5l261K8xFwtJv7tqvs0fMCmIO9",
+	"BEfAbZJjcy/OcwUPgLTkp2cvX0REZoQSQ6SUaQZGu5ujuV/2Ymy4y0rj20OjyBOZiy3pe2+tzDGBhqvE",
+	"zRiOkCjDVeHlndPJ9sYSYvTzLCkEC/aWozBxLuUzmk23EijuHd5dt/G0lMMU2l6/8bgRiCWBV4+JWqS8",
+	"fFPJzNpwzeGSGVEzmWkmwNOo2Vutbm4DwpiBjwlySJ7zj2CAH5h/gfGeErBSReEc4GqGjVlr4eDAfGmX",
+	"5TkVq+2Y9IetopJZkjkVq+GE8jTPmKosjZTE/EzMz+AJ1Wy+0IpMMjlHfZwmScaUOiY6WxE6pVygf3TH",
+	"a+AGCsy1JEqN6ZzVx2tWIPBbVOUpoEs+nsVRIf84i4t1vZHcKOuu34wpmWdjpgZfivg109lq/3SiWRaT",
+	"Kb+097Aqa3uDL8WX4onM6mOOrCkgy1MGukq6OjYv75PPgLmdvnpKLthKWRVmyqxtBB0MA/IwmD5cqUvD",
+	"fXLFkjohnJ/IDDClRlJn7MIIm4YrmJa5JowbuTEiudA8NW9+KYiTQTKmNM0MeXBHL6hSS8NaUCo09Ngn",
+	"p2i2gbEoPhVGgBQ9xjKXQs/AI2XOtlwKvwMjQjVJmXnJyA+UzLnINRuQz4GYfqOWnF5m2DAQ0bgnYEXz",
+	"hSW+a2JATkuNze3aZ/bKtk55iHfI4bt6o3rG5iRfRGa/AEEMz8DVgt1Q27SeLydswURCpDDyJ0jvZjLQ",
+	"PbBsQ19zfj4V5jzLjH+1rcxw2MokvN5f4g0PK+rKnCvFxZS4DX0MpklCA4pTkfj9gYKDcHv5BjTsjvFb",
+	"qnobzFa6SON9mAet1m5Cc6z4GGQFs+tkRjOerkjwTchq4epLb4B63cOM4MKzNCEjNqbmJITGFTrGo5lQ",
+	"TUdUsQEBxlm4VN2FjwE3sB4qXxjtiyXPWcLpdkLK/XVCSl50MZybPoZgv6qt00Psdv98tWBeLq4OADb5",
+	"PE81X9BM3zF3/L6ZrZUFzO2/+6WLw6HHTmyOq2OPvfgcN8wgNvwoQyVZLlgG3xFNL8yFBRMD+6IdEMSu",
+	"gXXpjGnNxRSe0CTh5jOavspMG5oztXc8oali0d4iePT1nmJKoR8pZUNk9apuTn2OPwCflrmR+90OouYu",
+	"JssZH88IJbY1wkSi9qIG66Vzr94/uv+g5GG9XzdnRn5wc/p2CLEW9ZF9bB6vGYVzHY6pYmtH9MGPHnR7",
+	"fO0jOfoFG4NQD3GDEE5YoiodXwi5TFkyZcmQ6tb4MJGnlgei4bfi74jKDY1ASu3+xkUr9vH/RT78q0/T",
+	"QXBUn9cTlvJLllmi9HKgAEEf4XervXdVX0m0x0TiSdGkh4G4uZytrAWMZZrAJ8ckNkIinIuY3IIYIPe3",
+	"UR5TKYx6MJNpom5HJAYvJIpaSez+TrgyE05ic4LtI2bU3yQ+IYYcZg/aSBjse8KN7N9jpc2La/dK7YsL",
+	"jlp2Jzk/4ag1p+wS17nzi2fw5rtoT4p0NZRLMQx2SZnqn1vpacGkuY6sjUlIMJMZ+Qo8+mgBBaJjQ0Uk",
+	"FtLJyHUjmesBeQIcPP5lznJD3YWeIbWtIjXMqGYQyEbT1LWmolCKW60fhRFri5hHS9aRlCmjIPFlbE6z",
+	"i14b3Cgn6eUVz7jzd/c7roV7uM8AQYXw46utHGoExTkYsSkVRnA2xyBkl2s3otJU5/1O9hm+aj7KkYk2",
+	"HmP7owtX9AOM0MZDzVVolzAilCykTNFc5p329UHm8znNmmMDmbm2x4x4DUlMc2vaDz1CDa3qWcYUEKu0",
+	"/DJH52LL+liz7bto75KmOWuJa2JU5RlLCLyDVvLyaoEmB364qKHvSl/vQjfjF6WQdh9vARzF8YliiaJy",
+	"UGxxdkpREJa+bk4hbfwWKW3IgOeVT1LA5KPaVVq/E/2JbWBXpTvoTdsFflq0OHcSb38RquAXQbjD/X7h",
+	"Dm1hDi3jtJooBkE17hrcLHbjuqDR0ncxhJxyZSMjCRPjbLXQLAEtEg0faiaXYoDiURACuXZKZP8fvvnh",
+	"95oOCYzdxqH3lwReyI2iKGw3XnSoyWR2I7QwQ0M7SEOg2sqRePIx1gu8rHDc/JVSub/gnneXF76EIj8G",
+	"stabxkBZiFZUxGpACvox7KiN93YyfK9/1acHP7mtAZOxlhjQR+SE2OhEyCtxq9WnSzWmRpHchLBWMHNf",
+	"Rl6NFdIRo5MWawYyaUxEOUd3ng/fM6qWVIzYnbEqxmOuQLA1ubdPUITg9kLI0yB0ACwwpbebFI36TQ4S",
+	"TjPR6tvouGEblXZO035E8yQsNXbWm5RhkGM/uQQYeA4xiVc+aW2HDEiM90REEjbhgiUk5ReMxGGf8Zan",
+	"p3JFlgM9S5Nqn647ga13zWO7x2yEUnvoUkmnFZYCaHRGEtlIA1mmn9vDNp4BP5uavaolwTAFd7ixtcJc",
+	"ZEV4L/Vgiy4XQrHiQ2vFBjtkYMbmRU9hC7ajGb3E2IsRY8KvcThMP3azNyRIZJOQI3BFUjbRhTdbaZ6m",
+	"RtI3pBiQ+CA+xhsMW7Wh3ea7uwcHg/X6/4N7JYPEQdMmxxW8ZEI/opo2720wQ8kJiWFOgx/EgTcE3eho",
+	"3oa4EZz4gDxBL3ZhX8F7nJrja2ZsNKO9quCxvaLfodjXOWur0m04lZ2pO5rxt61qr+f940DQaB2rkHpo",
+	"9kx8HCqlyuuIDYyJB3xJyOVeVIgxdbWgarTwo/Nnou/w4HSWby3Y/muG02MvVAf4flofKrdQ39X0SwaE",
+	"SnjiXW7+Kul3Q1fU+4Zw40nD9u9/yW6v+N+Qor9jnb1Du/5d1aadgtysC7dKDp/YE8eEuZ++gMDkoV2q",
+	"wFpm2gpMZebWkDId5gL8ykmhtiueonRt/zZfGcJHeyOaUjFmwxT4yiKTl9y8oDNHDThhC62G1rcXPsrF",
+	"nOrxDHpKuLpwrdBMA6GDb2bc6KCrobxkWQIkcWHRxVgg+NFo5cOETyaGcb6p7pRo7+2+Icr+JYW4cGWo",
+	"AyT7nHJ9jhSCv39myPTIUgmePEFSvUZKwaNXUqafFtRCuxWQ6MxRLHj2xI8UHn6EpHsGc8bmLPnOPfXg",
+	"8WtLr+eeGqXHnwZURMWWq4uwVUfOyvcfI0lfeooiHZCslbGeOdI+cpR1W+2ZtYCV8uP2vpqBaQZ3n/1j",
+	"k9V4Kh7OuGDKD+upeCymKVezoGd3SxS7PBPY7Djjmo+pOUtszrIpE+PVZpvBtYQGiaI5FOuKNv1guNI+",
+	"DrtmUECvZ0cqvnnnXWTYKu11972ilSiu9d88t69VGRKMrWjFDqCVtbyyXZUn6AWK/p6bJtkiSEDvtPmw",
+	"t9oms1dn5JI6w9Za5+OS+BoWrckMVbt4WhRFP6UN/WDjjAX2kZ7GjE0MOWOappuYaoaq0D4717Sqsb7D",
+	"C4aL6VBxMWYt5gthBaM5FXTKsjiwYMBnTrVNUxi+Qv0Q4+G2Nn/NqBrS9VZS57DCTsc0y1aEtphKG/1D",
+	"vSVftwu9BBxw1W4h2L38zuUMfX0dZpp8kWy8FfOsn3c4Vywb8uSKZ8soR3bh+mSvtltsbI6ZE8McPZu9",
+	"GYa1+PHjlJt2U3Xru3NaDLt02kv07uRWVQEvtP/tWb++PU2b3HsfrV6UG7JPT0vtVQdzA3ef6/pm7sBS",
+	"79dxF/pL6P26E1+5TP+1Lq45F+HTw5rtqcpkOzxF1VPfw3NkdvRU7nvNCxsYvLD/+AJfexO+t49wGojv",
+	"ZXrem3I9y0eDsZzfkXTB982mmDJxx4/nXfi5uuCLfblAquwvJOQF4ZDfRSXZoXP1vb+rJi50O72u65q+",
+	"8oWzNkmRq0VKVy7d2V4Snd18+vpZ9a7o/kYZ7aR8N6z76Iwx8Zl9td2b6g7Ea+ve38zrWzsAnbMoe29/",
+	"F/fTzUk+79dGrLDhUNB4073bbuROvbn7VLVF6pWcQzYvF+zZNpQO021Rs2m3ba+L2CyHD/SKH9jx8tzA",
+	"suQpa1WLv40g0K2UXwG+n0B/CPSvicxCRtbiXebCpwVNZBY4dAqLLwSXz2QaQD5WwzZ7aFS7cIQ4NtgA",
+	"FUrn7KQUl4Awc4JZtDUuEg/oBj1vEeVWclpt4mbq0vUQU2+z1Qz94mUvc+BRtRlR4B7GUIiQwWCOxwk5",
+	"sDwGXMYbuYSucQMK2bYJg3CHnoP7NiNJecrEmCVDyFXbPtq15NMpk+4pxLNQwcXUpmcpIoXfxo1+mc4I",
+	"y20MHoGYWRmhMNxMsYSMVoRBzBD6rQfkzMZCUEVi+31sQYgcjoOWJGGajbXZAg6HxGXz9VvhJReJXIa7",
+	"r/ZRC0VabSbeX1Wxl1i3VRjFWem9zIrrZ6N2vmu7qFdkacF9iovhavaWPGU3Yd7IU3ZDpg3X87WYNXLU",
+	"mt8HkwbM6zrMGYH8Uwri3cCMcevHx7d+fPzFwf6Hp/u/T/e/Gu6/+YMvvxzUHpSeDYb7b26X//zB7R//",
+	"LthCSkLgdzTrQ7NNpNruTIrAzLO9QLkeoG+d0W5dBPt7R/nsfddF1wrKXeT84g0MYKf0rMrtm+zXBhl6",
+	"k89Lcuu2nOd3a/9ei/DdNSvTyOCcz9kOJ7ZGG3hRnDtwHLs3fVmMGV8sWIJKr33WqiaEuM7Ff+Vw3/Wq",
+	"RBf1Jqmkuz2E2xjDe2kQnlh3yznaDw42SIo2stl2lvVAFus2bW9sCi/uYB/YVFru67mSb84o9LkPITe/",
+	"R4VdiCtM60KllGtV2Iag86jdMGQh8zdH821Mb6tcx71N2Grvvbp5eiAw92bc660knUM89283HvCWuGWz",
+	"/A4nmeBXazMk+nGDUJkrmRLerOcUO1fFd6+Gn/XhuUf3Pzw66JmJcuYTr13IyIRnLhzXGg43CBR54j52",
+	"nhDbguvufH04dp87tmae8664RsHcY4q5xJgSlldRYyW+Qxf8zuXRHTCcqrjMrKq5uB+UmNVM64X68fGd",
+	"OxUM8qOD//+Pf29dRis6A/vaTszbTx9t7JMSK1tGqD2QjQrC5gu9AuRXEmNZIc5UjACwyhkqsR2fo8qW",
+	"DqtQl1Ol4DokuUiZUqXmMG/JPxiQU2fZlJPSi4ppFeQ7aUnwoneNhpiDNFUSUdu5UCQ2d7kdaTwg51nO",
+	"iJZTnKhlVTDNIAfGzr6ocfM55ZqLaZAbKQGpEloNvnSJSA4n1+h9M5YCtGldGjhdLKDE1Q5Z1WJxTtXF",
+	"7m2GfSrTubyNATkVK0CHJOztmC00iQcxHsrBII48KM+nr59hhR+LUmWXfLCmXt1a3a5uRXLHd4A2pPKf",
+	"4ZM3twMBpclyhDR4DXDEgQw7p29D4RXYSiUoBKvp9ZUOIHZwGKxrK6CNFcVsYseJAzRxaeT3Dw7MUczo",
+	"WLMMfV2Y3V+T2oAjb6sXg5xKFbNzrI8WfnVZu1gzSyIAj4ocLKDH53OJQuZQNQoegTWly6lhtrrOVkNw",
+	"DrbLPi631uMtEvjMiL5KM1rolgimZVFoBth2wlK6cm3HlRHfPepIJu2egZrJPE2G0Fk7t9cSx0woeXL6",
+	"9NnjR4B4e4IcloxWjpO3mwMCntYPuQUPQgHd4kpF9K8IEfKhotCErz1ph9HCi0w7TczWo9PVwwfeLnjG",
+	"VGv6OXKuwv0KecwassQw0Rh9zL4C5IDYLBvnaHfvIVqG7a53Gl0Ju7sxffSaCFwBCXckW0PnZi9RwdYa",
+	"h7qBA8muZoP7SEtNU7z6O4uimj5RW/XYrN3B4WEHwd7DCTSSJE+4Ph27+D4nYlt3o3VXTjHPDTOT+wrb",
+	"puGHvhn807cFfz5yDbpxPHYyYBVorlf4YTATAJXTbaklACm6nEkypwnzqdFTdkLiccqP8WKnFuYV5Ej4",
+	"wud8zudgT+CCDQgY8DCBH16qNOlzrZ99cvb87BhCNxYLkrEpV5plLCFcK5ZOCnsF3nULmaYe5tkhXGIZ",
+	"DKQhSXjGxha8swfCnpbZMJNp2wUsC/MiTINa4bM3hN/EVitqNoHhVw3bnS0xVxXjWuzkENw1TUs/mVeN",
+	"UqRX1luBK2M3pf1pUJLQvcDtBQmaJCwJhfunpukZlPuwcryj7yjXJJXyQnlA0QjWB1NrmbcqxOSW/eR2",
+	"vGYtihO3SYwGRstsTteMLVI6donA3cQtU7FE4ILuXcTN2Fxelsl77tQjFNfw+KT5XCi32wr01jM2zox2",
+	"A4cPVWIcnkXsMA3EP/jBD+IIXpnIPCMJn3Jt51AqBQFaDixrrzUpG1gb0H4taLeWQYgTUoWMmNGw+oEI",
+	"wRct4BPmp+EFa/65N/5FCAbbCA30830r7O8/TeJ6WFx3iBQAlQ/5Yq0xA+XgMH4NFeEx3QKjBuUoREXT",
+	"kIcU8LNwRKXpR+7e8HQvUbkSlWNPmuNkrVfljkNqTJe7V419r1cNpSku9RuPpbE56yiCbOGsadNd7T0P",
+	"gZDTuRn1CYjbB2vNzG3Ww/3KD0LqQCw7ePOu+cy3YfNtgsZX2is44WY62lCkmozWEncAubuHBwcEjyNw",
+	"ayNj+LBHW9NCsKXhECD/DAgY8K2vxqrSeB8ZDSW1Hw1IHFZlBDRqHQp4+SKVNGFJ0c8gjG3oLOd6Om5M",
+	"9va1YnvwZCMcyywx0tGh+ZR/hZDgjbQa5YoLMB6uFl4gCzMkAS49pdraH4rqEJq9reK9HD5oRUiarkEX",
+	"9sTDpGspJjybsyQiC5or8/+MqXzOEiNHjM2RStOQwH3ukFac3fMAO9fO3jXa0AgbX1wRlda1kcllW9SM",
+	"XIZKmc9Fxw/Nz/1iWjuwpzyZrzYd30rn4vpXCyKfWIGW5loO7e9x1HKguI6IYtobERiSpOconVGjIaqc",
+	"vdWFMgRS7EymCQbGNjSVC93vKD/EV7fM1UhYki8aV85aooZGpWvDK8XfzAbCrRRioDmLvbmeT9DK7wCe",
+	"3Ee6kECb80jGMjH/bsZRsL8iUQuJDBwMttDYMYk/PX+y/0Ec4T8OH5h//eSjww8O7h4gNtnn4DpV+4dH",
+	"94/iE1/uAnnyUmYXIykvrOKMpVxbxzl0aCd9wM398LkiicxHepKnJ7jXkEpyqVxSwUrmbl/XjFlhO1AZ",
+	"xbbVPNDkigeRKc3nVKOckaYvJ1DWrnOPPnafvXsTNTm0u+5DB0FoPUZmGtZSyMYAHpYglNL28yrZHLdE",
+	"r2BpO8pe53zwbKgl1+OZAwSFgClbBRmqeFF1AWDpVDNESGM8q2j9gDjnzp79DvYSV1jUdbQyg4F+XEEl",
+	"3ysgFnIFmK5ayt4yxRk00CRRWKnciwY9BPxzW1ikFTcDDaOob7eptea3ArkxVKHViZHPXNHPAtC+/pVX",
+	"1hvNwBmXmVV6a8JJH4eHE207OQUwtLHM04QEhQd7qbRWcG+zo+OvjhNjhUCQGKJvIQMJ3lbrTPoeaTSx",
+	"RuKKpNRfvEVwr6b9qPhU9MyYmoqN9pj5gOo8Y37chpTW5MSx4AEcREDKKX1RneiGhQG2Y1f9vEdIzn64",
+	"/5rrlDXLOJGhAEeWJ0UbPGFRhr7ZWdFys2o6tVjQvn68M8qVl0AZrklTqCVPFEvZGEAl570y3+hUDWna",
+	"JNub1sBSh7xdljuyIKBG3uaAoohjbClxvxEwKY5JrK55TGEFuSsOTtga3BuOTsiWsV1xSFbH7MuztA0d",
+	"qLtel5RrNZyggWcDQQgrzL+J1nN9SrJcQCIl0seDlRtacJEb1XkJ9m77NqPJyr47piFK74gFCtEtewBR",
+	"2EluFwfDXIaYt5nSlerDi5zdpGJf8QYEn5Doa0dYlSa4lSpqasVwWeIHFUEiuH7Lq1ooYZbVl5MRUYCv",
+	"aDYVgaLM+p2GZDdDg8xZEh6DahbFFikuv0q6Y6DpVzTlispbQRv1cnzJ6NFq1DodNxa50iW/qOsOwD5z",
+	"Bf+wBhHTjbOHOFN03t9fOtYPg8ZPx/qVa/90rF/7Lsx7QS/wm+toQ++S0epbpMcq9CtAuvr3oZtWOj6U",
+	"qoGQoZB1RSDgyuBKBVpcL2tGlzeKerE5XN6CqPI5xPuBsGeUYVsy3PwzybHUHbMRYKNUmu0ZD9zr1UaW",
+	"GKpnvl1kcsxAMTV/qRyq2pl/IiSgbdFvo3hAPve1tpzGPmKGB9lDEVmR3EzKlcsvXHKBmUrVodXtwOu0",
+	"eG3kr3I8oSzl9qM3zFVht5GFWoKA2tMe5vdww7WnLoIktYenLx4+fvbs8SP0+4FsCD9iXMqIjeWcWUnY",
+	"FdjwnNkqwb2G5EscNJQGLBWggIIT/u2I0PFYZmBcgLglxLYFz6VFxe2pKfiN1fOMWBjJfi/zok5/j7eL",
+	"fdrX72gtqH2ONu76vliOYrN1wbK31742mxDPnve2cxVkX5IV085cYTb3q8cvHj198RN81GdgVZwDFBBw",
+	"sMWah1sr8se+GGhpvYsF8jusfLEV61FenXaWa6OAanfCFfwoW6hl7TLYmtC8cAK78/uWyLZL12/ZDNkw",
+	"T9VpJoH9DXqTjUBcgk1G04sg2UrpkjIfkRFeWEvGpzMdmAZyXVSccu05U0IMEuhcJiwmsVGh4ig0L9j6",
+	"LXCFDchjiJ9Hm+mYpinz1aDsdbaZZxCEnKYiGDRLOVN6yERLBIZ7gyykUnyUQjBR5OzUzsQD0ZpO32CQ",
+	"V4Ak4hmBDMlLyA5J+ZzbmBmLZ69c5TNKRjI3LcMdbWbOxlTpYzCyOFqibdU2A7Vt4FJflgLb7LtQiwbG",
+	"Gg7UJy7YkHcfZrqcydQvr41kwzuZK+tLNI/B2Hortlbh+PaAIAC976C8jGAHD0CErEBuq5BZ+5H7FELE",
+	"obXIlsw0jUShmODLaI7o+MKSWAy2hmZO+QVLV2sWXyTEVXsymvyUkQUdO7BooKvRYAryaynJhC0DkxhI",
+	"NK4EtF1UcsumnFBBDg8OIpvw6B5RYnS9WWhwuz0gp6mSXrUtrY5bRy6mx35PNPqCq6sHyrbNTLkVe90u",
+	"vj24nnJVyIAqx6xE9nau1rOiEYYJTLjgaoaFTtovrU42gSkQnc7fvNX6bCX7MrOkEBgcT5mGTuJ1kv2m",
+	"svimgvLvlly7KzH1WiXKqwl51yjNbYdymGz4RatDSzVkguIpLc2pn70FeYIZ3JOikeJhYWN5E1g4m7NV",
+	"SiUKwaRurnf3pCHPrl0SLZn2qqZBa1or2cZCGxeykVYG+ERm803xf9G1t5GDx7sDI3AgFvE8tnI1FSRW",
+	"cxXbkntc2cBrrlxUQQSGh6JVSnKV0xQD8m/FbE55Gkfk//lH//G3//H/iMhgMLjtBAywfNhvuSLmkqpX",
+	"eG2KXw9iXkqwCZYsLWlK4aUJhQoxHAaLi7LxhY/ziG3bnl/XbeXrI8Oag8CkpWAlbkyE9d5KeV+x9UzF",
+	"EQzJiAXW5jTT8zTG0EWo92WXqOKgIvH3vjbL8C5GFdYV+bNR3Sfmd+uJGNj3eBFBD7iBroFBU7hakYd/",
+	"9KMHD7ryw0txZK6Aj4Jw0M64siLE3EZVGLZ6jPOOiN9kUOSj5AMv5XLCa11ZnB3gsu3h5uVb3ywLBk4u",
+	"Z0YoZ1hWBN7lTJ3UUpzrLZnPtxhtR7yWrf1Y3QyGsKOMjs3Q/JYy0u9cKk0Oo4Oje0E+Z4msX3/zv/23",
+	"3/zxH777f//qX/7mH/2H3/6rf/zrv/offvNf/9tv/ulf/Po///Pf/Pf/yzf/9H//zZ/+m3rp5qvgdfgQ",
+	"r2IrgcNjr376OToFkdn7W9facJxpx1brhDbsGbN7Lj4mFBx3VZ5pwV1RuM3MKwMSZ3LZ+kGg7yL+LXur",
+	"642cQFiNfw/VjxGbcnSe2b0B31pxk6qy531g9WvnchyQp4KwfbP5Q36fLxaQqp+QVC5BJVSYt8F+mdN0",
+	"EBTWEkhYR2Dbxh4IaPULfLMwu1tPz16Su4cPHuwf3gZLXxjV0hp513B42iLwin369NFeOUn7i9P933/z",
+	"9dG7loTrMFRvne7wjCv92L3bEsFVAZKypgJ3EXkV2WZ39q8vvSattNpJJYO0dx8T3paIBj4OqsjDs88M",
+	"6/35s7Ofh62OuMDy+/WoMj1viydG9mVa/fj8+bMIZQRgSMjkT4KrEFceL4RFSs3VwN7qAfkMk6VgL6sx",
+	"XaBYUWwEw1nujhfwP9aPe+End+w3zTnsWzOztFTbrh6SXwY/cvJEeRB37zc0fA2Bas343tXgnoK23/zR",
+	"v/zmD/+rX//Fr775oz/75n/8150YTdcdCLe1oBpmJhuZYi5HPGVxRH7zz/7Fb/70L7/5o/90PcJrGGNX",
+	"ntspGgoM3zib19L5yxLXh13SVnuQvDu1lPz07OULAsZQsK6CrKnKEqg5/HG/Q11yAte7BXpZ46QDPKk4",
+	"I4PED/JUYzI8FL0MWfpgY5HIhcc1mMHDYDWQEdyFg7ZbuRTFOxGxaZqBQROuYS7I3/7qj//2V38yIKf4",
+	"BL1GqQ1hMXe3ctvVcGPfq7Pe8alwEPC1PdSHryA80OETHEYLl9k++M9Qx8VWnYTCjcf5wTzb3AjoYOfv",
+	"py+6HA2zIZuOJLQUgSg6tP/+7Z//9Td//IcR+e2/+fNf/82/w79uu/NXQvOBhZiBbGTIbBUaGipIvc5r",
+	"d3RgD4m6oqg9RmHMmhXMqKChAXnGBSOjjFFEE7gsLjKbrxsRJQOnDUYncog/xBz3npJ5w8z7b7OWDdYY",
+	"y3gKkYxAFQxjbOAvmHrsyObCHF0qMhjhdcZHuS7CUF1r7lMbIumuSDq1RKNofPfhFSj1QyH/uTnEvuoy",
+	"WgbAnq8Gm99a3ZGUa+YfEZpCEGDgLrMGmKWE47FhwOWAxJpOY7cx8Lc5eFxG0nyQMchGE73daOd06qoZ",
+	"hWBh24RvOkJcQ7zm9Y14fUxnMeT+QZzW+1WGCoNlieB/sF0wXcfRLP4WlqMcHVo7m4FtSs1kVhhCy9vU",
+	"idwb372FLbavic7bZkMRcxtDLUiwrfbVNjgxH7yLfERddOFA1UUvaH+3qefQ5c5Tz4ter5h6jmnK70HW",
+	"uZlPxi45W7av2RaJMWPZ5JFAeZ+SJFuRLBdo8S2E/wZXGxeAF9Q7I9NLcCcl17HlYEYocd6oTRLB1q3C",
+	"xyxNPlptqOOXPNpGZOO6D0hVveVQEzxZ79AIDXPNgMAul6mTNJlcbhMTFYTYtkXU9j9BmBz0mdm4TQlC",
+	"PWTYYG+0JrTUfZt1SK/yJi1HxiNn8dHkbpJdZ3HXfNRygJ2z0i3Lfn7n9vvO7fed2+87t993br/v3H7f",
+	"uf2u7vb7u+W++87X9p2v7Ttf2w362gBHFiV9OFzO6hnZ/P45A8AqvJkrwJu2iCt1qc+F784Mt2QuXIc5",
+	"WoGJD4lVqCCFIfH+QWcViO+cfd85+75z9n3n7PvO2feds+87Z993zr7329nnQTcaDMi9qzv4VHBUx8z9",
+	"3S8b/Rdy1Irw/Qs5ChFroCuX5Li+nx7VWy6gHGlzx0GlFjs1mxJa6hg5qIduxLsIkXYCyWgFOZoO1wFy",
+	"XxH4ZzN8Mzvcmv+iZlTHehluep7Ancu/Yz+C33U34EjY6URvYIJyjYO2E3ww8H+arX5MDgtb3ZEzi0Tk",
+	"rk+Tj8i9UDW4X9gTI/KA2Oy9iPyIZMwMk0HaMDhg8xFIwlKgPGoOSEQ+CCFPaqcJhmcPFG0KQejtdO4w",
+	"CXd5SIsCJ0elYl4W+NZ5DJ1NMoRyNIofHM0GGyHkLK76VBJ65N4N01KHctI8JRyqIZ6t9oWUxPKsajsW",
+	"2u1ytrcEF+Tx4PDBvQ28zmhwp4LYnFA7dGb1K1f6livd7J/ug2BcNdmU7K7e5+vmoCxcpuH5M9ivHk1s",
+	"jX+87bitqd7bu35FxhQIEs29mN8qoTp9nfVrr3vHIooViPD4qoVRMtSMMU0WmZxmdA4VjG3EwhUiAHpA",
+	"wfe0bNjR1yM+ZlWHwTYInTalt2EM8JvLdkeVLtUsi1wNRjiUsU9ZBn2FC/9kFZdHDIJQqSamLx/YA9bS",
+	"FyvbDLCgMaChAXzPRzQEQIDl0Iai4pndwhUOtu5mu4HQsddyeTPRY67j6wggM0LB+xFD9lou64WQv218",
+	"p36Z9K/l8qkfyGu5fBSM5bVcfuSH81ouP/cjMssUDspM0I/rtVw+cUN7LZch4KHpoBigI49FMq6t+aag",
+	"DBtBT2wMkrYZ0PS8BG6Gpl+0fytkHleEUdwM4qIP6GLj1iptvR5oYWeFjtmiWPeYd49ysz2EiQbhAXTQ",
+	"ta0W11VmOS6YQCwcqBFC0WqDRw7+LhldDZ8fWBm+O17OKcVOhXUTbydvy40bg32Ti2l8XGjnNGMWbhJM",
+	"oUaKs5CSAzMjmqzs26h5AN4P0bKEp2veRJje+LiA2Q9hGwckRjwh+wJaEHyhahJ7MJ7jGsx/gIl0Yh3a",
+	"lFhaW+gi3731kIT4muXRq6KgDYQAmV6aYeVhmWO8m2OjcaWUCxWGOjhywn1Nk5X5P44jhI69KoDJw6IX",
+	"q6ZjV/iH78+GVdtOEQ2kgnpSBjwpUJhrx/DGjtbgS/Gl2CexuVqTvFi9uBpeEZdtf7yQH3OIasFWkIFN",
+	"Mb5Fb+phhN1iyybCXgmkSpa5qkzO50iKPACHTa0In3wpSICl1vAh7tgTVPqWXDG7QQNPJ0xGyCG2YU9I",
+	"qVCAOUjt86AgtU8iD5TmoL1kRmQOytAvc6mp+dtCzGGflkWVjlDF9MA1HqoCNww4CBVI6xErztvgSxEc",
+	"Hr/EBTD1FEOG/Ew9oHTf82J2s3ois3OManF/nrnW3INTCPaBv56KzygXcCA6vNN2BSeANe5wcgOm2EfH",
+	"gHrdbX7COURwVdv2m6nQdJDn5eJCyKW4HtA1f8mElz6OtuPC4V+dN4a2HlirNCIZReSQCJkwkkjBInLk",
+	"to/ZJ9mIg90M3nfcMiL38AFi4dGRMJNM01VE7mNLml6YkyTxUA7IQ0B8BP5OcuXcYy44zLr4rMfeTEN1",
+	"h6n+qCuG46Ocp8lTMZFNosx8znVrFOic62oBTWcbMOdplPNUt6/4+sUNLAZHGJNq4eOpXrP3gKFSbQe3",
+	"NTziJctUq43J/uiNTDjjiKjcsClFLg8HB4ODE6PfX7I0tlP3BAlC/Fw3a+Z+WN3kxTd+jiXaNO5vt8I7",
+	"1K39ptqlYm2Oz4iOGyrUj2TSUmrO/BL5RSlsvbiRXkmlpxk7+9kzDxyqZcZOMH8Joc69sfjwoGQtbqyU",
+	"LJPVMLWexPXGuGAoTk6QIDSF5/3uUQtUIhJi2BtxsIyZ14e1uz7s5GmW8csyhvna6MyUTfRQ5p0uyFwY",
+	"udQcVwKWCLDdSgtox+ZFqIQbDgrBRV2lXtWIJyBzNmOhZpnMCsu6A+QmU6nLhjs/AnPW6XjMFrqf1c4Z",
+	"6russ3xeaNk2ZcFsCUf6TTyzHQp3WDy5A+k02Gnlm7eE/xcWP7bbODwKxRIEG6MgzLqz/ohpivJIv8It",
+	"nke8i6pMwuGu9za+GTXmNX7UZH/DrdvpmBMe8d35v7HYoS5es0HzZieCxGvVgoGQQ7cAcRmaORT8y3I/",
+	"7kzlt6sKUHwtkwnHMdhCDrNk9BSor9+bYAV3a/V1ve7c6lvq+IpW32AT37DV141k9wtoD/5ul1CzqUQX",
+	"rtMBwYRjOByQay4F19JKcTNuhIUVlHgHc2NT6ohr83oJuC4muh7/vDP6YXmjhikWP3QYdN2ba5rf4Va0",
+	"g9k1DW1WYSUbVqyGNmmos+C9WD20b5bzFNcyC+lBwDPb5Xo6uhfDr4ZyMun95cvJZFs451Zw5ozpbDWc",
+	"c5HrCuPtITW13IOlcpTgYB4Wa9tUb65fVRAsw1pUa8wXycZ0aNVknwpDVsWggiy7ZNmK4NGyiRccsi1i",
+	"+33sAtfxHaIlSZhmYwDbH+dZxoS2v9VMEn3cNEXyqgOTrlOyWnwO9lZ1a0WlY1Bd7ihUn0PxNCDtmjNn",
+	"BJXeVzQel3LYantiiRGV+C9zZn8226vc726ZmmDp7uWjoN+rikd2O928dOTmpMezTnCDORfh08Po2hj8",
+	"7nm247/rvnnE1SKlKxfhXePM6zUvna2e+2P9dn8q9y31HZMevLD/+OKLN8CG3oQv7vP5QmboN6J6tne8",
+	"N+V6lo8GYzm/I+mC75udO2Xijmf678LP1QVf7MsFLub+QkKxG39wv92LIGDq65FRmPjMvvruXfvu3BJ8",
+	"4++quLHTrfst75X11+ybdXtix9fNjq8aqZh4tmFCtIeSiIN0E5vVBT7RDFMD4e2MCpUiHgp4dbnyLYIF",
+	"h6W2/mP4prNCQ/gBhrJSkRAcGrkVJyzG/LqE7Z+ex7eLloohuRyWcoocE/VE7qo0G+bC0f2v3nx9FN19",
+	"d2sfQAPwwd13t398a9/DCPzBFwf7H8LTFkCBhynl8y3Zy2LRo3jR6WKBpYugMljzQlpvWDWr5YQcHhjZ",
+	"16XsBG6zQ5cFvAbqDlLohoqNpUgaLLdnzIZCgQe5bJkb0zRVJH718uyc3KELfufy8I6aqzvQZBw4pc37",
+	"ilAXYTUgp5AtxhCPAM3uKVXaeQa5CiZphxaRUa4hJMSa/yAkG9FWcpq6BnmRbW9Ni+QUfZcuxAB9H1C2",
+	"2NUfI1PJsACrxaDBT4vUGbOh5gsdVryG6mhPJyRlE01kriMcgSKCsQSquEFhsSY3h1+fDx7cqy5Qd0D7",
+	"0kaJrNtOWM+7WlQYd2IjH8H9fZ2ssp98a/plyTlVjRbA3fHRYBx1ewQufv1sHPpcVes5whcjclT5Aa5V",
+	"3E1KEimafN1bZH+46JKoKQc8SK0O6zaWzoY7DjEXQ9NgvCnCSRCKAdn/pYKElu5V2JMBeY6Z5Y6buPew",
+	"vrDtbgP3G1WsMTnvDAeCORG5rTjoQwVBaO7lYsIe1kSLhBTAhmt4MpH1NxqCwzSRKHFB3Lj3jKsZLVsB",
+	"KNTdgDRJlE3idzU+R6uh+zm+HULJlCr/Uy4I18Wymr0fstEy5tRv//1f/vqv/8U3/+TPvvmjv9hbH/nf",
+	"lVyEN6bO6JgtaNZ6VGaMmvnFwYvFOfDZXbVtGSR+zajh6IKVJnJwsH9vNPnwaHL3/o9+NLp7L6EP6N0x",
+	"+/Dow+SAHbB7P7r7YP/gYHLw4EeUHozohwdHox/tHxx2hpgWeQetWQx+z0eeOZW3aSOPa82t+/j8/BUp",
+	"qp6tzXh5aOGZrtFqW0Jp+ztjuK0jaa3Vw/Dt1/hyv6J837bJ1egAQzWjGUuGAZjpum4/VUydwRdn9oP3",
+	"2HQb7WH14+7dABv0c3y5LmTUKwjadmubYCvLb9MybG3/xcHu2A6Lne7eDhv0e1U7rOV6N2+HdXP6L80O",
+	"e03sdANb2JaM9vqZZm/T6PYMrW2f7dqi+v6LAv+l7cNv54p8s27L7fheuok76XNP1VZU4u8rAstXaOzZ",
+	"JR+ziGQspZpfggBUIE8F+MSHZWtgIezJfJSyNfbBg8FBYSK0ageMGXCTNmUCHgOs/cOvy+hEB41idIk+",
+	"7K1WZnpmFyFUcwibfUziMdcrSEwPELLNs3fxgJwirNyMKnJoqHc/DHIuQqcRBA5TZ6TQmUyD1wbk1ENB",
+	"Zgw6h6ylAPMMMN/ir9/FFgROBYBfc/jev1uB5UN4QmeilFkFifXrvTEgYe795n/682/+078Gne+SpXvH",
+	"e589fWWd9CF57x+02hOLHZlwMdU0vRg61lRFUltnXe+JNIfw3eW2j+7f6xFR3A9XdcEyhf6JAg7LQiUE",
+	"26MOml6GYv2rf/vrv/hnDVBy10AABGBuAPQqIXtwQahYmdUHL8oJoe6XZjRlMmKpFFPlOEFcvpziOqRy",
+	"BQysO0VKsayHMeZTxbKnj/C6GM+oHsoFE/jZJsQ82P/wdP/36f5Xw/1GOla4rhtcM5+Fdca4titxrvU3",
+	"CPRyp/j+TvBxlzd/Thdf4NTe2P/tzq9fO/UbTrP8fddMdz49z3A2nJarM/CeTWfLRXo/18bzwg1n40Ds",
+	"37PpXJ1FbkiH8vfvGT22YNEOZWJ78An2ljYB/j4xzN3nNJn2jFC1WLDEel8Qif7Aw4WeIMbs2Mhjb0ug",
+	"XW2YlQ4FAkfQNctdqjYBbXer30DHT4sdVi101JSd9tDhAYNXKuEI/eDWoE/SXxF2v65laJElvn5IwicT",
+	"BnZjAbBRG6cX9jOku2+w9lq9OjvlaZ6xdUl7AfJ2I9ZDfAq5UPsuEijuk6034SkbtvoZXO73upl2doGc",
+	"pn/ypgNYqpHitccuXTJX+AUUpAhwFnNlUUzNqhYoTX0yJhuB/yvdWUgdBu77CS0Q0VBtgzb6ZSu2gcEg",
+	"eo+DgmFKl8DWa3AoRGZ+/lSR2G6hAhnlpMCUKcJwAPnWQbC5tJ8CJCXARrFgQv2AHvCwF+An+HeAd2If",
+	"2DbbkMfPLRC4lmFurju/AKoB3GPTLL5iDwbul2Lv42jsRoj2XB+Oo0QB6Jc7qKUTXXHAhMemk0Hu2g8T",
+	"dH0D3phq71f2yYRXzXvgmQmGs53dfFPz9/tUrGmT6kxiLBML4rZukuZ0PHbv2vtqXY2Wh2efReTnz85+",
+	"brjjT89evgh58ogLCu7UukN9xlhbaBPAhMoJoWQps4uRlBeNRMEoL3w7DDOc8SSpBqz2rE7QG1G+sl2B",
+	"SD32540wnZtgODfCY2+Ku14jX31vOOrOF+8mFk7t5sZw4tSmm8HaUSt5gJ0lpn4nL6jaUlqSNa9e4ICu",
+	"ap72JzJakdgO2+dZrAhdLKDcSHmmkZ3DmC94iE3q0MhtQaJT5zHCamJpagR9G0FlCcQnJA4c8Vj+z4jL",
+	"oP0KGb6IiFaww3qXNKmmhd49aChnUvKeryFRUZgD3NgsQYi8GuWee4hW8HjMUS2wCDUIeg4IlqcO+TCI",
+	"jKZzVsxZYGEdqNVDpkwrcu/oyHzngsvMgGw9N/8VpkC4JBgO0b7o4PMWpmyFQGKxDzKIvw2KrloMZtkG",
+	"rGCbmEZO0+EiYxP+tjuIwbAveHN9FnufMIoifuK7xPRtE9OL7eHDFMPl9EvRlbK+beAhdL9rYQw6vQFh",
+	"rOj3ysKYD466aWHMzuk6Ag+vzEc2SmndgMO8d96l35H8a9wc28qwm11c322e92HzbHi9vFm3a3Z8H+z0",
+	"LnhEebo6l5o2AR05aMV6YBBm9YQ+CEwsYwk5+/Thw8dnZyXHR5DF5YThILOun2/CZhJ1DweRe23SmxtW",
+	"T+9ZSV9tjX08IdRD/jlkbq5I/HtY4N+FRTX62qRqjav0XhXFgrpgXJDDO+AK9soWiFvjVd85hfyrqV/4",
+	"vVLNx2l4EI1YaGPgzpHC6XsqLD919vysj88toaua9LqmjFfTej8vVcKA7ef3lbT6T0JXtsrUJYMSAAj8",
+	"CF/gplB2p/h6YdEGlSR8EfaGPHibL2recOUf4qAee7wtVPPaiiFnlWohniBBhcsr4pVWmEwCcEql4OkQ",
+	"lrREqKjMgYuzHO0FAK7FkpeKiMCZWc+8diu4F/3uXHavdF2fquMNLZnAWnMxJXEBnzhwXzQmV2+mDQSX",
+	"ybeuEARMsEs3sFkOD4t89atbKW1DrbEUm6jo/cMP1FCVOw6kpM606y1zLIcO8aSp2+riJFWO0JojXGq5",
+	"mNpmant5ZXfMBEp9754R1Lu/oi5fOSY3rtJXZ3gdmn1wdPuT4py91T0PQ8ckdudF2XqSVTayroVX5t0X",
+	"PhGnSp/motwFSoMFZ1BkQTM6ZzooveEriZ+g2b+cMtTBhVp4zpsey3MzzOMGGQcs+5r6vYjDFa5sjD6g",
+	"YM08cBe+gEBdLleIajI3mg1VAIzk8l5Smk2DMDIrmChwIA3m9K2D1xr+X7/6X2NyyznRymWCbw/I5zMm",
+	"rBitoFwRBqXNuXZlwUJxHLxaHC3URWbNb/7sf/6//+a/+fX/+Te//e/+w2/+6Z/8+j//2W//1T/+zZ/+",
+	"4Tf//N9VYyOO7lWDI5qybVqybMrZltftbcR0MzsrEj99FA/I52izx1Yja+XfIGeHO3g0gJJCMoNjz1Zh",
+	"cSOiYADAwtQ++HAuRzwtRi0nZE65SI1S9nDGBS0vwtNHm0XpBLazRkomnKYErTt+qpCE9MNyWtUHD8r9",
+	"fnG4/+EbxFs7iB68a+kb43LHrN1oskGBD4fetaSq0V6xUUjrBRdJtxXRjf8T8zYALrfXn3a2m++rSgVj",
+	"e7Ka6wBDsQVbT8Sz4s7RyzxrKc/hS1Y/++Ts+RkGoipNNSO3YkfzOArL/0YkzkX4p8yIC2R1o20iPXly",
+	"+vTZ40e3sXp27BTRIUZjx5Zf4UP7DtbPMO3qUiWRQPfevmy0oail+ISnrEeh6PKKmI/cksCpzZqDybuh",
+	"3QLso6bYWHVR2RlYQkYwDGxXA/LEEGuOOEbDGcvMZUL9lw7dDg0L3TWYZ4x37hZHgOOikLy9F9CqTMYy",
+	"zeciKq0qbJXySmZy6cZfFMqJo6B2yHUFvlcudjjP/oBGtoB0AcIU8ht7fjxpGq//8tkPCiyE62LuPfun",
+	"tn8jvewpUIGFxj7yZWSAeRVEAkmfZsM5TwRklb9Zy1F3rMT5fnevwJW7vqryVlxJN6+4BU6qhhTb7eUn",
+	"Kdj1bI3rXeQmGjzOqLJJMw3uxM7ltJ8/xJe/nbwehn30z35hb8Fs3pDJhvAGhuHZd8w/bVUWVygQgfhM",
+	"pyxBZFhgs2C9X2ZcayaMTJSiw8gOjmRUgD7BM2DjKGoCsh8mQJSil+pXROUc2NENhdRDxWg2njW5Fxqm",
+	"s5xJxcIKwyPGBEkySNdzOKxUk4VUio/SlZ9vkf4PqLIcVR47O1UAFXIxTvPEIjJOOEs3nNm1pEPNWNp0",
+	"ucOsYXqujuxMpnbWGKHm4+OK4tBRpfipW1BX/nSjbKQ1yUD9coDseSqSgOwDnwX0pnrGg9MRRBcBhSJ3",
+	"iIsj0bK1rpKJU2YBHSXrsnJCmD1lLhtstCJWjKgCIaklaxKhTvGHoEXMy4I1pYLETxM2X0jNxHi1/wlb",
+	"xRu5cJuiUQGq2Wi6VtlQ1YKnhUcSZfW5vOzr1aV50oRZjUHDvhg0vIUzTqVybmQQJHvuV6jBO1yTsScn",
+	"WKfXeS6DfuxSWkBnnoGo2tPB6+rL1Xv9SCacQb/+JTPdQPVMkowpBTT12SC9nMpFoPa6jFbYO9ZV3q/l",
+	"hCX5YnjBVg1tPzK/EfNbKfAAkEV7N48h39a81NgJmprcG9tOREjNJ3wMUCkN3bwIfy7ieZPgxuhbU7Mo",
+	"pljZc/aX8rnacjrWZ97Ui7/x7fWAN4MbV9DhHDZ/EtV2v9nsGzioh9KaXtaFBUC4tuEX5uXI3uAwqEtb",
+	"tdHiI0EALCULxfJEitW85zg8/G4jTdAWZgQcpxQFgL3Xevw1nTZdD3RaZaEqSFe1J2cDJgoa5y/kqKGv",
+	"n8pRZUZl3CA0CqAEp0FR7NmfWiuMBOQrLoftKKgu1NCXnm9wXVAObnNddA4ELD7p1w/s8vqUADRMToio",
+	"swToxvlELIyUFOlqqwhry7LtlqnP2xG9OOzBlR2F5UaLK8fNqsrvwoNauhkbWHD5MJWugMjLKOEOdFf6",
+	"GrFpt2YE2+nObQhhv1c0IDiF9catB05U7+kqrUYCQpkLDVZHOQHPVTbkYAwGnoQRejEAKcUId88SVCOv",
+	"5nRtxZALzB13rwt6rQ6V1pGxuyEK0Lt167LjQ7XjA5XhJr/C1ORYNXq/M7RszKnIaeqRMKxynMns2GhW",
+	"TiB3YYxY76jZtmznE58QmUWB7cTWSIICLwpsLODEffzi9KNnj4ePXj48+3tweLwnV8+c4f6xmKZczUgi",
+	"x/nc3KdBPQrFbZHdwnl2x0z2Ds7ojmH4XEwH8+T3YD6NdfmZI/D6lc9ktn3ZYVx8phywS1cCZWVz4BBL",
+	"jbRulaIoegs8VGUXwEL8Qo4G8MLQGrEsrkqlcFJRAwPlJqJYyozw1hsMCOxI/a+AJ+Z1PAENt0BL5Sec",
+	"Evw4yBg18r2dTr0eVMbGMkt6CvoyTZhq7ZBdmqEP8B4ZTg1nx17xM4I/hBIwfuEqri9yJ/LUU/6oanLP",
+	"n5oDNUoZWcoMDSHW7Qa+8lFGxXhGpLCecapIbFZxIKQeTmQuknivu5479Ny42S6bIxe3Kvzg6/hvUrua",
+	"XbaFPPa2H6scW+s8kmBzww6Lr/zIS3a0VmI9cgW6xerlZO/4i168o/jyXbT+g4+MRNv/9VDb7/8V4lz3",
+	"f/80ZZkOXn8TNflpVwuj+o95wtSxD0z3XxlJqTw586Rx/OaHyhBjcLKXxxFXMo9+oaQYvKbLgF/Du09Y",
+	"U8XyDaVY09DLCTTVLcmWifOKQj0qX4/JHGEA4ovNAZ8yy4tlmsql0QaRoXSe6t5yr6PBDiUsT/adyliX",
+	"O4/VhS53r50Fm7E2xd7Dtid/ry3ugicOWgIgBMwVjDFGIFheghCnyEIqa4/Cmy8iNFXSiXeuBNWSjWZS",
+	"XuzzpDEbwDSrNJ0v+kY2Yfczulgw0R7T1OLc6kGbc/Ni4+1hs06KEXet07Xo0JfvReA0DGPLUGOb19Wz",
+	"mCwUat+iMIYXJpxjD2w79loHW1LChgni6cpsxPVwkVLhbEABECD8TUfCbKvUfWirZ7o/212Fdb9pn02N",
+	"4Uo2QEgmjJgrMDkxYnkQpoxRsEwkhY+XTiZsrAnFr9AgHdvBDqkGc0S1GGHvM8MF15zq7g1WIP3O6dth",
+	"kmdoUWgO/UvNMifEveXURJgAF8RWYj4J5k3iBV2lkiaDOX37yH7X6B/0ZR7uH91/UC700OxPSdiQC7UB",
+	"XKfZ2X1I8tK9985utxZ/K/5miABBbcDccNP6MOfDg4ODiiH31oRDwADAXAJ7hnYio+PDn/bQ3QbT1H3I",
+	"9HSBg+SW6WnBslKb8CJag28PyEthRwb7J13SlULInUp0xFoKmO/L8C5HTfAudm07EwPsa0Gxx77S8Zl5",
+	"39X93ehcwqa0n1VPY/+rpwhx7GPR53Mmcz3M2NwG01U8Ung+yIjpJWOC4HssUydBCeoIdpP7yUWyb3Zi",
+	"GksnW6Nf//urxBrsNrh/UN8H1VAJq6kVQYn+Gmm9ns4b02edSWvwA6NbgNdg4Di0tdyG5yD8LWNOwwc8",
+	"RHsjDUhsyyz/wH5PjW4Cf5W+CErYHCOQ0pimKcS2i4RYuQjTU2iaFuVsnF4wHxB74yJ/0LMgm0X5nszb",
+	"946OBgHArZuyXXT3p4W4LR5gKdbwSei5cc/CFFr3LIiCdr6YQXCHNlLUJ/MOFE+tIo5/Z2wsiyRdeJTK",
+	"5XBEU4rOHqTwhNtoHPwzY0qm6GzEBxgnI3TfAB5DPyuSn+F4wkdPHLXCh489xcKnDwOqhc8fBTQKn39a",
+	"oh78AvpxACAMD0MmVv0NteQzR8ng2euAmsHjZ3L5kScoPAed+okjavHodUHY4uELqYFIb8xxQ0PzDpUt",
+	"06FAqWKn6lbQbz0tw6g4XVFUaHYt1Uam6iIqXe4HKNghXr+N2rMoq5RngqmC22Pxd8dDXOSPDT8vkP/6",
+	"RDCZ0Q+5Gs5lxprTf5OcXSn2r1xGe/v4QRttum6pP2Zp8tHKJjQnecuEpBjmYpwy2i2+iU/ti0ZCybjM",
+	"oAzV132KmLdZe2Mzl/iYKMZIbOcVD2xBbC6m1toMuoAlXYBkzhVJHJThkqepw0a3PN6xfjOBJEdWBDXY",
+	"hynFAAkbZ+h624v2fpmz3LJrWzAPXZZjBmH6wIy17o+K/hGis5wFQ7CPXpuRPLMDsc8+xvHYvx4Xw7JP",
+	"fuZGZ/9+Ic/cGO2TV+FQXeduxM5lk2+uiC2pIikFrENs4ITMi0LZXNt65kvav2S7H8qoBUbBHGqjv/k+",
+	"i+GYoTS2KfNG6BqXFQu/K2uXtXN00bZjKoqq9aaXE5QvllwxcAtjHUUHeeNf5025su7SVutqxasKPun3",
+	"lR2gz4wpdalOQhZpGCRES0PcNxVE0wtWUGgs5xaRurd2gnvpM86WTcYVEPnb6t8/MQIbefX65cPHZ2dP",
+	"X/wEx4CxNVSRcUr5nCXWQ4otKTaWIlGxBSLVTqewJ755G2ZM55nwpc5gW/TecP0Ars6puiiw0VQ+n9Os",
+	"ZYOy4iqEeE/rdbtqMfvWSvA+Ptqy02J4/mLyzL501QT82p+R4h4p9mrTfR+4K2vXPXg+uwvzwWuA5mSW",
+	"mS1oRrW9zaF0ISoTrqBiEwUD6aYxc3KUsnkB8mr786loyJt8Hrx2mWudTgWc3/oUlCcym7+cfI6qS8MN",
+	"pzQVCc3MLbeQytawiO37H8kE7js1V1OqmX8Hkh/QD2J2tou3Ix7LzVDs7PnZTyAR/AxcoU59skGXU660",
+	"kXiJnmUynyJlTl89Db7Em9OISdbRGxtGYi/RIPPDX6R2KmbH4IB73oJ2tmfF9+6Ja+ZdtGfllWZ+iYDA",
+	"1lk/k2lSTo1FGGQ+geRLeBdeUsic+3E/+KyJ85mBPWNUbVpBEAKmGxM5n2RyjoHhEHbnrwHDJhstEmsN",
+	"ENfFXvx4m7b5x5hmdGYRBDYtpjjRLBsmtCnc/JRYkYosaKahRTJi5v5SPrlpOWM2UqdQIyZ5mhLTJLn1",
+	"6fnD25B7u6BYn4eLMYONDTILZrq223nuPrjfbebB4Mq2KcCvIJBawDpgRmYENmekNHQYNdqgzStMJAPy",
+	"VLugiQu20IDiAOIPT11x30C18X4ouCeBW0CtLJGwZEAOyJxRoZDvDTaa+sG6ZAG2aJt/YU5vXZ/IFSe1",
+	"UaexZfowZrzduSKTjDFCp5SLyIL8OWAJz90vGMAAUiLY0v16/XPGRKN2SZIGu3WeK2CZ+A1LKioKpq9Z",
+	"TwW8Yh7PacIwJN4GkqGngolLnkkxd6CA8cdPz85fvv77w0dPX8eNguaEsaRlXR6jOQxSxJxtDYzaeZri",
+	"ReS2K21aQdMoZmN7S59NULMF9Ew7XEwjG3JktAHzU+FfCXbpgJz6G8ps9AnlKYwM7PawT5yxNpWq8Pyv",
+	"X8sPw4V80LSQa7at5WnBIm3HaDBkEBmNMzz43QGyfMGQEOr1+vdrypJpK4t9OAMcGB/eCO+iBddqM5DG",
+	"kc+NkJ4vwKJPV+2bIiKLNFfmTS0JNW8YTo/xjVzb2gIgdDl/DJ/OtN1P1z5zOW2Zts8PCQLfo+ZMETNi",
+	"azzueSyuexp+wwyXPNGzLiMaHpggXxbLxAdsKahjYPF4oM6E+9mVWZRFlUWyYqHdBK/NJWMXZjJS6Fmj",
+	"bxfC9dSCjlvE81dS6WnGzn72jBSvwsm3tzvcfcBDYRSRl3blUhTCEX4LgeS2pnfGL3nKpow8fP349Pwx",
+	"MVqYHpDHIAvi4qC4WBxzM1XIxhmUY7sf3N0gRb4pbPtjmRr2Z4XIJhkHfinmNi9lUXEUalUtPr7bzBfI",
+	"rS25PI1YKbV+N010AcURu2ySF5+KkcxF0gUDeS3IjqX5rqeWHdaj4Atz2UPIAL9kw0pTNE17hDU2NdoY",
+	"FBg88UXrM6ZYUKBkzjyOUxy8HmPwAfTTRroqZm4PPwBG9pTh6FQbZlZYjQYxroyyCkHzjweHD+4hHg7a",
+	"b0YyWdnKKeVSNvZ8HheXZjnlGHOq8ZwU+rJDvVqbrN9iOC+86kDqnjvkFb7cZeruRvPB68aZuxo93t2N",
+	"OPd+N3JxLxvXS/FyMsFcOQSTs1uqGwzIxjrVpdArFk3ZlPsER6EKhYoLVz5+bUe8uvNreMqB3SyklV2R",
+	"2upaCl25UIrdhB/JZNUVQl4/qXD2HCgT2o8ss0E90gbU4w0YNng/iEGojeVRhTP2zxZr4HwUBmkkFOdF",
+	"QL4HsrW3z5V5pIXbsunEytxdoxUREt8dNJyjSiio0Tyb4pH1zOvUiENg78aECc0nK0D2syKj4UgA0ofh",
+	"BvZ19sucpkSDMGaVWpql3JAaGKSQegaeEow5OUF3V3nrxIYYsHIhjB6WlITUoSLqyLQBg3BIXu53S8so",
+	"WGs7Qj8Xx5sdaGFYQSzCOCkzZjfUEnjgF3syS1g2AGMR/hOg4cwO7mVic6yV6lk1CKoRRMZmMTRvtSDY",
+	"JswFNFt4A7Cj8hg6ytg1wp8FCUSwfCDIWlszYIJgnrRZI3ViNz5e9+UVUuEl52n+dcEkv9i7B3bSyqE9",
+	"bDqzUAEEPRM0bTdiVKEu4x/GZMSmXHh5hGcV9EsceYFrGR8cxIbZTDJpdyXygKIQd4BMaS1AYTnAuOID",
+	"OwkQM12sowPWhIChLrzLUjG4QaPFZC0MY5CmV0gtx0ZThk1j5o7fR8GzCVFGIqJpiaRmTnNailSYgzmA",
+	"eogi4CMVv54v6wdjCRSZimAF2I9eriplDAbPfzCgWmd8pAaYAxtd5bgAHK1adyg3OP8NCWeUxME1G2RO",
+	"qsCu4gBx/dlCP0Pp1GC0jQukHIwdIln1wms4O7oZqxfgA2BVcTxckPh7X7/DQo4+GZSJJCwGDO4n1NLh",
+	"1ppZzCuapq5kBt5epi1K/oCM3kF8ckxj61efAQwlvBQF/uh4FNtvfui+AWtbPjeEWs5kcUQG5MzuTctq",
+	"4P6NbWzeLyQXzlyN27XC87/43tcozLx7Q773tXlFimd0xFI1gBAzQ/x3pStgGyjfH3Zw58Om6Mg2UcV8",
+	"c8UALCMrpHxMG6MJzrOcmeWpXPQ2SLkIIGhkPtuk5k64oOkwABxvxpG2Dneepi4KJioUy9hIrJ7bWvkZ",
+	"uBFLFauiS2/shIVpYStcFcikkMDJ5CJtbLGzmILnYy3MupK8b9VQJ1NCGGmTva85HKUTL9qJo2GvIYZ0",
+	"FJxZKdiWA2kvPvMoW5EsF9U0ZvcBuaVmMtPexHO7uDVwd9ALpjog4PpHRmzodQRNKOFj3TGtRcbMWywh",
+	"MtdjOUcgXoD/ffXy7JzcoQt+5/LwjporSIWPA4PlUuZpAmFbe5H9Y0nBA4x/jNjQRnz5v8PYMHyIq1R6",
+	"h8/zFDhBP2+35UKfm+/PcDDho89xSOGjj1zkV/lhGDUW/vLaDbHyejHOlvDO0nlbo3fuNm3QiwU7ThwM",
+	"+71iSpqzdt54UlohYl1Hgc4r2VW7CiHWP9lhUcSbsZX2spD2DViplAUplWSvqLJrLaNd6/TFm52XrLwG",
+	"S215UQqyu3cqGOrE2vtqBt7C01x24HXYbLuICs3vkKJ1K3QTgSqWLgRusnqNxrCM9Y7Ow/t3HxyUfJ0P",
+	"roVWD+7tuGDqui1UCsILheaaNO0jyEsqd1UhqpktGxSkffj/4ZO//dUf/+2v/qRJO3//6s5eyRXRRvzQ",
+	"kOyMxRaDcC1WVx8i/06Qtd0Fc111nEMzTRNiGgWNsggq/enZyxfH9iqDgFKRsLdMRT7UF6A/YR6K3MLU",
+	"QDU4GKQVK0J8ewBmCQfABNZocxWixQJN1PEXuK/+Hma+vYmtclUY1KRi8JUKcr91rtCugl/F6F+ESrKo",
+	"IDGRuDRCjxPaalI76DSpbW3xcLQ37W4sXASeg3m0cyGjKvi6qcib0CUAh+NGtAnseYMqz+viM6yNELNR",
+	"uCCUJKgsRw1BJKCwQu4rrZifwuKWbtUb8u5R4VYeBg98PHVj+N5m7h6wxjUoRhmb5KpUjLzN2RvUrnUf",
+	"uSGsWwkvRDamDEApH1dNQKsTEo9zpeUc8SHEquYsdVYG4FdzKijKLtOMTqige9GeYUFzKQzd6WKRccXA",
+	"0av5nO1f5HN4RU411EaXlzlUVzU9NkZV+Um0ibTn7cKsCqOJ5zJjJM+mRoKDAtIgBUsFULuQYsU9kAHR",
+	"NtnKcBO8bdEDw9W1Cs/1bWmnay0bHWfESrE2Og9ThBpE10JoLdDiaIEAgPDVgsB6EqV5mpIJzwz1Hs6k",
+	"uTnMraJ1ykjKALPKEQ+3xPcVkUtB4Ha+pCki71nggQF5xibanCj0FxnppU+gYLP8vIZcuyh0eeXwqnLc",
+	"UneH16mc97ks8LK9Hr2z14f29Ua9rEcD9pT0hP2wHwWIH9cmlp8Hyk+VB52QGL2F3ucQiu5TfgkhHKFD",
+	"D2MSHFpH8xd9xf0NfJq6Gf/SushL1yzNTO9KB5PcvG5qKXTJ7rg119jOZaebkJrOGlXu8yZluyB9wwW1",
+	"hWpeSPi//fd/+eu//hff/JM/++aP/qJLZ99OR4cJ43XxvEUI89cJYKpKEVyymPMq2FuMuZzzNOVF4Fn7",
+	"rfLBg3tmeJ0R6J+w1fVgn/YG9hG2dlkPnFJ4tROT9BO2un7fRS9h1xCvQcjd2UH6hK22kwbcGjRIl3m2",
+	"kMWJuWCrap3e7dluZZ4wiKZpuYqOTYYIh9J9QmiSEErwV5s25ly2Il3ZCp0rMofRlc78V7P988/L07p7",
+	"vzwPuv/Vm6+Porvvbu1DsVx8cPfd7R/f2vflc/8Aa9nefXe7pZAuJJCetZlfzyErhyqb0OdBUpw/3Wbp",
+	"cOFkX8MBlGY0qZR2JjHkxA8KyIqhQ89ygYbdvKKcCtkdnfwM8okeC92UKH8aVla1mUdcucoBEP90bBRW",
+	"udjPF4ZLj2WWsTHc+bcQMGC0im9HIKrbOrK3BJtSzS8ZiTHDJS7yLWOXxgrfEKMwioTcAmD1+hcQGeG/",
+	"sNGbvlwt2I8c/7Ww20TIkUxWJ1DwBjDj4PPbcMPYpGmiZxlTmIF8y3d4cHtATm2hD1u7x4xNAZh2hvpF",
+	"7HJignyuuJKdpSVCmcmltX0ldBUFYXPFfGxsEgYF0TQtJl9EHYKZCEGQ6uUZHNxU44a1PwbJfth6zzJe",
+	"61A/QDeDDMlSs53x6fbNxoZtLhScIRth0a8I17d5A7bniJ8HdZMxjkPKi3r9XNyjPgTEVhwy+6q5Xk73",
+	"aU7lcqha8phAD2fLYn9HaJVye7Fh/2MpO7lgwrCnAr9sy5EtaQa1Bd+zoWVsTrOLHjkUTbKN39/FEMKp",
+	"lpYk2DK+12ivWvew8SotuPTudIrwatilOIT9XkdoR2UGNxvegYPZ9fLtPDLnmSuC0S6oAEic+28j17xr",
+	"X22YxnLmeKy58xGSNyIzmWcRJkuLhECSrLOegyT3VSHnWCHOprHY5GFJsOBH9eJd4N3fuT7w8bsI3jdj",
+	"2egDnMRmn0AacL8v3rWtrOoXnnQFirxvIQWbLc/7OPpN9sp7Of7+G/f9Gn7zKVL6sRjLpFUSYvZXw3se",
+	"nn0G3OmnZy9flG2sNAgb5wpSUNKV0Q14Qj49f7L/AaYl0YRQhQ8sKot3j8H3VJGffHT4wcHdgxMSLzJ2",
+	"ydnSDDEmaoboNy4fAsBwMGpjZRN7aQKZbyvt/I1GpMFYZbLI2JglzCgZ8tIBMfiy3c4hBwPbi/bsGPai",
+	"vc+5SORS7R8e3T/qGbRrxvtUfHr+xLSEfxTt4d+2VWzUrsIrnG3TTZzmc1EWM7oLp/dbU9BcndsLU0wo",
+	"rtMxiYEacYT/OHxg/mUnglVjQtrE9jJCNXIps4uRlBe9cEztWNbL44hTR5azlQ2ysBPgiiQyH+lJnjbX",
+	"XDsFj+++s/5YGNCCAFSRac6UKqrC2xj3MfjAoejGiJFnVHNBUqYhX4iLyuwH5HmBYVkdoJDaD7IZanK5",
+	"gRDJlX4tG3AVqxjfbgNEfgPZnt60sAG7Abez/YX7rWv4nt9APkraomSnXOljw3Ei8vNnZz83O86wnVCp",
+	"GnGBkIX1zIcZa3PYw08YB+S2aaMDANkMvu3YmllJX3V7vf2yCw4wZd0LsTPZPGA/uxXOcS/XJ8jStMG2",
+	"+VK4dG7DZrAUA+zttWAO9XRgndGuwIAwIXfEUimmREsjZPsOm4wKSq2aCqzD8bP2FZnxKRc+hS7ydxjY",
+	"W0yjCZou54tcA1PKEJHNpeHz1BUY5gAJt9HcM6T2WkztGRoEg/62wHTBgeE6Oso40rdtBZacQe5jfT/M",
+	"pGqoQmduX7jo946PEJuapvySrffA2vRKLJhs0xX9vaE0OTogAQRDLTIykynrAX9r+ngNr0IaFhMboCTb",
+	"EVpEEztMh7GT5aI/LjK21GgTPAULF09M13CQADO3MWbVkviwVuNjY2iOCqScQ9oEuAR8yzDZXFwIuRSd",
+	"np5idhFuELc6IVRGMOJiIYK90rQXn7dlJ8YqH4+ZUrFNvQY5ochLJHTk0BYghxEEkoczLhice1+rdbSq",
+	"iyXrKH9UjKlUKbEBG4NqGlaahbIcZTBbG8MJ9x/UuyQAy6sCq7+tppcxktrQIwdU4WDpSmDeDvAOkOls",
+	"an1sc/pikrE55ULVHQLWIt2HHdlXI/RkH5azIeNaJQ1bOKShmka8147H2Z2ACFUkMANxI+ipPofeY1NS",
+	"hUmdWm9Qf81DYTaOxk5/1SfB8pF7N/hu6OSNOlL3RsR3aTPykics+74iVlJoUAmSzXHlbVGvq2yNfsS+",
+	"QkxZWLmlf9Giam5z63GhAGVT2kIBoDEQH2pQBfBYjbnUhceXLhatLiXrSUYYT4u7W89XD9OiVZ7qNvXO",
+	"/Baylms55M2p0D2qTCiZZ2PWeJp2kuG8PpLMVg4rBZB1R4u5Qay58s5dzv76+LyS1SBjY8YvWVJiYRns",
+	"jUptByGDJqgiNvy64lLp7e9sjec4r9gAnEoPSfUtskUtPPFaIcaSGuiXa23dYjRX3Ap5SFwOF3RmrEuW",
+	"+Vcq9aJAb80umDazaooWfy4F19L8tSVA9zjPMibGLT5592sByMXHKI64QhbmWHsgH6XB2JJQnq6Ilpqm",
+	"KgAj9YUax1JcYui1zFhC6Fzm6JQvwnMevvj7leCcksZeQe2EWJy7777XVlR1+JUUbM31FDprAF/VCGU/",
+	"eVyADtBkzsUdw0u40nxsi1cAGmvjVAPcVSg5A60ee9CQ8CtywdjClVaHkUQ+kmksxZinHAtN5MqGwRpV",
+	"AEYMajWkASFia0G+U8XpnTMzlhnlm4TMHux/eLr/+3T/q+GdH+63pCotKdfDccY1H9O0PbP0PDDSeN87",
+	"xqOYxc/ylCkSQ2NmEYK4HKgNQWLXRXxSxtxdG8d0dP/Dox4hj9Atm7Nsarb3tzgJ38e3NgtriP0W52B7",
+	"qM6ggO+1lSOmIEdnRcJEubdSRgo0fXUaNDlJXrDl7iNarTRfp/wFWw3IGdYLwkSUjxjNDJXkBUOQcJvN",
+	"uqBKLWUGxPqIKj4mNNczJrQrHtg0wM0jaTGcsyNmBGm4O5umXbNdmjNfsGVQvKUf4K/74F1UJYhi46zV",
+	"hg2/oeiNlz3DiuHqmMTLmWLjYWx5PtQ4EGREFQs3WqtNBTqtz+5NaX47XcaCRLtcSh9g0wDzqWwZDmso",
+	"USTGQJvYXM+2vihE15MFVJR4kacpkYGRER73cY69AFm0uIbpeM42uH1v/fj41o+Pgzt4/80ffPnloPag",
+	"9Gww3H9zu/znD1pCkV9I/ZrRZGVrx9V2QwsvWVPFb0GNVmBNBWOejXOuyShj9KIwB7kQZgUBdyckFnL4",
+	"y1xqGkfwbwiFjY+xagtEiRieaP7n40wziA5NSL44ITEWTLV90sUC0ADMDbSQqVFqQQHFTof47hCr0Lg4",
+	"aDDix1zZX+PKQMF1HYjnOEesDAjjxn/CsAEPOO1fZtWtwCvXpnvwQv7MNl08eWJ78Mtme/I15hp1n5IN",
+	"uMYv3Gf+NrBL23iqAkXk8bY5hyP+Va1Gco/rtJRv3pVwbvroY975iH/lTDsbV9QHUFqWDNGeUIkntFvl",
+	"IDqMjqK70b3o/puo027RXIcX+vmccm0L0cLfZ2jI9n8X5Xjhz1LJXXjy2EYB28/l3FXwfVOi7YMOwm5T",
+	"4L0wuJR5xQFZ4qwickisZT4iRwQLMUfkLvH1liNyz1YHoiNhqJimq+JAeipvS+MzFhD4jAXUPWMBaUVS",
+	"oqtITovB1HDW/BaM/I73pOg8Wz29BM2luaMQycJysooJoelE9jyH2xwtLE7ebGnvMMSjIaDDx4DuGwex",
+	"TACK2ueZ0MLGBigZdDzz7pBSjX8wqsImM1r5KvIwqjZ9vkj9jrHDuO4UKSqE96OmLTre046M6Jn9XrYH",
+	"ahtzl0fpVP4c+OLoxQSbNvE2CtV2NvV+VtzwUDlrbjXfrNJ9pYaA27tR/UCH2P4lRH+7abtOuWEsedYg",
+	"gxfCVY1YufL+4PWKgHux932+W6DHsOedx5SHnT+nSdN0C47VBxShD0Jwjd1AhSNzo6WZkeWaC7p59tCQ",
+	"k4k+6+VMIs45NoP2caPHjBjJBWSqGQ3lBBLFbJFJC9BUII0XwLy9YtiadnFTQsRWJ7vIn1kbRYi5d8C0",
+	"sR+WnJTQdbmYehSOyOLWwNdc2HqQ4H7JctFHkXO1JjYhzWv8Jvm2+ZVnUaWdWCoSbJOD7H7qOhTXkSxT",
+	"moqtTXzjSTPl1QkApSuhDUmS2buzIRMPf3T2AEv9cuFZ9w5X7f6qb8mrf1530Ts4M+I+JX5n1EeFxaN7",
+	"397sLZSXSIdzNW1zNAfDKceFFLy68/wZMW7oAdM744sDP7mQ2iXs9jvoGmibC93X1wwGhXaaXVOlJr9f",
+	"G93STR5UpTGyQoaxA26j2nKMQYECCMIwl5Jq85p1CuLwUoE1bldhBoUvmPCMul+27RayTlHB2B3hEhcs",
+	"Vjaoku6Wr7THahvbEaCbq1ie3xy3b919Zb3DZ58XFXEj655Hhm1TxMOk85rm8a1etrpt7F4v6AB1qF1a",
+	"tuNucm5vYvrWFdrOI/sQ3zOi9TYmplJUWIMrHpuz4GNQZd8x+tIaGVkTQq1xNEFVGYh/9OmHF2xVqYV5",
+	"ePTBenybFmQb9nbBM6YaI8BelCtghXVVsTbwq0KuhZDqgH9bBV8gGCLuvUHvuC8QDrJcgE9zje/fckY8",
+	"gLWCXUIug6ANrIk8yhUXYB1YLRi5jyc6LkJX46iaoBC7cjRz+vZRntlgEMysc2h2YQP9Z7mNhc4OphMB",
+	"1L5WgJXZATcTs4SVVSDw2bIgVKwq86Vp6pQaWF+4MuzKN9O5jagW5+Q1SP/xeqC9+0f3H3SXfO+DrlaS",
+	"eAuItawtkBSraQsJ0BbUFuUgWkqo+H5cZA6XYiXhfdvsgDz75Oz5GRnTdAz1HqzbOKwvFMtLwxjnzAXc",
+	"hRsO4nG57r+7NJ12y6vTF3TOghu8k09+qlj29FFd12kyuXjeW2zb7kvkJswan+06G6e2/9ajqEW4T5JQ",
+	"EoQLgQuCuGWIGXNFXLXB1sBq1wOGXiXMt+OMiMh9ouScFQLR9XmAwuEXboqyfu3stFXLjHMp+oehB6Pi",
+	"zqs9q3iJmjT62onaheg1ZclwLWaQkR1A/cFlkhnEJ89tfHMoHDngnDBRh2H5d2TKtRYgK7wX+lBvA+Km",
+	"cuF2hbEDWbI7p7ckwG2n1fYVt/ztVpMXohJuL6yBzrivxU/hsOUZa7u9uoe4lc4USlidXRQ+m24HFmzE",
+	"AOe7n5r83tpLKwLiVlBKJVtMk40jm5pBFZTELYL5UWJlLRB7US87Tn/kUY+MHQC4bAk62sc61JWzd00W",
+	"pibrc7TnU1G6eW5Y9TA8WyckViul2fwYKz5ARUsrutpPuCZaEiqEzCHAB95rTAQxdx1LuuHzq2cqVCd6",
+	"GqA2LmR+nb7FgmMHNqyya5YlFgk/NGyV+W7tJFZSKgNOH1Qyt+4Cz+kqu6B0DW9WzjzcY2G2Sl2K2D7I",
+	"oM+N6+tnduT+9bSCC3P8kuZiLN6S2GjLjPZmep62WXhgmIQq8vH582eNx8Eyre56/VynzbF8V97mwe4t",
+	"tjT2V5C6TAe/1xzlrr6Lbs6B7UagbkzdcyPYtgqAPw3l6jWdqBib7fwNPENB8dlgSA/uRVc4Pja1GaJB",
+	"2ZzyND4hsX3HlU0WzoDCBSjDA/IZAkkYmZSpMV2wZECwArScELZv2oEAIVvnvcEA872v4bexHkCBZGuH",
+	"KZ4aDfbuGOsI5ZrBn+Y1G6xUlFsZ1EBL+qxQT7EmvKtUWD+IZ2Bf9i/vTG33HGt9SaX1vKnKhvqfpJvk",
+	"JDfOSNR1uv/DWa3FPGov5FMzrPVO0GiOQ/i6Vt/UJh/3lypVJbYQoBRcMxGh47HMAEHKovU7XtdP9pyx",
+	"tF3gRgBYXxlKAs5V6ixYhSLdEPwZkeWMaoYQauZsg9hoVKZyBAN2QRAdV8/YvG9s0BmC0zaEegRehubL",
+	"CflFfboWy8c5t0rctaZncTFOc6R78SmCectsxDXxVve9hn0WlLZqsddrOo0Cr/lhdHBwQCwrVw0a/Man",
+	"pYhLaaChtb83mFLo1G5KPxafyFJa/gAsPnb2+biPDhlk6F/tkACcWo+Dgj4fs7Ft/S0b5Ssk5qwvdBGu",
+	"0D+cYCMcvmpgrN3BQWMtmVbhZdocYgiGxS5Cli9lLO3GMmatkiM2prliAfyUQN8Ry4hwyuGaum8bb02Y",
+	"SVNpC5mxYWusog2AhFxPuzPGRtGHDFHn2cW4amwjxgDFk3LGdYkWd77mybvYBTKmqeUD8x41d2yoGNK/",
+	"666BxbsZWUA5au9MEMBKT0X2yh5YzuRk0jOXCW1GL81H9p/mU2j4UzFOGW2J3aJY4mFpxG+ExrAQUuYR",
+	"HH1axtdhQh9DmB2Es0I9iBw78I8Q0B2tGwnWZRiQGCwlNlHMtVgqD+cGoWwNjhlVrpEBbk/7NURLcUWe",
+	"nD599vgRJuibzywQiqKrIA7KllPEmcE4a641OzRrkbWJZ6AoQKfueT4yxBv50WM7mMeIGdWuRFALamrw",
+	"shmu9dFBSMjbRUqFDRlx6FKGDK7YFsJPGa1gOeMpCxpL2IJB9QoRps0hu+JpCoPxVAvxWmHSNi615ybz",
+	"e+m1/dY/eAKNwHYbN9mUbPDABu4p94UzRV2LrWh9uPhTJKEN1NYSFx1AWKQ4JjqIJndL3SeQHKLafMRo",
+	"t/8HXg8Yz4Yeo9ZgEAfC2RT6U8Ka4drWG7cN945QwCvkStbyVtkbJcCKmG0rgddFcvAUXlFmdlhV/Z1T",
+	"YpgXvHZ9XT/HlFHuZUYgG7YHXWKO6bCfK+GMiSRwIbBWGIrG2FHzvgP3tdbqfjLe1UNx+zs7LIw1Wtys",
+	"06OG5RRGzmwMIWXxhlpWw//eyp3MRlVDKyW27WZ/YQC3ppBlbeVKK1cV9wSawTD9+bjASSywgFBwD2us",
+	"mlf384UFuHHZ0i1DzYXmaV/QuP+Pvff/cSPJ8sT+lTQ9wEq9WRSrVFJ3V+EwWy2pp2um9WVUpdHujARm",
+	"kBkkYyqZwclIFsXpljFn+IAz7oDbBfyDYcDA2TgYC+Pg+/EWh8P5f/Hs7No/+V84xHsvviUzySSrmuru",
+	"1WKnVSQz43u8ePHe530ejr9JHGVbiO4/OMxbyoyKvuRtueoREAeHSHUKanZROIs+PtnfS2aDrHhZvM0c",
+	"iPCqgPZBzE7+baT00OfkI+NcDQ/LreIStwk1tE/3i0aeshkvhjwvDQO4Ie0E1m6gSEqISbKnD8jDXi+Y",
+	"aDkfZN4s5zZj+eYNA4XvEjFZXQhYUG0AZdD9tbNyYxucm9/dDW+uNfu7BXkjsN/rz3DPTiRd496jH22l",
+	"t7C6PnxEl27FjkECN78PrCUGkkX6oLcT7J9WznZGUiAFEHn0mj+asPLPwFw6ZWU3OjNhng/vf3YM2TXA",
+	"Hvrzi+fP4mjKmZoXRKNNV7uSR2rGhhyunwBlpyTa0aLQhxMggkbzLCN/lN+6B71ezSTdyuVAlOig05JU",
+	"daPz3E/0TmpY7F1U9dWd5REfjfiw9LN/1t/8uzujyHZUuWe0BwOP3tHxTgEXVvGADHYNZkX8TR+ZWrmr",
+	"JA2lHy1xI9iQt0ry6nMS/fn6VnqXjM2wcAsEW8MLL0H9CyYXzTl4k6xGKXkX44qWfZvdXdE32oiLKrTi",
+	"dvXPtYfCfs+9/Z55HmSzVt9UGCeFHosBn7CMNgLLMl5EbAhehgoUYYPj/XkxENseSsLBZVuG++hK6GjZ",
+	"Vmu178a23trBu+ZFfWajtQzfJEpGYjxvbb+ppCsIT87GCLhKVX4moyyjhwQ0YaMsH4kCaLMRfriadQG+",
+	"x7uyvgrj40HqJGrTbrlDt/X6Gk+vPvf0yrWhpHDiWz8wXJVdXmC8wEdAm8+BpDYwAih+zQuWufqgKiQ1",
+	"cYlbyOHi6Rc9cIXaSq1BwTpuFZvywJIAZWIIXyuV8yuZpSIfO3OZI6466tWQVWUpV2UfeEzXcqEai56/",
+	"bsH6jSNtwpdTSlwDLjZVEi8gEWOTPyCdc/JbmpUQYw6q3D6bW+s7ZvYWKmJTSQ7rIxhEL+W3zSdCbbnG",
+	"5vLUNqP29tuw1txtuGD1gXtQ84wXlEXF+Q3Aj3tos6vQogeTjd9MPVrlQhrN0mRXbjIv1NXuBV4w42HZ",
+	"rZOiBvl0YWwsOMoBYsBVD+5UG/KDuTF2a4Ocl+06evHq0aMnFxe71FK9PIHfbl6uZ/ygnbguOYAn6mR+",
+	"Gkq42PP1KBMkUEgCGa8Ep/fROdE2LL3ts9W0ReQBcRWu6Xk/aNbqGKCFERIKrQwGXI7IjY3uLT2jW+A9",
+	"fN7NjZIMC99kQEdpktt8QCXvRhDXtbKwTcoXsKLpaaRc85EqBRyZc0Qb3sAoOEMbfj/nNRmrXjx59vj8",
+	"2c/iVRYKk1Um3qaOhutBtRaWI5BkuzpsMo19EK+5Mav2LmhJjWVxdZ1XCidqMi/+wCzZunPSHBBVlciJ",
+	"jbpttE593OP1wiis+7xivGAwTluSCZ29OI9evfxa32B5XvLCZG1jsxk6WCZatQJuBy9pB6aOQ5OHh6Ax",
+	"Z7BLhDlj5QQTXE1kzmvjaZpZhPQvcXR4FKViLEqlZUlJyUtsI7udHXzBoGah4mCSkED7AEdd8LFQuh6r",
+	"y9IctLsP/a5YjwXHI+yXL6FUYgwmsiYzaNhv3Z5M5JwII6EMNuUFs94uaLJNazsF0nb+ruxu9DAZH44f",
+	"euP4an5XrFtfu9k6lZiuzT90cf7UeV5VmBnY9XU4kVJx1a0Lp7N8CvfXUym8X9e1fQkIs1f3Kx+KUpSU",
+	"gKZiiV42cmgo8XvQNlKhrnBHiDzl73hLzCOd8zdyifN3GBndb3Pbh0uCHr+MlzzCV3c2rIJGYDK9N6ln",
+	"KVtGd15dPrprr0sWLrNidOisB3usXzI0fV8B8BjeRJ1pizxnM1MIuNinVu3aeYQw2fhWudZcGzDPE6Xc",
+	"AU0QEXOyKAE/Z0Iz0ZJqLvFVVfKKz0pEza2WTstv9+6pPiUma4aVmru3BQJAuh4EMkggmR9wfbdTGIS2",
+	"agEG1q/GRQYLGpPpbFxKaIptr6pvNYhxBe6LNgBZYAGuj93oLMsijNwE1DCq9COBp9u021Ltzdhwo1R8",
+	"AQ+t5kY229YbXFNiMKkxib5gL4USJ1zjgURbK2Vpm7YhNsNErfPcCpAF5zNKH66vd1ODXnTzYq5LsoDp",
+	"iUTZfZO/yQ8wfQFUbbIl2ncgL87ACEW95dAqZ9QOz36Syyj56vzi8vnLv+o/Pn+ZdKHoUsr+VCvvep0l",
+	"JwioBtw0md4Cq5JeIJh82K0N2NZ+NuQVdHn4PNabyeGVTelQ6g1rTVPeSuXAQbvQmw9fiAZLAu6XBcsV",
+	"gnwVFkk4bywyk+OKqYti6ZSDGHXf5B5s1A4yQC28UYFUxbryunvROlTpVzxLv1g+k1+aYvGLSymfsnz5",
+	"NRaN330th3Brwk+G/vatv/j2iyKw1e4dShDWfEM8gVOQPjio4AXlXWpwF9GvYbYrsMyCHQOEK4Uc6fvd",
+	"FV+eREl2paaqn0QjmWVygdvj+H6U8bLkhYrpkhVHyQEFiPaTbjXUsuKQPKr3FTf4iF/sJfzKIP+Sn3yj",
+	"5dAziHj9XoAQXug7zLOGS9AZXXHoiBY5sIfM1ZxlenZBRJ4Qr9+fJ1qMJr1e4l0Z53lZLM3VESLMgnjm",
+	"hKD+fX29lXlSIRJZoQchO427ibEI34xd0Wa0dIPM4cKiqRyIzNc1pkzkmW7oo4nIWXTn8NCuNeiPdCV9",
+	"9vDuKXQc5bYZDK0m/haSnXSjCz0perkyNYF/pS5oULDhFS/BmH4tlBhkQIxcsCEubj1RBwuRlhNbtxm6",
+	"pNtLMN5AzQrOUjXhHM8hMc4lpCDVaingTCncxzbQVmHDL2ZSwcruRmeAoFdwQccwuMYcuzD6Io+edA8f",
+	"HiNkQNlZx6ANWAkhldnh/c96PfhPb1NGp9W9aLSrSvYk0iu8GBPDhgQKk2/YMQevUMYcg0czbBpTUNd9",
+	"l3SjhJSnleJd2BjeBk7dTUCPqJ7PZXAoT8MgjiHq1u42YxT/docvjMZLUwp8+soWBR8fm/L02BHKGCe4",
+	"AaSdE0GJCaSoIJRNqCFZgnH9pYW45jkZ+50k04vhq8vLF0SaDVMwkOny1BLoH0EIqF3u3egCsrCpShop",
+	"PdLJJ598koTr6KjXi755A6fum87Jm86Tly/fdN6viP5e3TKi7jyTay8cjo/ZdH8Mh5WsYNbXx9lvc9RQ",
+	"PZ6xqipujfUSIlxcxCeNXOyslyaFPNrH3A5wkb0Tzmzi2Rkr2JSXcE5o4TYseMrzUrBMheNfscDIOh/Q",
+	"Wf38tpoaalTzadsce+qOrCkvJ7JBC4EliQ+A/Eqenp1/XZs6e15kmzm0qSp82jU/xqGpU5J+OedzvmOO",
+	"4Sl7199I7lVP6oW3fUQH6q0ZuI26ehj+sv/yyeXLv+o/ev7q2aU9aXl+LQqZT3luqSxN+J3vw4buADIQ",
+	"JGE3OqsgAUyeDYBQgCGe2gm4RLLR6fODvystfXezw8klN92Y23VWCFmIctnXo7ce1HCBP9AwGSO7hTkQ",
+	"VgHAj3QLLfiYFSmkOKJrpKkujgZzA8csOMvAemNhHifmumms9eY1XYyfx1rFRtMIH+vprw+7t58K18uC",
+	"T3zA60EgGPAJnRO5QTmA1mvcv1bhgkdt9sBulLx4+fzRk4uL82c/61+eP33y/NVl/+n5s1eXTy5uYf1V",
+	"k2UzRLRC2J9+GFqjamEDdswe9o4/C4es2+sd1sFCyP3SpxDcfiNKwIAvWQ45F0FLxHdhxXubcyaz7BRV",
+	"toVQXOtfY308HveOay1yKBlSnrHl5iVufLsgJJZkxTBHro3OiqN5DosbY3RBs9G7GcNuK+kgu1GCEuTx",
+	"k6/P/uq7n0kj3hxiyoVybjWntfOp+7erxEjnnMbViItMXOnBzvkCNv5KAmgaOS2FX5+d31T8rh+AdYLA",
+	"jcCaxJ/Nw7Cw1y69eINRAbQ0rHwjFwzRhpqwgsKwLb1jsxj77OHxJt7xOp3gJWfpS6S/qNerkBkDrzmw",
+	"KZmH8wAOUGjhkGXZgA2vVlPYtQ0SngJ+cBvfgx/EP5LzPD21sDi6k+ldAb/s7DMwumRTRkEaoFpKMg/P",
+	"B9q/GUy7HgMjvL4RAeQU74lanJhbB8DFIjKYmFKIIIg3RLO2oUP1Mha14vzkLZLK6LZdwLMrcBRvKP3a",
+	"TdmxMRV6Yxosi7cN6xcg7Kv2Qgr/7hcy4y0ijItrXryER3W7t36nihyDb+NKI9b2YH8mXjdo+zTvemKm",
+	"muUSZUcjr595AI801ALIfkBIFVoy7ZxRrTNdtaLm3oGzIZPyqpX/G7R+xVkxnFiDKY20k3W1ojA24oLe",
+	"nphspDtLwh+EfN4+W1g3pAVSU3UPriA/9Ur+Z0mUCVUq5w/rNgYk2bOgFS7Vk8B1jkX6GbBAvsFlUchS",
+	"K77BgAplGC9aURM0Z/i+FWkfCHF/h8dBlvDWh0LA5+qtRbeb1sic/XrQqNK9+8/8em/oPTOy+oP7zoI1",
+	"FnBJ9UWp+gvAAjgmuZBXrp29mKp4np+X6jWUR9889oqlr175pWPzgix6t50IBJCCikepGI144RRvMh7r",
+	"teHZsbq3mMTc9szlCHGdtWhh+5XNDmK/8VOD2C8xLwiNnMyHIhOsHsW2y7lq3kH81SpVEluulFVLqQSD",
+	"zfMW+VnDXjz2XiTuIMrIvBE1Ah66QiibBC82fpiM5eO5Ia84Gw75rDz4mr5L2uHeMt7X89pKzzd5328E",
+	"8iP5XHclQq+rDbHLKEoM3gDjD/SQp36Sdbjes2U77Q7rXmNhMjnYcJpXI4+KYE71sWrGpLnrnrkp56zo",
+	"T0Wai/Gk5mB/Gga0Ac7FdHkhdMuikbjmNpmZHEWmMHBJMMphR6tDj+ApYrhSgOCg81hrDP4ybpn6w+/4",
+	"FmqMXNQM90u5qJln6DAYEZSMRqyII/5O957YYqGottxM6/QXOS+GwYFhOFR0U9oSEEIhl/QifvoSXg9y",
+	"YFScrgEYCTrusF8D6ruBtGZL0NOrDLspW4aBNVPOcmDJiwEMQYIlQZI9kSvffTrPc+yRt2q3Ai+FMu2l",
+	"LS/8/ktXeuUHl+JpnmPE8tpLtD7ZpzwvX+mHa7TIypIM1UeUCjTbVKEv8bxcF0YuhPLdyarqzqV17cR4",
+	"cL5UFFJfajaoMQ3nRO3h4LUwGiyjK5GnFDOAYbMMoHrSATxmrCC3s7fVmKJjBVzw5vqD7PJaRoBfAoNz",
+	"dQ1q1ZFprBcTXneM1QlzZ+mkRQ0LHOgywFnDfLluIqjay3ZqT1nfoHWylcgk9dZqEKNthSRyhDQPB1Qu",
+	"h8M5oEAAVlnUyEKoWLew8HJbGofWtK0QHENEbB8XTHObcOzzAIgjR5F5v2VtsJWoLtWyMrjG+cNscqQp",
+	"h5dA6DjhWDFAV78BKX3aNc1SbbVX1lCug5TSMhkP9dpDDCY0EOJmW53gyQtgvVzSwMYGTGAhsJkkTBYL",
+	"MBQriFsaDwUFtul4lTeMjqpg21Z3zco8ri4jb5UHw7NZsn0pi+mWzvtGrLzeqgbyYg6JGtx8wLHSnBif",
+	"p32cltXKfmWxHwkNzVBm82me0DRxlkf+FdPeoNfTu9RoxeuCcnk+lCmF/K1bxV8LVT4xz5J6vyFj7ipi",
+	"JxSLDGISTqJHF7+Ko7/8+uIv9Vr9+cXzZ/5wD0TOimVtJmRY0zRoTfFy+jffX19jlWOtwUM1efEwuPUm",
+	"U2xHiUQWmieROXrJy+9s4u3u22YAzUvBuJ16qaRj94g564zU2n54A2V73eI8m82QbhRwlw1BaADJhHYv",
+	"ZHE1kPLqtJp72UVw49MwNzQjE5GmPN9IJtWQtW67UYaVsGaIS8iSfNMBrojxVQW3cmlpkr57N3N6dX8I",
+	"a2e1+psbPX2T1PfB9ulfxHYK1f2uT9ftJYNV1bYAmNYdV2vREJjMiv5vE7Tr5tfU1R2LvWwzqx9mu37A",
+	"rXppFkDYXzmvh4WxknJ71lzlDDcS3ivKSfUmFerbEAVQuYioCej1A46UMy1vG1yVqimaBy/iie5O4uqF",
+	"ZLeOXwudpMhiDUtFBea706hH1ALtL6aQf2lzqOhqRhxv9NxzonQGRJdvh4JmdriawOzaRpohbFos17zY",
+	"78ZA1X7fe8JmP6pYXVwb6nzM+JqDOm/kMArfcK2rb9aY3DF1LosxBJsvo/OL59H9w4cPDw670fM8W9po",
+	"KlhhhN2EuHQTHOqFNQVpjvk1L5Z+CBJubcGyaFbwkXgXRjc8etZZnxLw7ODXb785el8bR/ASTAxfsHI4",
+	"2e0wRRvFNgqFft7UFVwEDs25ZD5voNQ2VdfPmdev/e0atNdAtXveObrmJwB2rV+ohqR35KXfl7lLGUPB",
+	"1YYJPq5EEAOgHTMDQZyUWZeA29N3CIw69rP/GAw8cUQRBzA8xt9N2FyVYeleqh8DAYQ8ZJRuoOBRxkcU",
+	"ME1swBter890VIXhIEFxnkaJoxmGZKWYFwgrpEg5qpDgzWSjQw4HWUSllJDD/dT60witaAZnNFe2DDab",
+	"Uf6VCc9S24+Gd61HPDkBIDaG9jj2PG8eYXwhn9LG4VHmUdVnZQKAqBlTylRqDTx6OXggAmiDVUStlRLv",
+	"q/DM0qyK6CwPX43YAGzhubV0ggPfw5j/bs7nDsH9Jo/INO/TY5gBhWexPZA1xHxjHzRqRf06xLyM0L2y",
+	"APCzjZiHUAU9wWMIWRuw4VUITSX8eyrQAgpJVJy0hjG/Yyu4C2wf1lyq39Udu+OqvWsyRLlsWrAGTQkm",
+	"aJKqnTCgmcZaBa5fagp6RWp3n4vtMoO/MswhDUBNdgXDlWb3MNhDTQoNaq4+aqhnnbhDmwdehi0A8CcH",
+	"haBer0GtoFzUM9vSYYei0IEy8LNFZOBHk98KPz3xOoTfvLLdMp9N5/DzpesifnFuO2oqMN3Fzz7+w1Rq",
+	"uo6ffXyNqTRd+e6lHQwr+3c7vdls1oIl3N5TV5JWNWI4jGMH/YSn6O1yFqwHQbgfBuCacISa/MttEh43",
+	"BEpiIFETipYikvByLWzcCs9TFTtkURjhOsyYqPVF+XEGbaDmK2ExzcESPhKjLJZxlVvehHUksC66NeE9",
+	"SaXF94/WRUr02vQA74n9zczxGN/CjBsLjzlYj57lsBWQpF1qLNwRLjnWlomhqh4km1GIdottRrMm1gR9",
+	"OzIUtHF039HukrQ9iu/vjkyDWj0Mmv7swQ5C1XSVQZHsCJuuytbeQLp37Ok/OVdE9LspK2pN4gRM36gs",
+	"wgsoyh2FAyr68TZXDJ7qa0SdxdIcQpvviXZY/JOrOZNPUPGNbhvcavKbO0pavxHPm156oh96zEsmssoV",
+	"pebS4HKPWeEYI9slZJm9hSxsdVee+rEF0faST1lxtfboGdmgIHgD/SilmHLgmvS5x5FZUpS3GZhv27nb",
+	"Zdr0bv20+0PREMJWFsunCJerT0sXUDGoE4utKyXGR5JCDkTHo3nhs/p2ozPKHEPMXpYYzjrr/TuWvlWg",
+	"9tiNzkde+hih4EYH+U5lARaQ2OOogoATP/yLzWaZQHJMa/34zWF8P34QH/bi+734YS8+/Kz31hMTa63h",
+	"n220godOyobjycqVlzIL4HXIfkLorA5SbgMP6VTkbXFnMuMXphj4gEXpP19icfrPMywS2jAvay0d2yVI",
+	"IrMUPf+dBPyYJIBtUreQgeRSPwrgynnJ22bk2MlTK4vN3g/9TGuVBBM/v48781m69VBd80LVWiDPcz3y",
+	"Cqmu0GyIVoNupBcKXAxVlND7iXEAUJB0KaOUl3wIgWPDeQFmbfxNteQwXHCD6F0rsPR8vcZHV4MCaS4r",
+	"zNnB8ggWZIh2pBbQnHnYRjNoFVSiN/61x4xuzp59xrrK/buKba039RCDxPnwjmHsD2m3a8/cqcj9bw9X",
+	"qJy/u93v7eT1UbQ8/xU9uvMuqx+i3RSTm50fa5m71t3tbQawbmMKsBscI9+rc+HmknSd+HRdfdu8MPYq",
+	"8PYv7F7z+uiTS59XwrPsCoxtxYmJUnEtUjxokQJ7ah7HB5S7rLJ0afTq0+gwNHFsgGesJ6uIOxdDOePP",
+	"R6/5YCJlwzUIfDsewHGBDwMhzImDyKPFPCaqCpNwBq97pErYPFtGo9VvuINa67JZ1lKTpSY/H73CMuzn",
+	"R7Yw+9WZLlX3FuK0L/m7crvEgRuuaL50rR1BktJuCClHHcSp2HwqwpBRbLIF1kwjwhAvxO/5JouLZyVd",
+	"xQCZ0AcFuRQI3LhxlW1rqdSq5A08xAbh0Vqj0PXdioPY1lwnE7xe7UvwXfC83L9v2B/ObU99yOjRwG3A",
+	"35WWUcEjBbQhHUAaNyzFtSOvBQPAQJaTKKGyiYnX5tDMZQLeAAx9k4W1EMQBHNbkGiHOJHR5kRFcRYma",
+	"qu6UvevTY/3/5w//RxJlYipoO7s9ZVubswy6pMW1Fvs2X99yxqM7pt6jXu9uU2UWs+zVhh47/D6OlBjn",
+	"rJwD5ArtpK7kw4d3u1Xnx9HxjVwfKU/ns/4VXzYziICVRS5yzH+DljOhHA/EEzacoGcViPmIrVELGzCg",
+	"zXgRJbaaxOU/BOILHAJiBQu8FIY71bzKZ/2ULVWinwBZZi1FkNAQGoDWFCzoii+NQ9PzzwQYafR/Yso0",
+	"c7cFUCdx8mKzMzHUt0Hd8gkruUnEV3Br1UI+J8PMSr5Vy8VctyaNi1WPgYeDnnCgbEfvs2dB85rr5SJA",
+	"5xONU7WXx73PnaeZrJ4JuMUN/Sw6eg2SINwlekT1AHrBZqgJaMXB6kD6KasVIGYJjIPmFbNEAigSWO0P",
+	"DnvHRwczJtKNePQbLW6f7XktOOuOg2bdRXUnASpqyteTeAF6Pss0YrIM4ANKCqmjg66fP16PwrpjYFh3",
+	"f/qThoxOfFgCF6DNT1sjdMmrb3N4+9oImY92zkGzPqNUteZK9vCdKzax/BsPWq245ibK/4ZXPzivNioi",
+	"l7TPX+DT+j1v3Wxk2/fY0D1u0aZMlS7AYqoFsyotnTawUxseUdzEXljIIYjtxCcCTeLoAX7r55/Ao/Yz",
+	"/GHKiiuuhXFCUsFUyog73zGTuzZZh5yp3og6LT/+TOHhMC/GurGmu+tTWX2+tc9ZjPOmPE50uMbIn5/6",
+	"mQ/hZBd59Mc//PUf//A3YfYtZuU5nYWJLgoQYHOFqXPdNv/Hf/ef/v6//Ks//Yt//6d/83dVt9Eu0s1k",
+	"nceGNcg6F7lf0+2lKvmUUot5R2Rt2NiDm2EpPC2tDabaPI6NG4trruxkdKNnsoxKOUaQAB7JVifUK3Su",
+	"eN+UUOHzzuRY5AdGA97VuLSxs3W02k9ZcaWcB1ErRQGOvRtdlKwUqhRDRbi1AOYeKa5lD9IcQNA15rsm",
+	"jpN5wRWx8pvcz8H7FZJQS9NvA8vrtC2toOK5wlWpDLQxUxyxbnkAEiR8gtb1ZD7kRpEwRhFglRWQgW8z",
+	"WsOfwmaAiJt2y3/vXSeMN7f2PrETiqRKweiL9Ob7097uiCZlwt7viM10TQojSYGuCXIcGa6mCrfSrugV",
+	"V/sF1tSJw+/K4AsP1qK/vKTjv8I5UnCWaR0kCbT0E7cT7blKS70bJXpA0zmiQGufswSEI+CYy0teXLNs",
+	"BYUFO86U1QdrmsVhBXvU95FDOrVFDtpUmPwBO9KJO7bMVaMbDQaqJRVwD3rl+wTm7Be12xHy/RWYQyq0",
+	"hP6ZgX544fsWxgT3lJ6+GRx2DcDLPI3yD64VYhTCyBHWne6W79vADLbIAefZdYFFNmNiihQgjnte2O+j",
+	"ciGGllkEPrTzh7JrXmiVtCB50W8CPNGDeFGGMYSqES2HMBuRR1ORZcLlC96B0HbAMpaj7rDD28MJy3Oe",
+	"tfX55CMx3i75kUluYBXLQlzzwuX9qElm5HJ/ONRoxPNhsQRgmj6u1ETvI6YoF0V0ltsMtEK5X6H5mP5o",
+	"AmwUyaQsZ+rk3j398R69i8wVdoXgrYsNr/w0N1CiKtlSubwoeHIqiRBrFilotS3H2LUo8qfgU3ntPecM",
+	"INDIGLMUyyICfGqYscP47GM/3xHmK6ITVWv1FCNuiDjuJFoh64M5IrkL1SWGkrILl4ll4goWlfLsozgX",
+	"ME7V74zJKOMMZhKn0WMJdccPLp3+mM3qSLPoREPUEBIW4AteLCHxeXjZsfCRLlpNuiauRTeU5AC+m0ec",
+	"FZnghbX6K3bNU8rpuJDFlcL0DDbjBKEnYDxYmhL0CRvX9TGKTdlHrId8KHM1n9ahLi8MTwE20sCqQgcV",
+	"5kNjVzz32MdxvwOMUpYsiwHYpeXtaA55h4GA2xk86PnubtJlF9yPOTT7m+/f5/ToU0WpSpGyvxlq7MZm",
+	"yHIYmiAjh4pyuTihsCCZx2gcFMVwLspoUHB2hTfeXJaRnHF6wJ7yLjwGfwD7prKJsczQG4sfpC+Zz2J6",
+	"wBpPgCU/upMIRYz5yd3aHA369wkr6pZHTYdZplBJV2G8LxFPsXIIpkCA26zYEPT8YnBtHiVsNiP7ISrX",
+	"GHTrbxovjyQIbH9TVzoAHVzfATabUUpOzGOhd7q+AK7JKkBGC5f7gnIB2iwZQ1mkFfJAerUbvZ5A9jZp",
+	"lBGcY5deII1mUhISUZetvMLNiMIw4glkK4MQB/Scljw3gMpYHwF21HQZzmlHS2E+g2hQ9w4EkRX1g3ol",
+	"8rSNA40Xv9BP2ggIL8RgLZOOfpiiDuBlWOOb+XfgKaDxXvTVQhAMZyXZEyVHXaDd0OwYbxnD/TKXxAMF",
+	"iX7XeVdb2Yx0mxasyIlIaGUl5oHkHDE95RCeKxSelrEXM0nLsusVmvhr7ubNNbSk6wb8sVCzjC2f6UcN",
+	"1IpdMwFF34im1MVAboaumPgoMKjOFW+3Ll/Ao4C/4Xn7lOd6K0I+UKEadgzllYC9SYkM3crq7mygJv9d",
+	"f1aIYSNHvr4uUFoSeBrU98N7AOqwbgNwQw2X0Z1kKnNRSl1D13yb3D2Jjh/0dPd63d7xg2702KdCGLJs",
+	"OIdeDqUqbRasUwfnJHi0HhmQH/YcaMkKsrUplsZFEYph/cw7wMNuyCs4A1rR7DM/W7mRK1pNh2Vk4peZ",
+	"NXXtvjDIFr15yV/oJ+mN/rSFxUi/8JSsRrcPOqNG2fiozYYBcAdqrbrOlpDsdouHQJHtbBLWODkFCoUw",
+	"Vz4Go+N0r86yPnpMALRns9ix6WLK+7+X+cZ5vBRT/mv9nCH56Su+ORkfdipcwI6+c/0KbrZN7II8N3FS",
+	"6/r4SqGx8vuKUl/DS0R8uMbMQdqVByInULlTxcP7i9WPaKT8lVFVvEhe+EKgIkOdtca7GobqS6BgVY+m",
+	"4PC29pjwdu1do8yhXac+uMPZiV7P7hYs5or8qDeC7YrHR1HlEtFWLJtbJKg9JctKc87YyEtORWALVuj7",
+	"TVqXj3Tj8bAVS39j+h39C7EYW87lzc58Ewi4kWPfJ8Iwrv1WaiIGbLY7aZ7Tw2F04HrCPy/qVjfI1Gdz",
+	"n2AXY7MENq2dW84k1RrHaNdujflnr94dXjzR95fH1IE68ruSIRko6st6Q3yJFjdnR0BbqOFiieS8XCXI",
+	"Bo9mbcT9l+5a3yXTB8L/6DtLy2QoUnRJZrtq0VwxCiTtDj7PBt7cHi1X6UFL8jJlQkvdLSmhPaN5Detp",
+	"XfDq+nZgsGSNNmDdpUk5KbiayCxNPL9R47nRDrD9lBVXX8vFa1sCfXFBhay7wG070bWXvSa9fMu0TXZs",
+	"th13+6Iz3xgbQcEZ8ePfRPswC6V5y/6CjD0V1yabzRI0TZ16uTKBrx72JsX2mlAFsNSdREkmx0kcJanI",
+	"xyXLrvTfkun/Lvhwwkr9l17yWUKekAM1BSIolonlPDefSp4PeV7CxwCVwWazTXCMSmwPO/h9bViPXo/Z",
+	"lZqqA8+nZBtRz16g1C/48jytXQL2d/RMrD4TdxaFKPnzPFviiQfH93MSGi4d7PGmgOEBU/wVJgO3K2Ne",
+	"iNoj32QHXe0OunUqiPmN3gTWoCSZzOs1SgfgLoz/fPU8rvHTpPUUfI6iZqsmmzFyMdO/VaAi6h9qfdyY",
+	"Nb228EyosvYHB9dr4sjertVBirrmNHF1YbxitAwTsFwBa/NkyoZ47chTVqQHFLKjaoagIk+ozDoRErrj",
+	"MHWF24wP4xZ7QF9VnrEmMKqDs8vRqtMBaC0B0GCfW4cp2y6Pf304glXt2WxWyGueWqCQg1eKAuGBWrDz",
+	"QkHymJ98oxf2+1hLTIP51BpfNzpbAV45hq8A3TYrZDofckqHyN+VdW5OSpJ+4UzxXqbptTmWa3hJjMBb",
+	"FW/+oNYtDHMA1EieMc/LJiHaIF4aZQL/3ZxlW8owe3HZahObU6V2gxdTltNebd8Ow3tWb5ES3CgFyCBi",
+	"c9iRUdZ+Y5ztIo8SHI7kFMCNaGBwyHPz6wlg+o7evdPrjUWOfm21xcg9tk236iT6xwPr44H1IzqwhrKY",
+	"NcivWxO+ZsvEVlzaeut6BSp13SKf50N+2QCk5vk1z+TM3PdioOUB74YujVR6QNHNixxilzDrzpDluSwN",
+	"C+dplIwKOU0aQpCxZR93+sed/gPc6XphB6dW42qe8KwpXIEZswNodwBo0Uf1k6++fp4Y5lglpzzcdZTS",
+	"xJ32tCvwMu4K1a8NJyKv4NPdjVmX2qWP3aGcVszMD47reiMbltKMKbWQRdrudjsjp6KTgQ8e3H+w6Xpb",
+	"8Fm2vJTtxn13gRt3SlQcLZNWyYpSfxd3xHSWiSHwYeUy57U7cZ6r+UBP9sDoNhUgSk5Qz8RCKAFx9LVQ",
+	"5cEr9zIFtCISyLs0RMlPviH79Psk1p/mihfwCc1cP/kGRuV90o2e6pUzK+S4YFMVvXh+calluSijOy+/",
+	"fBR91nvw2d0wuMVgUL11cc/r0E91xf/M1V/nmqhz4xUGVrJ+08Lyot1Vt3ONXWidL+bj/eDHcz/Y0QpW",
+	"DictbxVGBaju0CWAvXHE/L13Ev3kG3vKvY+jn3yTirEoFfxJagP8bTaI/tuQAMMHnpeQ+mGei3f9Kb6I",
+	"89DVewQ+k6sQv0CwYS2u2m+LnjivNVoQuBbhjzaATm/cj4rWR0Xrh6BorZ2fNacwTtN2dr2VDkx5OZGp",
+	"X7s+Qjtx52dP9H9fvLqsrft3c46c1LvXTCLgBoXUjeZNlKJ5O4nq8j3u2vnK+prjZbfZ0Z7J8arI0Uff",
+	"I0cgUxOFuVKOZB/Vin8aasXHg+/jwfe9d35t4Sz+zsV6rUimFtb13/PS1wUEf3Rtf9zd/7R3t+ONWu1m",
+	"eoVxB7U/QpVrf/wFX7aTGv9E3OvfHIau9fP0e+tYt7Prz6W3Ija51hFJVSP3GtcTm822QSV9lMIfpfCP",
+	"SApnDMfGtPf3kz6kM+V5/9VFJ9afv/oF/nv5una+9N4m8/qFGRhTGsw++CYKAf+mHN2qRW1RtwfPIVnh",
+	"9vbq8L23IM/9ZhswMZh7TjcQBgKsQlr1EUC429UM516gQreaRtNLQ6nrgqd9BlMvVWhzOtBNVdKtl6p0",
+	"FAMmlyNcn31GTOO3wmgKlzvKReeYi3Q7MDYNHFEh0SeXXZC+cPkK6YtLU4mdgdvI+EA8Qx885YPp0W3k",
+	"fPhIXvORvKYdec2UvQtWkudwdUvzJiQnP2zSj33yU2hROZYH9jDGmLXuM/rjNxCT8dZ/7EBMDfJhxrSa",
+	"0hmLcjIfgJddspkAVskxz+/ZCLj3/uvqSswO5Azlw8FMwjw7bWYLsowXhgf+e8eY8b0b1R8Qfcf3bex2",
+	"4BLZkQDkI0vGD2A57ErZ8b3rx3bMG5uaj5r3ntv/PeQB2YnWYpeUZu/XaPPEI1QTCV8hagNBEqQxNWGx",
+	"fpp9TFdLYDqbwB/eXRQyH0dXHJiYrT4KZZi0+MQDAHlOIGFSejCfRb+by5IZKj1gE/OZZmRxZVnG8MqZ",
+	"yBnPk9h/CpU2StBg0kEkkOY7MW9NWDbq06uGad10tNAyTObeJZVU7opZFSutDt0wk4qr00iMdF0jJjJV",
+	"/6CuXWHOCmRiBl5UpqJMQrONVPU4GeMo0TpgEjicscLaKgz7bl36hOCKptuir1sb2VMEMj+Z3E01XeJp",
+	"pITRo5AWCF3eo3nmMae3CPZGOoWm8w6tCn+mMJFyHA34WOQQUm5d9mRCabbyGVuCbncn7thF0dJyABvq",
+	"Ob4Lf3/FshF8fgtI2VJkbWkqqrbyEuk+aAhMYbGbqOZL+275iBoD+TEhj0+ZWaGCRDZP/cWpvSCJMnYv",
+	"2TQtcp6Xt8Hi9pE696P14aP14cdsffjIjvkDYcf8eKP9AfM+/lg4Fne4W20irlunXu3XnfgBXIkXmxNB",
+	"wf4D3Moa0IxHCG8RKIldQ0mU5DLnCRFUe6/tLflTsJBWT43glIS75miEd6+Cl3pwE3tqwIGh+5vzhd9n",
+	"QAKbmxoUkSd4NVTIuqW/c0c01iBGq2dyJEp/OCHTMBRAypCfP5Au7qZ80CWg5G50CXnIKlf7OwnEzt1j",
+	"M3Hv+vAeS6civ0dZlu99Y/fG+3slV2VyN8bMRnjYah1M5r5jFu4rcjSC6wsMU8vrFPmx8451aUMhZttR",
+	"UXbadFe+o9yrLsuWSw+FEajhBggSWrM05WldmtFw8a7CWCp57+p4BQmzUteuTbxQ6y+aQeUWVbRGNuhR",
+	"Rx32B0QXecsUkOm8gKx/dAdoYcr4/pJGGkNKY945z9ISpqBz629j4wpvm2bZ81Hn5Dcb8jtSpTZV9dvq",
+	"Fd1bIOZqqYdsytI1LfJQjdtzZTqaTH/MmkgzXafD9bJpZ+1bvaD9vH8l41eCL2o6yfJ+ya54XVjTJjZC",
+	"a3Cr4/xIV/JumZt8N3qeZ0u4F2PaZqWP10hxHubq77YmTVxwMZ40HC/422oSMLzI79CSZqGzmCxbiZwQ",
+	"cwWZXQz9d/dN/iY/0IpaHwzzSQx/Q76bFSpPeAIu2iZRjtZKJCY4dQmwqdyDKJHzsmD5FeDNWKApsmgM",
+	"RMZFlOjrA6hOlkQZX2YTztIQNaYVScgMA/FaE1ZQikWjF9FjfhrmmZSZHlauKAUslI0Z+PqY5BQiuGwm",
+	"I+Jp9qgtoEyTShHo8fH12rpX+0Ecnic752sBHLiX8aZ6qJJ3Q17z4lpo7XQiF903ua+xgZ4FjNUpRJ3i",
+	"ZOOfMNdArZ3hUWRnTQs7PQl6NfoD1lLdez1ZooL3erJ8Yep+PVk+k7+k2uHDl1T/68nywjRBv+q14vVk",
+	"eUYNeT1ZYgrDL6gpa0lCjbBpkFLlFwb/tsqJOSvrLHmht8Ra7uACASmlMIFC7Xa1+MDVIunoUbFJpgPJ",
+	"wCsHsfLzY20Q/OV5yaf18OiR4aXfwLZqB8HHYGL9TcMJld7sXPMSy9cMVTHnQTZE/k4osL5nhpZ99Uyx",
+	"qtm6+p/ohx7zkokMoO8iZ1l/8zUCEwuILIsGnFyG4UU4qcwhOEN5png1z2/dMeMd2DUnnm6xlVK2eC1N",
+	"ZlzOstoSA3B8jSqoLws2e3UePekePjw+NfnhyLJc8BlQ0GPGZEW89DVVbcwtT0MQ1Ornm4/Jx6oFpsz5",
+	"jg1pZ3K6ZOrKMzg57XHTS+dpvaZUv0f0hf/2Mes3ASR/DTsIW1Ybf7yKLn5byzWwN+VSt/SlzHidQWfG",
+	"nJtqIYurbpSwmUhO0NaiKMs3JEeGwzudilyosmClLFQ3SiCRqPc4HbGzGfxIjiatMIBwBAszfAU3XXNt",
+	"0M/O5moC5eSpPh4KOR9PArg8vBGYafRrasH5LDmJinmOHv8ZL4RMxRB6E8kcDVEuVSPmgsXe8HczUSy7",
+	"UbLQx5pu5Xhc8DHEmIGLAXRiGSmbZRtVmIIJpYuAbNr6dQxwgeb/bs7zoX0fn5+BMb2ccEi5asJhuoBi",
+	"UBKg/jR+MA18ENEPJmt3Fun1ClcmOjtFCUOpfDsTmwl9husZ6XgRWXFHj61WWPRYdeIO9Fb/iw2hBCCy",
+	"dXyAXktnL847Mfz1iOqDv12d+uMLrFf/eUF1679fU/3wt20DvG/aEazbbYIF7FoH/vt35/jWZ6vn+gVX",
+	"Bkm0Ej1Xm08A1A59G9EqKVNE2AYuF7iagOufDY2jmE7d8DdI4Z5jEVokg6UUqcxbmGzgqtNoloC20UMg",
+	"8LdqIBuWyEvGgAt/c9IPvXW4asySBVGLZSVZFirhMO76AqqoJXg6UUOcT5ee3Dljltsy9U1M7APnKagd",
+	"nA0nbqN5oB5sGRiOM7ngqd7FQxyoLeLsSAKvW79m5TZTqOkNCbpu5+RwJU7fvEWVBWsmNgs7mLtglOpP",
+	"D5iE3czKPktgaKNcx9VvHBYNLgp/bLYo9GRNqS0H1XZn7UDtz1qF22O/ugTCgJqyImz0tMJTtpT3cWci",
+	"VCmRPWndi1/hY/6bzru9sd/2Sf/93835fOOQ/VI/5L+lWhxCU6+HlaHGSrGYoAtuJAzF+toJeATugxsH",
+	"on2ctcZZaxz6fe5wb9z2tsUNUGHlzPwKsEIVjx8LLuqBBRfv87EB43WjCx//SNhHZye05gHzPFlaRd7X",
+	"v4WGTfAy29fAhPDHP/y1bdkf//A3EZrewEt8qW/8Al8gVBiaGgfLvrlerMQDp6kKu4uossYGkMvfPe/h",
+	"qO2IiRwUmxkrWEkkW1DsmzzynqKkzSK3kNEuGZ1zXm3nSBYDkSr3tsJ2VhkvdFvMmHs6luvcFwUbXnGb",
+	"Bb7gwd0QuqlKtuzqpqLDQvnZslSQugd99372HmNNxzzyYIKRKY8tSB4T27vLHssWbAk+5KCZgZmWlkYn",
+	"7ngT2cgSWO9iF+P8PL/EUvSHL5YvXEH6i2dQmN4ZnoTYTg+asnfGNtafsuKKl7X4N5g2hEx5NtPhhBVs",
+	"CDdwsnWCsc265Vlki1yHJvewWEc+/dJhneXVb3AuSzESQ1Y2Wqd2aXNQ6m02FyCxt95cv1SDor95m83u",
+	"3n5RWCg57cCNSyIOhNAwmzfhI20fHm7Vg11WyaZO+GV+1+3fZdlsav/KovkOOjErhCxEuQyXUHOJn29i",
+	"XrMFVmf0NsqsjvINytQaTzrPeNoHT7APqg7n7qnxOcGcJPa9xHE/QYACHJJlNJ1npZhlXFlXgT/hUEfs",
+	"lJdCTqOpSHNwYb+6fLR2Nj97eBwAYA/rAa952i+5KtUaWLyHdlK29RAbkMsyRkOG/5DWAmw6awyBQu0k",
+	"l4FCA8pSUDg6bJgoo4VBZys8BEGhmhc5TyM5GlGQBwW+lHE00OpQUBQpAAMKfZhjCuMWTK0XhJcNB+Mx",
+	"H4mcq2hWiCkrltCdARtezWfOPHxmU3dbH7P5EZcDeLvvrOT2Jl84YBAoWcPdGC1sTgl1PGTkm1elcc6P",
+	"eWntzhDiEA2WBHTwMIu+65s8N0JFWtZNmCLwAPYK0AOxwYXKGc+rkWY4nYIgUuAWpvVQcfKDUz8aF3I+",
+	"CxqAwPpcCy/8ETVc7AQASda+jmF7qHp6hQDS0pXkdMtSyihjxZjbC8Aa2MRq0/UowuzAmAgtgxc5jf4p",
+	"eRNhJggub7wSgF13Cd1pcrwlAVFyGE3VNWW4+MzRiA/L0N+cCVUqk75Djz9f6IWA2InahO9Oxn3e/dyX",
+	"cwf0xQpp54WcFxgV4DI3qKUq+bTPtsmCucGydlGyYkcAqTOatwLaQxxMe7P+VzxLIRomtOofmngC83mD",
+	"M84aQKn62usvjsHervi6Op5+Yfg59nfN9ytu9ohui7ygkW2Lu8BGtIBetAeVeEYCiIQzodm1CBOFDdi5",
+	"htAlgBHgqNh5qrfz2FF1BjrVIoEvta8losQbzhut3F0QICbrRUv8Lz6+BqC46jmCVyJyXjhsgxg1znkF",
+	"ldsOq7gWRNKATba1WlTLeljJLcAlYg+Ia8e+YVWUXN9TXuWibIKjC7qyQBzYqW8oixxYBsI5RkIf9mic",
+	"ITuVB7cylhnvK5vPvJ1BRrfyqXtbf7ywJVB30Be/usYJdIexiu3WIVFm9nO+cO9VRijUXF48efb4/NnP",
+	"QN9a8EKrO9cOBtkuT7ert+Blsdy2ZuBvYLmps2WNhRxy2DJbDRBxFWzxTjWgYmWE63tf08Jq7XE4w02r",
+	"HZfHl2I8L7iqRVQPeZbVin034AM+1FeAR2fPHj35+usnj1um48+YmNaVDOoLFW3UTXr4FKBZZSH0KcLU",
+	"Fai0Si8qlrWrNeCrbbj94kVOr1f7dByx4VAWcFaVMir4kItZGSJzWjbA4PlnD3oN1hOeCpajVAe7Ntyk",
+	"8QIN0mbuEvMjJFQ3ydxZZRF9eXZemQWrUDcgAZz+7Jr3+YOQf2KXIj7fsQhcu20W3Wpf13GCzKQ+9ftN",
+	"xdetPP0P3Enxbb0AsM4YcEsBZHRhQVNp2xbR7X6lKU+gWu8mCOvRswa0kUfmMFgp/aJijsu8jlNFOFRm",
+	"WbWskBBwNf25MD+5aEfFkSzHu3bSKbliZHBYeT3E7oJbSpQMcUTKptkXgEXRvxhPFFTlA2bW1OcMAVq8",
+	"kOiJlrzsth2G4ZDztN0C3mqA5/l28svLOdtOhmkBi8Hq9LPH0oJrImKmxGXLSBImytsWdqKkkIvIQPh2",
+	"EDLYsJ3FHL2+m4irXl7sxvFkgjsi/SVlheOqPIu989o/6cJ148kFb3K84fC6VjmuKsdDRdSv1zFeSJFX",
+	"gviqyU/qV4jjZjJwd5HPS6CPmRf6uEvZsuWNpWrkqI1V3XgPryhN70NV+6VBm1T07Wpa3PUXK1nwPgqt",
+	"TRduEm1W8zUkPA0nQiG2wYjaXl3gi3WpsUo+8+mwcHY6cUdPD5hVlo2k7pZ3oeFOq38GKDNb1ie9kjtS",
+	"ZMFswPvUAb89dpjCeVi/vPdqBzO3uj1bwcK1sNLRK94QMpg4bGUSRwnZjPWfNqBKf6BG9HXVCWBk6GyM",
+	"SePSX9lLhgnzVobugHQJcHEBe18MAgMO3OrBD6Xjw5aZDBU9omPQ+gmG41E4iAmityWF/FtWu9FXXWqt",
+	"yIEIEOqIHajEOs6pzfi0rjDlGddlGGSyUFHy3yI+hNGOr/qcoET0toSlJkC3APx/lXFdTFgJ13Ak3YCJ",
+	"bgERBqrMBmmEvwFiRw3xvoq2ztNI7y43/jTeFTm1pSzCk6RGFCEzT/uCrASvbIoryC1Dpdmet9kUH0IK",
+	"4IGzb1EwV+f5SK72M1gc3zRFTPXNcPj64+HDJsOzfqNdmmy/+PDVkANgfbdudxpbL28a05qVvceplQUb",
+	"8+ejc9Po1t4ODyOkx244L8U1j+AFw/865U6xB6+xwurqjXAZG27s8Qt4aMWOBt+utf/7N9XqFKs6F3qx",
+	"jIp5bpCVPqUlQAhMaPcCSG4hDt52tdY3qyUz2RiSbWL3awxp+gwo6qNdgmbTg3WxkRAOCflX6vSs7yBy",
+	"9vajYIkyozEKFnz8A1lO4Pghl0hc4Q4w7nEHPiJwKyu97wDfIejy6cwHLSmrTNxeBRDLqvBZYu6jS6Dt",
+	"p1ZUM5FzQ1ypKphgH/ory26nNpdWlvYHy02rHDiarD0BFvZEZlVXUTvxhuSKNaLNAJ42NMY8ZkcBI+Fb",
+	"nB//FOOSAe+RrhlSk2SJYDspH4qUkwMxYML25vo0AjaKhVAcIvMCRAjaiXieRqKs3fDNxshgnmsgg3fU",
+	"RBZO573rljkuenbFVacJH0aJztcK8wCgTaLW0KooB9YPADAen2+vp/erVESoawfC93ri2WeALltkcwKm",
+	"m9pr940iz1fXp0j9rXUa6dNsiSD8FIdrfSwYEM6nYlhu3MhcP8VTA4/oRgnIlr4eNJ/MZeiOUn8oc7mw",
+	"ryyYMNEOlvsK3hrwCK1oiK5zFl09O1CkKIOSBryvpWJTYTb/GDAr8yyN4XROSJImfjkONtlQmMFPGlOr",
+	"lui2ANzh9KqJOMWDFNmHydWAB4y+IsLp3L/iyyT2IADEfIYzMeAqaKGYAnVptYWQZNxHIvr89ohkTNRU",
+	"dR3wEsh15GgE11ecZrDU5pHIr1kmUlu2jQIBxQ8ZJgiP5mSZH6LtFkUn7rjpth9oxvzPduTtlziawTOm",
+	"75tTLDrUAO22qtqyTrMsvhRZiaR2AanfjVBnTRTFhk8RuWJklioXbdSpAtDyxsy2JPviaK60SkiGmtgp",
+	"jkU0YOVw0o2+hNMoOMVw2k0WP3qFoJLM88pQWUKhiKml1Wjo54E1JSVxlOhGVuxJVLhllxrKIqUVeop5",
+	"IgCIlArFBhlPMVTIWKfMy67Iflie13TSjRDPa2CZxm4jCyBT0N+YEZSFAZyKHNY8NVVwlRCVExwvfXMl",
+	"OIFw9yHcoRC9GZ5PPgtCsFn1sBi2cFta9WWhkNCbQruI0gHvKiWCM5HRybR8wPXmt+6FMLaISu1gwHHH",
+	"cezbu4kXX+19Ew6y3mZBqztxB1rTNjwJpuT56JFtjfnmFbbKPmBb514xLagUUvMDvrz6wwW0/cI23XyP",
+	"sMFVKilc4usYg+GJJn7Z56MRbXQtFAMIHaHW9RpkgDEvriHjs7lojJjIBKJ6p/rmGRXc+n/5dIUQvoGg",
+	"datJyb0BGQE26ZKN667eecmGZRsDAzxnbJ4lG7fEnAD4PCUqhna+mJKNN6tZY+Q0XzlAxsSLCr0K6q+b",
+	"8ks2dtHKK6mheVvAICZeaPs0SezVMX8F0jKFUU5YmibWO0490vrIFrwOVe8bUd6a1rqWrB2aHUHX6UYE",
+	"oe7u+WO1yh+yOU0IdqF1Be/X929fJmS32vZpYbxk4/0mVr5k471nVTYCoV6OMQdnGMfRPBe/m3OjFxhL",
+	"X3ReOgMPbblCZn78JQUlJfeS2MVdgLfc8GCmkhxPlZ9lAaSm9JSaMUzz5CImfnX+4k//1//+D//yP1Yp",
+	"qVtpr0ifftSDfz798l737Z0VanXz29tPGl97e/entVqwmdAbkpPpE+iDp0q+ZOO97oQ97wJ1tdor0Ola",
+	"ILpBccIYGC9nUz2Rs6drwyV5wHlu3Kmowo5cSjFUp7XSDkRn5CFmyvpfMYvLhOXR/R5gDyI2ljflnQqa",
+	"Smp4tant6lhjMvfCal02LUMvcUo2xDBWuKyD2BBVQE3lvqthc1t3ULcsUGmXt5ZtDGKPzbPee/1mlneP",
+	"wxwI381tz7waWeNADdc7b2T9AiuOcDzthoQDaY7BIlTJY2jeQPOTIYPQ81u5tGFSRDIJ4CVB0EGAKwBh",
+	"dA70sDA5EfUu0MV3d2YS4+9mfFj20UIkprxxCrekTdutjB1CZywnC8bQAFkiwhR2a4KPvmgpci/1o/oo",
+	"8jZqo93WfwgoE21PYJYHPJP5uCU2fXM2CbqDeXnijCP1FO6bVgpLSkrGcjAZUpJNA5kxlHHOULCKN2n0",
+	"C31ZyGnUwwLBAj8vxphRU0aft/MJeeET6zgM/RQuuI/0ocHLMuOp74XaDJ7ZlCiBxtV6NixnzRg4YGRo",
+	"57GeZTjPjOuZiKLBb1TvnSK4aKNIWtkMFtVOnd55FxRczbOyyTOmf7NQdDiiEWosAYYsCWvcopKyIAPT",
+	"JgsCjZmiACHrlm+3fJp9WZe7u7BaMF40NicvW06qiRLBSAVcDztPqmqZ6sl3IQKL5ZSzXK1LidPOAa4m",
+	"cqEAz1Zxekd3PLf73W6rvti48c2P7uB6s2Ky1u0OgYUKUzN5WELnjEswhP0EaXQhydPXv7h4euE9LErM",
+	"4pTLeT7kRLh7CwGVcafkdYAYQ7CBTAysmlZo1QE8n6VbK4N6UGql85dOj1nhvzkx5MYYfkqRDpgGq9Pe",
+	"5xMQgrqDqiHpkecjoqVUmfRQPNUdQVZKWsUxVGACfToYTycCQilf0T68QzUIAvC0etrUNOk16lyglzVd",
+	"+h572vjqSq8ozjWHno0+QumsEFLqWaGbYhvaGaW9JkIJ+vMrvxTbDYjYbp14CO677+MV6L8+WPokxdbL",
+	"6QAhBm9QPuwEvdl9ViaOk7g+TqkOHbOVWLdVbaUloLceWz7gpjVAPoIBLVqHALWR6E/O9b61Nxe99HXr",
+	"7S3IjEKQMwXrildCveDtGZFHzfNS0eXJK83cntI5ZTJYj+p21yW0D4DKVb2i0TGKKVR3vzMB0riZlQk1",
+	"US8uylsMRjX0chThiQFrBLloCE0EV70bRErdqH3eiu5GmF5FXxYwdq/0CsAm53IBZhtHpkMd9O+ukOUM",
+	"kOwuTuqmgVhu7cer+7YyENWJW5WGoSDZp6HPCq992/vOaw7rBA5VugK+unwU6d0RR0nfxDa8+vr88Snt",
+	"0FRFSuvKg2VkDxxjloZyjnpH9w+Peof93uFXP/v50a+OX/f+6rNfPvz1L+4/ffDs0xefvzy83Ibop3fw",
+	"+dnBr9nB7/sHb//8J5swTrqLP5eDOlJnA3nfNDE/l4MzfHhHC5l5BzXJVaNTY0yVl4IvZPD6rRw43z7e",
+	"umrjjO8f1d4/GqO1m+rEs4JIQEx6R2PQQhyJyYjXpnoLtGkx9ITKQQSyUJOGg87m19ZDY57UIwOX4VLO",
+	"Zje4N/1WDtqzvxR8yoqrdheTKwHtajURmAVWq2BcKxKZzMeANCOKngmPaEm3mgOquvF2492J8UlqBcTV",
+	"M2UM0WDOGcHqy0vDIIOwyegM5gLWT8FysDa5zGrXvIBUCUT7hm+2JlcCV8MFjd5asKVRQIs52Ms7bhnB",
+	"DQDXRTst9Ody8NKWAivTFvRzObgwZb235dLgtlMntpQAuIcixTMO2MyFv/71mieh02Y1VM4PWu1xx60n",
+	"3IN2bZsmk+xyCzlYV17gs71qeaIwGKbKVcnf6k0HlxPL3jSjUHRB2e2n9hG8qXAyX+Lbyt4snCDaBGOo",
+	"dxxAxmYUnF48BI4rIJmTnz1xOZnVVN2Dt5JgF2HnFE26spw5WMEdm3m6dzfcfNQZ+x6FOxL/oaTgB/v6",
+	"sYvZJO6HFUTiLi7BLSEaoeeqxfO0fraL2zZvtQ9MDl1Xt3O//bkcPM+zpX/Fpa+qt9wbOCeqvoK1UVr6",
+	"2Wf2OlGxhrfJ5WtwNsaKfGuQ2iArbCtCRmcpXIvex6duyVy4tqYK4Bgsdhjy1KJbl/ToM+m/jga/NoSz",
+	"JM32DemBSj8ArMfVe2P0CV4kvgcIFOxTxvI6/q96hdKyK1dVB0XgCaNd5AR0TmpNwq1cNes0Fa3sLdr5",
+	"Nn+Lt7ZWc7KyQNBkS6OxYRT3vw0yln+IbbAjEnPHi/IOS4WiZ9CGrdAtQMvRGMsoSiawUrnc6+vSFhx/",
+	"9uDTjZTzO15N3Z1vbQY0VMRe4sOrKXZDbXvtRO55xe59te7/ePogZ9NtHUy3eCpRHH+T2Rjj/81uhAbW",
+	"syWb48waA39j+3N4ZMkCOgUf8hxZnITNZ2l+NKm43r9tzTkSsCG0y2AbDpXtf9Oc7XdZ7n1JNsWv9Mx1",
+	"M44Ooxcvnz96cnEBn44c6899y7R4HJCL0i2pFx/GR/H9+PjtZpREox/whfUtwifrlKUvLpBUlT59aQwQ",
+	"+sMjy7UGt3qTa7tmGvVNlT60UcUf2Rd2NBC3ti0K1ccQs2YNz17jhYoSfLhel8tYPp43kkGbX8E2Ya8n",
+	"5DxPAvaJzWAqvaEmMquP7TYIewxbqakKU5dCkohA0IjcuTSXxvk4m3FWbJW7dDYvZlLxevKbIc8bfgEH",
+	"e4tb+AXPU3MFN/ib20Ks0Fh5AeOV0asfAHvZrGfoWbmOrv5esFxlLv9svTbZPPZO4uyCMSHT8epKeuTI",
+	"QdHUpnx4tFpNWdfmIlI9MoBsPxjBmmH3d6q/VmJPuITDbNaaW4/eDq2MuMV8WLOqGZLKXmsGoNRK/xVx",
+	"tibmWHAVR4NlhSoOfRR+VpyI8t9ZVpdT8AIAV0Em9I7NMrmAVAORPzatjns0MrmkGfd7vdX97bq1gbrm",
+	"NEq+0RP6PkGAlDeU3egMo4CGMldCIQdrxkuTVg3ie6HIOErFWJQKvKVxlHQpXeBBYssAayvE8CgMIgL4",
+	"dyHnwMWB2IrfglUfExdCGiT4leVIlId0OawASShyViyhA2FI0D/893/7j//L//D//Z//+v/9D//8H//t",
+	"P/+H//k/fKM1gff//3/+1//4P/3tP/zL/4idrQYMUXa33YxzZqz3rL5TrftX4Y0tjgSpG3w37H/7v/3D",
+	"//p/7xSVtWGMn61HJg+Whh3GkjWoaDiRsrIfbTwbZg4K9uEppuLPQ8fvSsCxPbQPEitjE5EmxD9DLVIu",
+	"k4TLk6nFb7hsMzkW+YGZg5aggDs/Pbnz05MAGvDtmzfdlS+C77r9g7d3w4+fNEWwVY2ut2nRDpbvTS+D",
+	"Rqv98GZK26uCNTHQXbNszpUN0PHPrioZGPmovCMzOYn4OzYssyWwdupCQFP0xTam2T3LI2xXwMA11VtE",
+	"i0AQzEQnZRLKKpLEi0KUJc/jSEk4yViE8wbVJb3ep0gGcWa+Diuo3osTv4dJtYvkGExOk2jAywVHh+5U",
+	"N09/5/YhV0M24+lJxHAEwYD2Jo9c7QzeoGnTig8NAAzIGb2lT+cBjwYZy6+60Qt/8IFFCJ9ixErO381Y",
+	"nlomCbNfjTTvHB7dP37w0PAjnHT+9J//7d//3f+oV4LMOWExg5T2x5+tXh3a75pmpbO2OjzXtim+Ajt7",
+	"i4pGkHHc0zYsgEzfW8fygL7+rZJ59yVbPLVnif31QF2J2YGcYRcOgLNUCxY9EMH2IWKVG+VCv9mVds2t",
+	"85kso1KO8eoZuJG3vHM+88MMyBxs76BCGZqa8Ey4/2D9EmIHv3/7zVF8//2dg9+cHfz6LX5x//3dn945",
+	"uAPffHP0/lt9BMC3dcI/nE9TWfcZ/fEbfOxtMLNiOqOsjjOmm9kZi3IyH3SHcnpPspmA023M83u27e/b",
+	"LwzvutpKJ6LH/ctsqzslPHzTi+6aOW4MJQmn+GjlZG0jM0zQ+h//8Nd//MPf1G3x79283uaVv90Ox8fr",
+	"DAKt/M/An7JqC1j7rv9seJNfv7J4/it6tN6nbRZ7wa8FX9TcOCwJQ4O1C5YXHNHG7tTA3LqJ/tSSkvpG",
+	"htUw19a2N2O9+DFZ3G4pGs9O1RpGSW+FbWvpcbYcb/UEYTgVW4szwtjpfbt5se7mlPUX0Npr9EQqnn9t",
+	"nr4hgsiq8u1u4/B0u7DDlbR8tQeEWar7OSLaiJoPYOQgGfch7BwvnO5R4TPM9f0gYzlGtUO0TjoVuVBl",
+	"wUoJ2yOYsd5ON+Td9sp3pvwij7ZHkkmprqwLxvhfYiTv078nhsowOY304tSXUFr23egG2vS6fvnb/wel",
+	"PraqST8b6E+VWBaaA2+g/bjEgo3AXJ/3aV8h7Bns9maqWqI4v9Tn4WMqED6c5y9NofD5zJSMj9rivw9q",
+	"3C4IxJvpf9VA3k1OlXWSaf9y+IMI4AuzB2uO0jmauML4fYWhk5DI/dQk3rTnKHpoyBprMjyQG6pikQ0F",
+	"+MPjneT3RTv+Aes/MlGemPgmoPlvS0wQ9OQf/91/+vv/8q/+9C/+/Z/+zd/tSYfwOr8Sk9JO+MSdaynS",
+	"9rHSVJ0RROazJ4vMV1Yc2XdcnearX1HdXkcuuSpvchK3x/T/oLTcG+Drd8C0/3BV6iDviz9m6wTfr9w9",
+	"rrKkbhyPuY7Zg4PsUQQgcIH8pXkqsExuZrfy1nNrspbN4WOtQB+3Btm4wZXa3ZBrEBMb0Q4BlsGbwxbr",
+	"5sP4o6nyD+aW9uu/Jb+iNcN9ePeiKp9c87x8TBNSQ1vCSgYmvQUfTKS86kKGvZVYNvq1bYBvpb3e27XN",
+	"FFP+69r47rOAZP/87NkZNHjAVKh9nSnB7l1MWD6eMLFbnPy9P6+NlKfmZSLnMJI1MfIAtm8b8nWGT7+P",
+	"Oy0o2oYyH/IiB11jpVnbCHOiG9kYaTDhIe+aTTgdqZIVQDsKXBiH7Si8Np4dteH5PtdLe6LQL2XhSLVO",
+	"1maPugXKUD4a8WG5OZZhJovyCT6r37putItfCaQCgUe6UWJSIpmuWMo6l5NzzAwnsr2XeFlTulEyzwvO",
+	"hhN9LiYBfdQKuZTnN4dX9EQrGdZMAbEmS5gXPg3NxbnzmzthKTFxsjwFQn9Fjc7EFdct4AvidYGfDHkd",
+	"Zv/EdWZodZJ5Psw4K5ITwhyYjBwLL2bLMi3ZvDareSToUxKNhUk0gWH1p35vdXsMzYzhzCSGqDia5xlX",
+	"Kkpk3jetAoDPiIlMD3s1D43h6AnZxBzbi2GvowwHpx4D0liWkSj9TAXE+kWJsk30uqOK8ejviGSQ/oZO",
+	"VLNpY5/oYS5mAIB0qybM202dBV2jMdtM7XULJOdL13L6bJsPnx/ZPpifTUfM67Y39IXtEr7v9Qu+eGI7",
+	"5+qHHsLHV0E36QnbV3rEdBg+XrheWxLW1qD0Cmdry4TZThlq8KQF1/g/M+yHmMkGcWWYnDb2Vnq0mCwR",
+	"OgDrWi9BvRnyaMCGxEJFcgL2mR2mOJQHVlwTMMkmhGKO/rezLWsoSHGzhpMgeVorFtF6hlC4hjcetvQ7",
+	"pUNc4SnstOaIrDmC3FVytfmYg1E6F11sbk3hIzLnAfVjOOl3O428j30xq+/x+QvLWbtNpxuMxxjyFJLe",
+	"kfyqI+NsVhdKL9qkjS3CGhkr6iYes3GnCcJN+twHyIcbqpIfMiXupZy9aOQivgw5iF2aSrdaCCsLS1GL",
+	"CUVZ6OrDTGHCbZjp516Aaa9uIVy2vIdvafuvdBLCHUROctLcrBGxbz4R3NBgKOsAmLWBP4h2R4qtAAjI",
+	"ddVf8SyTEULL42gp5wWSsAsVIfy8swqkO+rVzOIrVRfHfmEgAUCbTuCE4bwo9FxORT4veRxN5LyIo5Qt",
+	"QS+ayrycrNz6UrZsebzp0lo+ig1o+zC0a4crJ9VCLYuhK6a4t/UjWdTc7bKsP2yO9PAJA2AHKM5VmNw4",
+	"jphCAsYppiiBZIcFZyndgmyeXJdvbNWJ6e6KW2ZraE8Js1Uonupby3sNo0bcKWS2UYa9lIj9KuWs79Oi",
+	"r93UntS6AfluG9/fK/PcumCq81wPn95lg6WZd8D/d6MLzBoL7mx6PzG5afAZffanvCTItdmfFJTV3SHs",
+	"ynaNJsCumwrtb7iqKzMQzq4P2NkmTAqzQlUiAB4ebxOd8Bcr4Ql/URuf8BeVAIW/aI5QMLmq2h7X1Isg",
+	"fOpBj+IY6PPh6iGuX9uvMVXXuHcLqq30hmZTEL0f3FaKvbkNHLkT1hUz5BbO4I05dzA5m3JHD9hLvFxb",
+	"JmuuUCbEweO/0+LBhn+WaG6IDB5pk/10nZcrCBT68x8AonjjUTZjSi1ksZHF7YV5bn/H320hg/XS35H2",
+	"Zo0Nm81meF/A1NfWFTiAKM1SdqPXNplT7NaxvkSgyVnrpZQyA3SoZTSTGeT4ZLNZdxsr/w0226WfAXek",
+	"+wJ3ZbRXkxIX9sQ+At2hTDXGTGE8zU47BKpgpw+uapAYSTgSPEv9sFewYUtKd5/pawvud7LkAl7FKpXd",
+	"nXwiDXv4+70pttfvNmhRbxt3zD5P972f7PlKuC5m6+iz7UNOq9iHky6qdg3f1/709m7Nd580RSN55Nav",
+	"FFdhGuPGexxmaibjlUKxZXFWJk3s5vTVNaDV8xGiW2PMzueyGhfcJN6XZF2BBGfoghppMQNZ9CizsZ/q",
+	"z2a/hGZCKGU5KeR8PCGxQN3o1t4oXzNR1lkOkK++lOAEoXQM1oFxzQQcsKdRL0SKWtPO/d4m285r9AU3",
+	"McpsTjOohnLGkbgly5JWyQW/Azpyv3k1v6PVvbUKDPZAg62q6sGU2boPOTPaptlAVuFoJlVJyTZcZi3j",
+	"HdM/7kz3rd/a1K0vZTF9PjIz/h5SbPfRCdFkig8cFJjk26Wl198RlkDvjpMoGcucJ9EdyovPhX4cHfI8",
+	"jY4Pe3dj9MuJfLzymBmGXCJfhD5QR3prp2yp7rZKzSXLTQtrM4JJL+eNKpx+KBjJdpFw9IILhNvJYlJk",
+	"tWvcP2kradzzbLm6XfXzrfbrNuApzF6hX9yAbcAdabyumFdqwGEPGGd6O8rNW4PC0B4yS6BipPHUED0B",
+	"VqSEssejt/H2VlVmuEGqkIt7C3hXSw8tsS9k2uBIGMiUVGc91t3ovFTRhDM4YfXxZ5BHByKlLSps1hfo",
+	"c+zFjpQYdkdYAb27zdt69aqSTWdUiC8S6XGwy5uULCgUDz//VMsIgAaYkqzPLkHV2/nwfGKb5Powdkwe",
+	"A6b4w2P9/VdPzx4dXHx1dvTgITymVZX7Q5HCv7yLH21jg2/1SOEXSQxQAMfXcM0yoRWTYcHLbo2dHpVI",
+	"li9bJHRyiLD38SYfio8fe/+26kJJ7I8QOQLDvpxxoEtPgpeTzvqYf33smTFpm6AJE+lN2GzG8+a8FQ1Y",
+	"zZrgrMSewgn2oAqJ25BjDbmrXDfWKNi0afyMYpWL9XcK7vJQXKvyLZ0XmJsV1ZYWEhGzmrQ50EEdMQAB",
+	"cwA7xDDBiswPgCsazZUWPuiuJq+6cV5TomFK73EaJbks+0OZ53BDTk6jRI+ZnJfJCWjuSIu7EPq8jw57",
+	"Rhac2giyE3DV4GNertejd++g8D5uQOPbR+2ELtwpHxbLmfF+68dapQPWS46OkpUfwWTZPmEZ7gehgjMt",
+	"GFwaL/93TG0AgCcAxeUeauQGeVE3GJPwvdVOJd5pkjiEFDbYywlhnCV6g4WAczsILvuLKmWxLgs5bcuN",
+	"AqrwLvx1Scq12v2LL0IO5lYaIKy9hlzdz1xWPFqXrCgIRtVQso+oYFc8r7drGjG4XqjZ9Rkb+cYQWYEi",
+	"x9QQdiKUIUY+eAPoVohb5C3E5H59KpXK9+5eqav/hp6W6rHzwZ0utkHBbfoGQdBU4JMbXL+dq+9oraMv",
+	"7iAnHP1M/gRqwAdZqh9qid7i0vzeLMnbcQVWzESt9qZ7I7AjtXiXVv0NrAN402/xzquXX9+mB4pKfcln",
+	"GUKObjTq5tAKV59PiRUKFX5d9pHf6jA+/Ox9rWBxUuFwMwBgu/RKpWywoFRYDnSpyUrAYiVVyJqaNg48",
+	"ukBXrbIZL9dwabMsi6aMbNZkZVkISFNbta6saiFufbe4Z1zxWdnWCiqzlKuSdD9jRxAjGkXwQ2K+VlHC",
+	"Jd6k3DMd4AVHy/sNMiJmTJV9X8Pf8Ead7qU61XJiNyfBkLzdPL17P5HsuvoAp9J+oq8/lITfUlRXfZy+",
+	"RXHtGO55wXyQhSJLZuZvi5Uir3mRsVmYQRodYiefPTzWh0Rzpp2HvePPeht8ZWvk9SpNAtht5WjUMiKH",
+	"ynmu3zJ/65ddFZe0dyoKzUfj0P6MQz8mg0PVWLqL2WDNHka6jT0LK9giH0BgaYleD7kyWf4NqhwgRRBC",
+	"rXUci9qp8oytg3BMynKmfnpy795v/puD/64BDvRaFumDXg3i8QYgI2D8GM4LUS4v9ACanKpKDM/mGBNQ",
+	"jRWv7y1YOJn3I4Kw8+jsxXl0xZeGkMw8b/BWencZzJrikLo9+eLs4vxR/+zV5Vf9T9BJ4O31WSG06qgV",
+	"yhKQmFgGRE53wc2nu6E3he6E67EeYYiW5qzgxS/4stY7Qa0NyoEXVgtSXNXD1RHMJq8EJywbPmigY8mL",
+	"5xdefl38MdGdh2QTugR82xFYZ1dqqvqmQncTmgndj/d6FkU+qrngfP2Li6cXJMyVw8PoQzX66vLyRYyq",
+	"u+MIZxGEG+o/X0hVjgt+8cuv0XNH2V+VoeQk9L0WXbOZAtQg0qdjLl+Ll4k9iOGbHG4N83IopxwYwD/5",
+	"5El+zTM5491PPomeACTv5xfPnxmxOGEeqR2nR0+i5Js3sKPfoPHqjdnXbzonbzoKEy+96cRvYJe/6Zx0",
+	"u933STc6o+Twtlg9CCasjqko0WUm8ZucPI6KIIHqBOnbE3i7i0cq5eZQpRbWkV7U0P9ZIccFmwK8Z1Cw",
+	"HAar672NJSbEewqjibhDsMQD07vMx93ol3M9GMABxCG7h43701IXI8otPCnlw4wVyJEO1ej6JVZro7Ep",
+	"PPpdiQ3lcpYhr+qjich1Z2URPcnHmVAT2IhnsHAODJsREswnLtIziUTK81KMhA3yhp9022UJtz4AQy/l",
+	"PGLqKmIDCMIx53uX5tucgJmS0VCfgxw57xFFjV7sKPnLA7prHJynCW2mN3nkZ2scslzvI1hYryG1Cc7s",
+	"g979OCjrJS+L5cHZqOSFH6OuQmAWLdAL8XvayaZ7n3yCy8GPa81Ezq2j2njerW0BgaIlxvt9Fv1CfNGN",
+	"zozrxBQx5qWKju8f6pU4y5juP9DtetxjdguQcxEwrHoU7JKgJACAB9Cr3FR6GD0VX6Bdw2EFIHl28Nhn",
+	"+jG/DMiUgcqJUdsemIFCoV9GD491j6IZwOH0L7pzSmuEBRaCPev17OLpllL29RMmaYHWcU3gzkhkPLqT",
+	"TOdZKWasKO/pHw/0Tk7uhn3q9XRzzUqB9/QUHD14CA3SAi3LSI3UJamuqcrvVtADPZjYiRh2kHnBJTSg",
+	"yiHTg8iI8iBIrqCPJajO7c8pnMoogSDjEG75IeaJgnA1CPfMx/gLDQvkJfK7/CDu9Xom2SHAmm1GCftI",
+	"rxdNOeQ5obQnC6F4dHx0RCIHMGq6YFm4ZAx2wnOuSlff/aMo49c8U1HK+Qyr9NtzhA2i9Bl6ImTJsi7l",
+	"ukBhi7X6k4YikDpgv3dADN0/b4XSRvxaMsCs6JE3kOtPPkH0iFEOIAcfr6xn/dJApgKzcHmvRwCc1zeU",
+	"bvTlvIB1Qg8Cekk3aD7T8sBb8yxP4RzL9bKOjo8+D1f1dD6cJN3ociExn3ExzzjG/nsHGRwE0ZltB6Sn",
+	"mmW6g+VCwrpSfuPck7BHDqOfQa/e5PPc9Dmlt+gyRKUZV7P+rRu9nugtgt/Y2DQ4MxBvG4ealhlMBN+q",
+	"MlsaWaVwdixmX8s+LU31yQnFd6NHlRd0LUD+GOOkAiGkAEx9WiyjYp7rX2iWdP24J+OAQsVmThMFCffw",
+	"d8cnGb/JYcsOgZaBjVXs8wLr7yhKXLkNrEsUqhRD6J6aD7QuNXAMljgPfrdIstWuAbpO692iFxNP3+R6",
+	"PWGSa32ndddfEKRipHcbjB6OFsHJutE51fOgd18/5c9BdS4hGBkVBWFVrMcc7IOkGFT2TKp/VLDsroQ+",
+	"/fTMwomsTqLjd+/MhxiFFU9BzoehFfiE3id4Eju+TIRUDQsOigLLcF5cOTkvF7K48q8DD3rQe8x+UxL5",
+	"u65mRDvUVMfK6KgXnDqYDSpjS1B17MnnHUqoGo7mmZ1BvYu8lTwaaU0cVjRJcho1kkFiKnDkyehd8KEs",
+	"UhjURwVngCFn9G004EsJoSeZfs0cg587iAUZZxL4vUusQA7whq9pxRQlBnxOutEjDCp7k5cy4u/0ks3H",
+	"piWYJkcrBmEUCzAIYH2E8dB95O+0iidkfuJlJ4S9HaY7OkQxj+4lVZuJS+v9VnMWRUQpc23aHmg8ZO3R",
+	"p8M5HRUn0WEPyvaS+WFluuScZ+6zXjYFPoCvmBAClqYYHGxCwFeegB1R8LFQJYCW9cVE8UwrfgPQnyjo",
+	"Sb+IbwL8X7nP+pLqanZixnzTIIVgKrH9IoegLAWH4wu3h06iI/079dGILFMRSC7TCBfYBBwIpvjeahOo",
+	"y7CR9JqaZ7QMdLMKaALZOdSJ2UW6i7H5EGzwIzybg4xsVrm1/dHvn1Bn6SJtts0lJA+sSB5397SKeamf",
+	"m7ECcinceX3/UQRvRsAv8a6860WHwWXYJbmAaycIaAhrK3g5L/KgcOSYYPrWoB/2xD41h2vph5hlnx8G",
+	"lDaRoySjsoSKxDjXAsBcEkogMcadw9SV7uqZjemgfMXRnd5dYrxiln1ON1dhTFueeumMozuHd/UtJ+Pu",
+	"4YnMoInEltWN4ArjaIbg/Mbu6WoN59Wdo7v6gCFusTv378J5YxqFbGE+Lo2AR3o0jZSEgEHgfoqYfROH",
+	"0UbAgk5kky1Hd47vgkR+k+tzFa9QOXGVQQutcowyxHJ+kRmJqI+UI0S6YxjQtKxJ7tLQv+SzTAyZwiF3",
+	"JmGM96NbvL4sabEMjxrJblgOT1Ax8QmfK2pHbHcm+jGJ7skpDDTybJ6amYQbwTUvrgVf4MlE91zdNBiq",
+	"jA2vqulhIXaEtAI4sEQ+zjiNNF7XtEbtCxt91GULfYZDhyGPp3pjqQ5g8DFVWilKiDEDs5CHRT/pHHZ7",
+	"3R44McDWdACyGm2BMl32B8sS04wdf/bg04dgM0RvzOGD9+/jjpzxnM1E56Rzv9vr3u+AEXICrxs7F4jl",
+	"eyzjRXlggkPggTEHB4i9v56nuoFClWf62Zf2UWJD5pg5pwF87R65p4uAw7oRf+09bNAsb50dHBp31Ouh",
+	"ZdvSIbIZrCDd0nu/pQgbND1vJEz2+xMgl8CAV0Um8GhGeXfccL2PO8e9w6aKbMvvvcrZvJzIQvwencLH",
+	"vfubX/pSFgORphz8pcdHR5vfOEeZiM9/vvn5SymfshywGw9wYDeVX/IiZxm+cL9Vv03wHJq259MpK5a0",
+	"oNxAgijS06G3OV9o+QaqJyAtx+C6w587b92WYJjNHdgBWdpnWQaOPAjvqjGT2wgo9JCJkTDUAFpJ0aXr",
+	"Oo2GYPgeQUVTMrvWGtUrFIfgdoIX9E4fXuVykfF0zFNDN1dTEcp0upLBlZq4Lo0j1fKb6espqWSJL1aS",
+	"E1R5gotebIMfnXI2WFYUDyp4MFf6dqUgWCG6f/Tpw0/hJMWukCnQlAON53QKQwJJCdgcqg10GXrUmj2C",
+	"grRmQk2igoIC4M6Pv0OYaDBwE/CGmquUqQXkt/4K0lmasqXJOyWQ+alQZNvLrUtU61z6GgYVudteOSk4",
+	"TSQ+k87B9GSNAvrCFmM+KwiRhUb7Q9vVLTEnvi6sovBJVxa2jOx1EG6HVE36zk23qAUrcpGP8XJqj6y8",
+	"ue6DKIHWT1nOxrxITiJmjN2kbJKfAT0cGG0zLzIMtsGD4AiPAJVQiC5T0ZlXZjd6ng852MJ0ayNzZ9LT",
+	"SyMHNemdo6/FekDAbAxPwTo324eWh9UPeU75QsOTBu5sPJDNWx815ymfzmTJ8+ES/DFvLfLaxGttOEAo",
+	"+pvIsNxw6M9gWYMfSKQTiqLzBfilInWfHN368t45Cd+3HqTKt4BrAU/Wyb17/m9dasrJ573P74MMRS9B",
+	"0BKzGbQsVOhEnjKRaWHpA3s6LnKZ2uYvKNc2nBDMzKTXLWIKf9OZH+ovjjpv4Xzc4ZA12KT3oS+YMMQ7",
+	"HPQrqWYBOG182dsPix8y3TnqHd0/ODw66B1eHvZOevr/f2398yf5PMtWgpTxywlT/criIChN/bA76v/O",
+	"7yf102BEIzT4MAxobWoorClsUWUW33qa5qHvyTeeus6u89usQF16Ah5VoBYKx1OWjWQxNUrTfjStXgvN",
+	"6ZHMR5lAeMLx4f1WqtbXrECg+vHhgzYdUfMZ0og+5algP0Yl8CxFFhg69q0S2FLtQ9qmt7rMtbeae994",
+	"2+c96ob14F5PSyQOH62Nkb/EmdgIIdtdObweww/Vw6tOsK0fsscSM6Ttbckfb37jmSy/lPM83W2P/MhW",
+	"Lk70bSzeuP7C/TNetllGH8/HH+/5+D3d+j+ynfwzXt5kG4emh61uKWZVPJNwQ5mZ0KsKuzp45h3UCCAB",
+	"GWfXXEX6oq1KtozmufP6gNsUPGFJsMkAbXTFZyVexClwOOeLKJkXWRICuxBsh+ACqUqCIxv2RVEi95uj",
+	"eMXbORG8giTSzfPqsQOsSpFlVBkrjQNr9Sh9BTt4VQbueo2ruTYFu/7+7tcaDJr7eKn5KLS/x5ea71zD",
+	"+3gL2vEEekRS87u7CM1JBm5w7cBjPxK3zjzjW7l0oO8f3Tk3cueggReG8jt04+gL+QLxaoQczDF4LSZP",
+	"MMvm4PoXJTHKOliX5+8AX4+jhralgGoy4RmCM5KRLKyHhpzG5Pl5k1vLdkMpQEhrS6KnvdKesOGkmps5",
+	"LAGQTQtqMjiFvsWUad/a9771XvkW3BBqIjP9xEhkgFL/9k3+7cHBwcr/dGHJgomyX4opT3RJ5Pv5FivG",
+	"WOJ0bhObGdycwUmTG4UH1doAMn1Km6iwsvSyywF+NY6SqcxFKQuRj7vQDHKA2BGKqXnDQpRiyDLPVVbQ",
+	"T3zKizHPh0v327fON2b7A10FoEI/5bNyop+Cj4C7MFCzb9E5ZDpMkNPVTppEehazmmUGGkgvAjIqRk8I",
+	"fqMLBaSPniT45ltXLzRPa13zgvcLVsJksCyLV7siDcEpTDY3zqFRRK+riE1lPo4WWrlGaAc5nYBFUuSp",
+	"XOiLwBiUwqK2d6wE8AqA+QCWDQ41KMxxPjNaXwgE9Mcj9gfBjhW1H4mfsQsxBaEgeo+AYZgG71vqGMBE",
+	"elEpo8PoW4MBrA5KbIcEBnImZdaf54A7SfVI6i/0gLqlDMxPKC9y6QheTTnIZ4uocXw311U3rizK0axE",
+	"BjCpb90UsdwRguv9gxhKlzTMTU3KliY238iOmcwsSKxpwznnqTNUukxUeC3TLcg5Un7iXEIzqDa7Y50A",
+	"qAwodc8Sin7bbgkGGdpsmsPyu1qYWrJTEk8C8fNrnuv7p0FRUatxG8IQ+Anc6pdc/YgMWMbyIe9nchEM",
+	"h14x9BsBXiVyoS9qxCRmK/LlZJLJhZGClXxnjU2xeeXKQs4HGV9pz1AUw7koo0HB2RWiEuSM596iri2X",
+	"MiOqPkVBhMva5WoDf+6QZdmADa9cnLKbK4C5TrWcC3L3BxOPWxGmJJcRVa3lsXljYyvnOZBx4IZ37Vxt",
+	"hHnDxPfWrEIMqbjmERWp22RWCQB3F9J470+9aAmAWTLgy0Q49beusqb2p0JdmVU00cWgNM3c7hoV3Nti",
+	"FIuDnOQQojnFSKu67WJDcPBxBDmUE6ksXcisENes5F5oITRAjqLkq/OLy+cv/6r/+PxlYsImAchXv09w",
+	"LeGKZEUpMJ7ZLR37pQo/2ABFhE0jGzFf8ALoiGu6FUel1LJS5MNsnsIow5NBEwjp3JfXvEjnsCdMyi84",
+	"GA1sk8ZY/6Ymcp7RvA/4UE65wUvHuIl5HqWFnM14GtetK2gEG8tu9DqoQSiIksc51SoNhCOwfNnXckh/",
+	"kcnhlV63oG4Cf3US3VGcR4lWHvuDJYx/8rMnLkgVb3fUvuRuHCWs7C9kcZVEd5gFuWKi0BiOPX0IAzAH",
+	"AOozUXBAoAI7QFkIbkho1YLzmT2BCP9uBulu7WAbbl/vfLA32W8r19rS5PwNkStQoQXHa2mi1h97wanl",
+	"tQWwlVqu9lMxGvFCeeIAYmbZkubc3k9yoSYUNpAPRSYQw0lhST4I9FPsu24q6olQA8+HXNW30H+gVgC8",
+	"yc8BnmzfkYV3EmZ8VEZyTkTAYLW0Z8JE6IWIh74/rGR6BaCw/i0IzkMBRXgnG8q0AYMzh4xaHxB/40WH",
+	"haAX39rJhsBNRKZIe6npxB24bHROOuYS4dkddV8O38YdO/6dk8OjHuBnc3PuBlVS8YG651VBJ3cnNk9A",
+	"02YTmfP+p52gnvu93tbW5nnGPwyAxhhc/RGnb9qYlnNKM4TkGd6FGuhf2k0ZWY/xQiam/CSqn09sVois",
+	"7Jzcf6h7VbmAd04e6i/nGYcOHQWzhuXADA95ahIY47feNJIhuoXd2pmm4w5ucdcOXcptGKxhgWwwVs8z",
+	"/hF989HubNE3uWe1u0Vr871vaGOthdtYc5rywc+gpjrUqB9wCM5OUtYzoSAghsA44ZlILEgknyid/lq4",
+	"zpzyvv/ooDo/UuTNDRbuJshN81L4eJp+PE1rT9OPe39vWJ0dNv5NQDrzjN8mQIeQNMOMs0KBOYeTEZfZ",
+	"k8tk5kQSAogtBYfJGmcABS3G8DgdqTy3p6eJS4WAehtVM+b+41q2iXxOJy3QFpErLXXh8TlfELUIxkLi",
+	"jrYtR3CPfS+OBvPSrwMwIssol3qQupENJqScB7zgLmIKAbihuw6IMTIlKwFc1TitbbFJuvX1uCSfr8Xj",
+	"U1pDHGAATapkGU/W45rMQbPz1Xg0Cu6n9nAAZA7sHZyh4KmqHA6E7JERssDD6WSz97737ee7XWM/BGDq",
+	"47H78RL7EW318db7iKgNaFtAqlE8b7+Dy7CPuloFH9kYYpnzSORD4O6LXUpzoNCMSmnDJaOXQSwlnocA",
+	"6QWECfkDupkc91O2VDWnjwV71QC9aqj4qRq4ccPxzoB+HTgxfzfnxdJJNZuQb4vNblIwvI/X1Q6mAX2+",
+	"46zUVW4EoF/7Kgu1IZ0+rCOdbtMClOn1TTC/bdH9r+GV9y1wc3sE2a0/TCmtxG++6fhx73Bo4DESfD1Y",
+	"2q91fyEdwKexO5EJwLx6JBO1KfAYw8qEj82n04MVDDOgexqfP/p1DfwYjtY5OC7DCuFoe6uVgDTolNZJ",
+	"1x+Y7fQCrYv25SLv24EhZHXBp6y4cgoBbn5vtNcf/Fp8bGigyZii+0KuC8SV2clxklNN1QmR6fhYMC16",
+	"Pj0+ilR0xzmyHvZ6ESST9fQM0F9Ii/z0+Kh7X49pkOXmlnSIbYCfJKY/Ij9vjvy8KejT/Qp3J7oRNBys",
+	"974xIuX9PU/mQKTHVhd8WDHnKd7wazGnz+C2WsPmgcRRARuIu4OekYPaJwiZ8hyJmxgFvurtfeqVcMX5",
+	"THnprOeKF6uH+JkrEVp/ozukkTHeBc981QGIyETmdPMecJGP9UW6GOvVv+XF7ywch31d/z6eUx/PqZue",
+	"U7cRTLT+Sgvr7uOd9uOddjdPrhNmYFIugPOUjoab3WLnqSgbL7EQwECG1ZCVyoKdkCN0GSN9Z2xxycS9",
+	"GRPHJbFTxiZUILaMnXGVY9My/8Xebf1NLouAeAu5V3lqvMVlwXLFhgbb5SzCiLzFVngWXkcZSIZ7a/aG",
+	"Tv9WDhwH1pgTBhCBjBgagtVbynJjODYpBSzYTVrjvVYvIJucMOA7LINieimGYvWWjzyuKprIBQDmTLyt",
+	"LFJoyxWfmdiRhOelKJdJZP/sX3H90QsRgedoIpM4Smgq4U+cTP0nzqP+i2ZS/6lHMTH4OsrATdlHAiQ5",
+	"QaSrj4Z4Z8T36lUDqElaDvpvWhB9WhCVYvBFPxq1b1+mJ0MmNH+iHaafzQSNjV0g9smwwVd8absHc2Te",
+	"GbKSj4Fw17znRoLWsHk0oWDWxNQOeohe2brD9ImWd21/4ZHVAbUmLVh3Sk456LK+9kMF6LXb/60c1JTh",
+	"VrstgM5s8ECVAIo1Q/C7rF/IzA61hyzWXzs32VBOp3pcME1DlskFEKYBk2zpgN+DZaTfrSCLTemoJads",
+	"aeYCd2B9JfwdHgOxwfGCe22KXzo8ubzmBe4QKAxY1Yj+FH4jslQVLQBJDSBbgtRCKfU2N5CjbUxuRhj8",
+	"V/b+/cmR47oTxf+VjAp9Q+SoBg10zxMTju82Z4bUSOSQO9MULbFpVAKVAIpdyIQqq7oH7JgIaR8Oyiuv",
+	"5Lvex7Wk1WpjFevY8GsdvpavLK//GHOG0k/+F27kOSezsoACGujXzFAVwRg26pGZlY/zPp/Tn6HNCVQA",
+	"Fg3SpBuxocKyXgCtjNspcfCsLoOs/GajOzjxOPiYy2UGND7IoehUKdJ4JY06Kyslra5NvMSwVgFZTTQG",
+	"r6ohQ6JUGTXFYdaP2z1fO/DrFztuQcO1TkDAV6gOHrSnq52Vo+959Y14XSHoi5/65bsCk/nXlHTNJt/F",
+	"d07qnVPsPBYvpaScJcOAurK1pt2VZV9XHy9MfnJjWNJ1rk7V8atozqVZInEnCIkmOLIBP4G2m50BAmMY",
+	"AKApOJWtgqaGQyPRrlLmcO6rb4GOsahg0/n2qIB3ZirHKw66nZvOEAIqfNDufPWtr13f2/n6LbOKqsgG",
+	"opdMg27Qub3dare2WzeDi7BBmmOwiQ2S9mRjhDyjEdLsyUTnhvUeijIkZolRkoS18zJLuhS4pdrS3TJJ",
+	"znfb7bQhr8QoCbAhTM9l0gYm7diKDLYF9zBBl2dIzagkEiVQweHGzBQsZ4Gl+6TyqxXZsJdDozlG3kmg",
+	"bHcoSwQ4/BBpU3kCFJUiTa2CMshEXpXiv6y91MBEMz2GbHbNoitXrixxT7pp2jjtBKvfvQlpycEy+u+G",
+	"U4YclZIkVIhzBUMgCbHk7VWp3yZALmEcLi1zziu5inC8R+88VHXsC4OazOYz67jsWyp6JW2HQpo9BS5u",
+	"WPk7trI6T7VrzNXl0ku+qGyl8kGLFU9P5mh8It40PH3NZ/dU8HIx1fWW027kjViB2/wNMzgTMyjPhhq6",
+	"s7qKGQD6wErr2KaMYOvY/tlL4qdL2cKejRlNqF6ECym0BSMGSg6TERUJrhJYF9jpmeEifL5le6cASCp2",
+	"UXILQ4zRauTTsy9rZmi8N4FHhkP0kTEtkuy3hKPYiwQb6MiU5x4AmDcnwbz/5/ThG5dxjk+y4dsvayLC",
+	"Lxu90c58abR1ifeu6BIcLQqt2vDg15xxB8K3AlTrrn3olYfUoi/ZVKeBj2/42Nn4mCvrsYRzuYleqsZU",
+	"4LTqEr1peV9smvehSga1VQ2CLt1zLOQb5ieiBAALybNZj/A4gu6HnfD6Jkie9PGXnFnN5axH3hTL+hY/",
+	"19XXC7offuT97EHcP1xaI3R97UkLA52MJM8BhMrNALn4fUvNpsHiZzOnuAU6gftSqqedxibJuXGNuxID",
+	"A0fh1iObJzL+rWP6ay6/uS6/uCSvTSGAL24hAOs9BoHTFa8iN3wmhliOd+MduDxXefW2arjTy8+dGhXx",
+	"ElXEDTlAKThvJBLTdnhodvU5gvpvmNBqadHl5rT6BOm0WoA743MZq4snH41vm57TS808bcjob7eQ3wTM",
+	"vvSQ++enGNgq7Evt/LtogoRQLaCwJYC0FpaAY0wpXl7iHnUdvfpmRfzOjcyK7usbu+LZ7Ip2IpcbFt1U",
+	"r2dZnN/tdnOrI0mFeUMvRBO8WEoLe4fLGEPEdYt9ADX23XNaHIqMp+WQqUCuaQzSZyxeN5Sbtd32Z5A2",
+	"HR2JZDTOa4QWsn0SsuQLtX1OU57IE8Eticfv3n3nPqwofpmIl7/YT0ZzEkZw96FZTmrqDbiP7QTdnU3E",
+	"KezmJbCa1kzU+YhUNso8EyPc0nNLcBpxqdBC9wA+Oe5ZzxN9SAVbg1bkrEKVXaQ1hSo6Co3ltJGRSsup",
+	"o49r8oWTJaSt4/LQrmM+dSNozKdfYPMpse31zafrbcMV9tOV+6rhU68Gn2psqJdoQ92UF5zWiIr9nG9d",
+	"1E1NqFY1v1wTqkeTTqtM2EPpKQV1Z3Z7c2n/hRtPGxr62yXrNwbUl9+Aeo76AWRELzegIgX/tqXd9DgE",
+	"d1KSv8riMkHDFm/KxRPK5if7ELwHBVYSDZkSCJBbJtScaxpNl/FKXg9m64vYSydJZCyeMIGEy5bCQpvX",
+	"ELkcgSvgyM0Q4eOWGYhpHuujseeyOjyaui6pqU9PwewauyiYG+2y2kMWQaqe+QPKVWO1oziRo5ynBz0z",
+	"mIj1xSiR2su4MUuHyUUDXhatSkUOdS13Wa7Yt1isEDrBzEkuMlfVbzDmGR/kCAfB2VGSxgOeATITjMUu",
+	"gJnOvmBHWZLnQmLvCk30Ro6IvnLrRoSNwi095QOhqZiQHgtdzbH+xByMJRk03157ih8Lng3Ge+JJ/rLl",
+	"k67LjWAfbGbZp23biPWX7QmgM9ufoXMKEjNKak7LUkvMEa0BxFUj6ddnyITBtKgh549zBZDeaVoOAeiq",
+	"FC32psoYl1gTDkDHLOTL0BP7DeW3RbLm5H2iAnVQ63uE5qErkDVswhOk+glhoZsBITZbVBJJLIVH9STt",
+	"qyT17yxK/WaHtuDhnkVUWSTa7xU+zT694I+fDod0nk87IDcieiHLxEQd4g1x1VBkxuM4E5r4z4EQU2Sp",
+	"8KU460Ho+xkst/7wOACSblO2oZ+gG3R2brfb8E87cMX6g25QdIKnH5W0oL/gwPAa5nmeJX0MXzgOBpgK",
+	"/vwnf/7sF//Vgyj7xoP3zGGgUQRp8i9oWloDAA4g8vv8J//+2Y9+VB3LNo0FhrxsFBU2ZWm85kYRsH3C",
+	"pbluy4m4ZSbiVs1EGPF/MOZ5T02FhItq9427ne0dGNYGwj+O9gWUBxuZDs4h+GMk4pN0l1JgqvKKRn1p",
+	"1JdT+DYc8Fa5nTZkeyuUmK1jOudrOTjgnab61Kvlr7CLtuGWWeWQWLUPzlMuP9FKRCNpNtalW9hPtavC",
+	"pZb2mgRsK4CsSr5etYfe1yJ7cA/10vO0KHxUQ0ydbXdVmq176gsQEAf27s3UZvv1TUDcGdXgwhrglgbE",
+	"2ak+XUBcxerUF6mSI4A8RGsmrHypQULla52joQ9wP+OEp71pJobJk6jFHrugOBoU2LGwMjtn+FjIdDEY",
+	"M67ZVzpG3PnKTdBnJYvQzxGxWAySWGhUitccGb5rjXH4EhQwkwr7s2+A8g4lyVa1aXR3To1CM25wlRLY",
+	"Rim1+KOghyeamooJe5bGVVoP7SSArYDuJpppkS/0A5prZWig05s5ntl5cROA7S4PKESf1QsNKBxwyWM+",
+	"p9HauTMqabu9HYSBt6XMxZKG38X3zRDIIXZ3Fw6N2Ysr2r37cKHVWzfKZj/7uz9/9qN/CMJzSejAfi9b",
+	"5V342rXciyfPSDnRD1fMzwtN0bATvq6HEc9BE03YaNxeNKEljmsy1RXeQnpv67g8k2sp23YETTThF1k7",
+	"Ry6+QTThWttwlfK+al81POfyeU5jt7hMu8WGdP3UkYHQz/lGBj4YutLGFSWrElkwQNnfKg2hrwqhUmH0",
+	"rKHKGIeWaEZOEXeIlOuy4w5L6nXxqdtUnXhTKnC5VYMbovuFEvQbX9wrEEp4XspBzJN0djVXOU+XhxM+",
+	"EnmRSSy+m6kjoN0QIRjzmVdr3xYsogNVloypGMZ4novJNNctds/0zbBvG1sGjWV+HX2opAvlANWQ8X1p",
+	"0VehTs9Vdo/PKoGNUCXhEzPSaKJkkqsskaOWudozV6MW25V2DPPGNqiOItnROBmMsawwFtjJBFU+SfIu",
+	"4+X3AZQ01/uSUTEW8wyVS5gksUxG4xwmwCzE1NyEIgDlvbn+obKDGUWLRa5eXYTTpz2gbSVrh2vGYcd2",
+	"xLXrNWTiUEhXwp8a4VmWGD4PnbbMVEYDpXMw8kVajMyU64hNijRPDPONsc6KcDd70ywZiGiuGBGnAjpm",
+	"xkOzKJ2tTrvdbiPcLsD0DmYRMns0aEIzLIE40zYMZA/MubaujVlcI1rANEC9SNpBLsqR65xKSLp9NEm0",
+	"NgtvNsluLZIACAKwY3ADQmMepEB1e4KFlulEDgR9bXZo2uSaFdNRxmMRm1XkVvzwjKtOigj3JWwGH9Je",
+	"HMLk14anwgD28GieUA9nz6/wc8eslC0FBiDGWCerfGJJ1GXMZ73VFUSCsFrtZo1aInt2hYBYJHKQFrGI",
+	"l47RPrpiiKsqjZxigBCO62+CRJeb4C5P04UAuJHIIYgNZFiKcFNYQujiA4fnRrqy5k9ZQHLtihzT6YN4",
+	"3b59Qr9kBPRIjx5ZbxDv4Et75p21F8xyxPoVcCLqpivwqtSnsaQVxOVvmnnwCtYgHwi6HXiFuB9d2JnL",
+	"FqJDCQlDOg+616/d2DFv1Xgv+KwiYgdhWdY16HY6t26G1fXvGsHb1ZozS0Fsxgykc61S8LQsC9G5iMoz",
+	"JW3dxIVMclJjNLlch3Psc2KAOZErSxRkRhYYJGmC+2yFWWXNQgW+lNwa6MMTJWUQtNQRjDZ66/4eW95e",
+	"1GIPJBKxYZKK0BPDoCBJUgo69oyHKF0MVZGBX3pihrUgQtyHIn6NENEIEY0Q8SKFiJO5fS6e5FtEVhbK",
+	"Bbk9V2taajjSizDjL2FIjGt29/E3LpEvIe27qierA//u4XN3ccvptaqrztWSXiBr50+nTpCe3xsrKbyS",
+	"Za9ayGJ1ETYRO+eXojnuly2Azi3A0hO+sFIn+MjrAyDN2s+1RCGCbOol03EZz6WqJZIdjXkuDkXGpMqx",
+	"CpZXojrRNnm3xXbJZLbQ03IP2Vw18RaOKWqx922SYAUPRMgYIhpn1jqayJELZLRtLIkNrB6WFxYiWHky",
+	"eP5n//3X//jvP/uHf/z8j//0+ad/9Nnf/9nnf/Jvnv/4D5/9wc9sElsPZ7oul83VVrduvfBUhOPSw/iW",
+	"2AbWm5R1XIFQkDYMEt3T0CRBLK+ez/VgRWrm/CxGg7mFWM/rN3e+mjC/xpk3s0nd6MeZI8AYGuFT9lNz",
+	"mFUS49bxWjl3C5S4Sb17ZYL75knP6QWVZcF8a+2OhgG9fAyoOYmXF/N3fsdwUyn4PIP/dm0wngv242lK",
+	"JXHnWViuWB9CAnLGRzyRd1jh4vC0yEufODA7M4Rl8XY1BOac5PhnP/qvz3/y89MevksOsWto4G+TEL4p",
+	"1WyE8LNG1J0XiT5R4N4CAgilDE5Fy2uL0z4ybTaiWCOKNaLY8rQ6EFb4iaLK+R19cYixLUtiBe7DbRCA",
+	"8DSrTHcxqDXSAqylLRK+ABqTrkHMoRXK6GEZi6yVqqPeEc9kIkdRWLmqj5J8MIZGBilPJixX6oBx1ucp",
+	"h4BGxRRmsx9B2Gs+zoQeq7Ta/pQXmoYSZ8mhkDbkc6CKNAaB0FzABPREM3weE+ZhKsxFTCwjKFFWyDxJ",
+	"XQfmHoa8VvotL3f9QFPzP41Lho/zVGR5a5hkNAH4OxNapYc4bsngGuuLEZfmk01LNEJd9D8WCHaaez/J",
+	"po1ted1IlQOF8ps1C0OzkGMwKMTaHooMgpMhIFZlMMMuuHXIk9QOAVsResANlYKoYELPc5XNjbBMV/cl",
+	"c+1rf2hKprMeveIPj/cx3taWPByYOZDpzG3/fJypYjSmMFh8CrqcbyJN3ZBsLS58U0lhhkU3cVBHoj9W",
+	"6qClhkPYO/QbZgs3ptkNw2HI+mJgtgxMkJs5LvWRWXx2rdPGwdhYaqmY4YZwgIbJIcRD62qfqdJmhfAg",
+	"MtMOQ2NXzEjpETKmNU4ylglzzI1WQkHc5WjHPIbeRGyenfi7mjBwNTVifTFcxmYuchdUY46FC1dO6GxN",
+	"eZYnpssWRSybTQ7lnGC0ZVi5+UqM9Dbfbd9Ct5DbwxiU7GbIjBSP40Qd0m/cmFIclY3Mj0Q8QakPsGjd",
+	"1ThT0+n8xWRCj3arBau0muB64GfYFk3nwyQVOmTUHJ4IasXMlz3QtRHRSDLXcl/Tmlun9UEi4yUea3iy",
+	"4qz2gn+ut8NgkkgXCwTatOFJQTf4vQ9/b3+/aLfb7Y+ufClYN0iojLlBcq6yE8JvkBItG2CnfbYRvmpe",
+	"dNgCmzjPiQs3mD9n8oC7s8hTmtGlPnDa2CvSWXs8TdeOcRknOlfZbKkYtefTHSUFHiiE/AEK5JB+HNVi",
+	"H4yFBDbmXvRuQ4KG+YjUkCeA5BmoidCMRmJpLX6l83rzXIxUNmMRPRYZSTORgh2ZzuDIj/l0KqQOzaVM",
+	"2PYgKTZXmYXihecxHcbRTcDQRopZD2X+nh39S43ttVq9LCPW+zPAse1s34DcoTY8hZ8PWh7C59rZ8S7B",
+	"XuzVBKbTXM/piDt77Xa343TPyUJ7oIfCTrDJpoZ713UwTfnA0Fa7XS8gZt2t8Sbkb1pujIYEnokEUsod",
+	"nnigGyTRJRmcXz4SS2miO7DnRRUT2TeK+ulr6JqvsY1AZYVcr66m+8D2+MpjB9KXbHKK3HQ3Z+hMZ8jO",
+	"49KD4ib6VMCB0nZABjdf0c7UBDHplM5LWQH062mmRhkH1Siyx4wa2jqmP3pSPY1aLJqC/TZiRjrXkL2K",
+	"72IZD0wj2Jdvf/3xO4/ZgVRHusXeEUYjxFwQb8ARywRwDSrvS4IEdnCHRYNC52oSAbKF0fnQc+Y1QBnQ",
+	"CJvhW0h1FBIgHyjIIyVsirG2ESW6zMBFLdF5APHDKFM4mSYo65G6POWmL2zCZv4ara06qqtlQGClIMCA",
+	"SxjRHRcFmORhWWGg6khEUmQ/EOqL+HkAhA/i1tf0lapRriKsLQPq6GwqANfD5ZzVvpXofKLkQcSiCc8O",
+	"RI72I0jVTVPcIpBbHUmVly3V6agYu0j05cXiGoLBRlcARsqdHHTx/oRLPgLNs7J9zFGrmtj9CgUfhcGU",
+	"nBjzrWRiKnjeo1zsoNu5dq3dBjBEFQt9YtnmygBhMQOvL3vBmvHdY4m8CtIkVCc4qlaHrhAI8zMupsCQ",
+	"s1hkLcD2BYABKPVs3Qt4E8+fyFpYnSCENA3z7rtQO+lLx7aNp0ZUV1gO44jPgEBVPkWP1dT/Emw52ADX",
+	"hbbUi4z9tFXk1qoR5006yerDoRjkyaHoza1IghwGVUsrZLuVwB1gjoguxxhM+SxVPG7hqpcL801VZMw/",
+	"7oh5mmj2pWP/naeLS2Q31+p81blTQlU85jfoNEtUBgU48IH5U4FXdTJys1NFsFm6wc0tXTrFLhPpxm3A",
+	"1X4umtMmxrVxrzsoSyeUrS3mLfWo2dcqUlk1hLW6J9/xGL2n8TgMjhZ7GzBXUCjMFUtySsy8tqgFYVhl",
+	"yd2bQNhXJRD29FtweeTr6n3Q8N2G774ovtvQlksL7d2csJwSzpP2wXnCea4o/Ldbb6hAs8DRWKWCPBYV",
+	"xX9TAE/LjOsBPJcFBPt097TKMVS89qE3HR0YDmGZkbIt1yMt5fvS8UBNJkruSptuqVu0RZDYeXRgY23v",
+	"xYUYNzyn4TlfEF2vQTN92WOvz1E/9A20V+3RWu4jextS6sFSbJ91VviU52a3oqm6YsYO699waD+7zB8G",
+	"hKyxPsBiV/B/Ci20/+KXtWvTAW3bZ8kFIKSZxtg9Vx3J/NANLYQIzFp33kNvjHtuptZAiLJjQodHOQ1Q",
+	"YhiC0c4ZGeQiXYF1s3CSXxAKQPkrvHTzQHBbdXs0EvolexzrV8ojNf4Da9YOXJPubB33k09Auni6dUwx",
+	"sSutVWZnZUVKfqlpUXtII5ClKQrJHkaoVeYoylKKgMGVSwxbdZ2dniAY6kOxtpdDDxrL20uZgl57/k51",
+	"/Nar2WmP3KmLdr6RfFJixp0UrYKH+qHpGvTyojYSB4JwtMgXT6cXdRNSeHdF1152khHF3NCeROeQOlLf",
+	"/gI3WpBmFl7hy8OA3qunSGcjEkafugACcVrTwNBM6bim0j5luP2rP33283/45199/7O///tnf/CzLx3n",
+	"XB+Y9X/6/Hv/89c/+/6zv/j+809/GISBeIJnCQvYP77fabevmW2f5EYFD/7pOz/03v2n7/zRs1/8Nb27",
+	"gaGgbjXO3Ud8lqGslqLIhuSoQqNJNprkqaB0BNo7a3kN0rR+oRMptMaYICXLPKhT8qIFGVAdiuwwEUdL",
+	"tU0XE1XFgMUEoVGROf0hyUplcs+7C2HsOZsonbNrruCBSuM78404PErvjU7bf6VVB0us80zwSUSpdZAt",
+	"RMHrYkaG3EWm8JbI37WffgF2yVUGL99m6eK/Eznq2eAnvDgWadzrzyiy3DRKDIbMnJiFVjIcMDNyfQAR",
+	"6G3DTlQaC533jnjimfa2W9fDILMGBkzkC7rt1jXkZp3ttnlAGZGg07nd2n5q8c3heanynlEnZpCyQ3/d",
+	"Lp/peQ986EYMGJjsJqoiMH+BTlLKX/LB08F4eROEEvqUcogA5z4VMjZTJc2O7WyXFzKRm0O1EwbTTJlt",
+	"n8hR0L3WDp0hEWDkMa7rDFZGu2lOYhK0rZvI2zN5qkr48NzN6Gbh6WuHplOBmdWh6ViDJrGBpoZBEWnk",
+	"adrngwPKNTXbnTbZHUionWIivdcCGp0gobjFHlHn1SorO21MDiUPFRSpE/HvgG2d7HkpVjanVE77DSSv",
+	"+lV1pDJtFpKoLuVcTpXWST+11ei04NlgLDC7O8nZa1Gq1EGP59HrLbaLYeVmUrUjz/i5nXbYbrdd9+7Z",
+	"AZcIcA5pqTRMNhRHwjQvJuA6kyxKk0mSRyDpS4V30M1nfWyHRieLvMSUCHkMfD6QfaD4lSds2e96Q6Kd",
+	"8Y3DXR8DvfIAfWuSJct1cOV0CMrURUtjlYglKoQrIrGBDvEevVMPn447yOx8M83VMS7sFdonqHTZ3XbS",
+	"S26DLUNDx91b+R5yYfWVSgWX6+mufCLezNQkWPPZPfVKoi7T9twk2cMRsIblnMn06va4GrpzuiptFGWj",
+	"VR6f9TmQh7O+Ghr90dyz6+SWz7X/YsooLBvEyrIXZ6x58Qoefm+ONqQBlW3RkIKzkgJ/Os9cIWFVruTS",
+	"7DCAxdCMz5WUdLTJEzltMUMZw8+Yz9atL2nFLZW5LCpdpHmL7UqCbSl7x/5AiuSIl+Hy1mxFmOqEoKzm",
+	"5g4tlXPPMD1WRyDGQQO2UCRKDRpyxq5c2cXiFVeusNe+9vjdh693WQQXIiuSl1KWzZXyzMeFTPIuK2tE",
+	"Vl+w18MyEK2cYQtNArj0PN+XUO3yAQjyi7U/3eN+whbAz4CmnphR5ZVikbY0UIkmU+mfSmkSEIoi3B2A",
+	"mNmXPpCLXTY7XcMkFWa2DM18vbtYCbVSE7T2k0NXHeR33378u2YyzczfIdyUEeah6YiJJ9MURoHuAIBL",
+	"oaqW+9Ls/QrWC82ZJgtQWoqS/Zn9M7SVO+2Yvqz9igEQKcgHB6PMCJ3+lFBMHtZgLTSLskICvFRrX9aY",
+	"j+YO+dZx9UIviZ9GtDtpNKNMaE1pjHuVMgWJtGmGvYFKi4lEpUak2lV6BTkab9oM50IXPIUMRvZa5Mn+",
+	"UciiiR4lgF5jw77wVz/5xPwB+X0ZVO+i55//7afPv/uXn//qPz37wS/M789/+uef/ePPyt/P/5/vPv+r",
+	"v8EfrVbr9Rb7YJzkgukpHwjGM8wz8D9pJFWGQKpm6xy5Aqh2LZTL1KaXYDNxKC87BW1xLERuZjDLhRQx",
+	"e63T2rl1/yud9ushVG0tYH8YGhy1ysxQex7LiUS9Fa+ComxPnlWQcb3nXshdmId9vMs4Ax8JpbZS7b8e",
+	"XNMRmwguNaaH0q2w8oY1OVWeB/1nJnLInpWUhylnlKqLL+OD7qzZLR8nCEOGpW1b7C43qhU/ALhaGEcy",
+	"HIpMgKVgr8w2tYZXLbB9/MpKVm5k7RKR3X7IIr6sWTRQcpiMvA167/7bD77x6F6If9x/dP8efEX0/NMf",
+	"PvuDn0YOG2r37t377+3dC9n9h4/efX/vfsjef/j1h+9+8JAe//H/+vynP8el3F2oOlwSx2IKoE6SjVWR",
+	"WegqlVGx4TkGYINvgVaY853klhq0VvZitmYizbABbGuSyIJCXiqljhNcQJok6MXWL9YskoJnPfs88UpY",
+	"McOWy9WpUu8KuwZeI55AeTczGGd4cdQ7Qaq9t1D0f3ubhqUFG3AtdNdNDlIcGHGRF5m449+hGc298niu",
+	"/BOdWFdS+g5TWWiPMdbzgxTpyVwiEtRuzvxf1AuClCHWSZm07qBndktrPnIG/zwyQy5AQrmDhjPToC3n",
+	"0mK7hn9URIUyRoM2iwWvaaVq1Iv5TK9Ic64K1y+0REsNHsuSUqJhAMuGNuy1bdXVTy09rGGA5bF5lm8Z",
+	"yeCq9VqsHptZOdCsaF9DScmyGirR3aAb/Povfvbrv/l/n//kZ8//418t/6ZTfsabKpuce3Q5+dDx0z3/",
+	"+WK8eW1s+fZeu9NtX7f+HXqmb2bwYw5J2HVFZx3dgN4JSK83FpkA54q9kOOVbRulDe4ab9qxnaB7zQZp",
+	"0xUNj9G+OQ5UYa50OrdvY4w23R6LhK7fehoGJSsOumafDXmSFqZ366dKRc8aBua2gZXrl03N9rdAV0cj",
+	"oOnvpv2pXbh4hc7C+BZksaB7KwwydURjXnFitCoywDaCdfUi2F2shPneJC8rNYK+XOMbeupN42k3R/sc",
+	"N0d7YXO0T9oc7bU2B3wNbY6dM2wOe2HFjrDz4XZE+5Tb4abdDu119gJ+8Zk2w6nJ72qH4ZwNoUlFb2JE",
+	"jMyCMtKiQOnZfwCKmcw9IMIdWSlYVzHh1zFTLZiswTcHRMiFEFy7/vRE63WdGr3Uov2WyM8ollVfJ9T5",
+	"Rh5o5IFGHmjkgS+MPNAkAVxe9as5mwMYiXLtzL+n9v6cinNuzZ3/pZDCaOmheBzvJYCU5oMxIIojVHCO",
+	"Zt3FvVaBhid7EZnaloXSeG/f80Z6di5e70Se+7CToNLp1poVUlzbXzevvWQO5HWhiK39c1nm9Y6htTAv",
+	"3Tne4aW2m9c62+3O1Xa73e7cNIsPfMG1HgCttfQ95/oA8wbgL/s2YiH34N9Oj/cHsRgGJTNBgOGTR3zN",
+	"G/E8O1s25u1OOeaOHWzn1lpD3V4carB9EfjI5YbbqLh6eQScOwyQ/bCadjIYY/wzGGaHDcrKC0JeLoFc",
+	"XSEM7js0wdNgeAtCr7r9/IJ4C8juy/jLI/Azkp9ZHWG656n8qX6X0SJTuQ8I6V9wtnIy/c/Fk3yLFmQh",
+	"ZtLFN9UKj7640Bz7Sw9ZP9Wpt5EW53z6D0V29RM16SfiqkupqI808mvxpFphwVQ4BEmuRTq06MxoBzKS",
+	"Y6K9kqiJZpoPoSzXgKcpePXkDPx6i0f8EY5sD0Z0AZJQyY8f2TpcbJvhPCAMfitA9RF9/+DsDbrbZ2Pl",
+	"1NeJMAwu6MgNAMfUxOud+ujR1HvlUTBEPRVcQyUn8BSunzuyFKwlU0UVnKVGIcJH1orJVUXucRubynW+",
+	"mcXhqq4BYf1Co4BfufBbMzEbRd3iejeM9pKjc2Halwfl4qqcqiIDts1SgYG3GFZL4WBlIuyXdSXCU0nC",
+	"7s8V/A08JZuVJQsiulLCMWE3QLk0cVd6BkOZxlzvS6noOUJeUEeyxRxEcBmQB+bSRI7o6ZGi6glYSiq2",
+	"6bUQZvRg6KpN2axbeD20lRGFu+7CWkcY5JuzSKssj8CKVNbKxHpV4Jmi+ULBgR0JiLKKEyP9xDaoUxcT",
+	"V4gBn3BBRrZjjCPMMOVsBsP+gCdQfc4TsFwxd5sniOtuq2XRZCSa8RgCbAlGkqnMBhGFfkbcRB1CgQw9",
+	"MZxkMZ7YBjwl+b7EcFNKVeMs5dnIMXeMO7O5yyvCkczwXnDNBel23Ym1DubAB13liWWJvE/DID8CDpPF",
+	"J1dSKM+HmZ+HJ4IdLrXv444y8twG5nmzEi9DqYKFSVgH0HL1RMEhgBY7K70iWe65hizY42Ygjv7kn02Y",
+	"xvVYr0I1fGATNNEETTj8ftoS68kDJ0j7W8f2AK0EQlvgToaZWCaciQlPpGPPuku+mlxVlABKqiEiECJE",
+	"WuUZj1yXt2vYPNstA6nNgBMlQ5BdUL5QmQfDxnMmbdlmrHXNMjEEJqwoi8Nyy2U4bJaRNSBnrwzI2WlO",
+	"yPLKAqs2QMMkXzIm2Zy0S4wk2OCYnRJnH7bBeaLsb4yKj2pWPSb+HeQsRwllxlTzW9q3SxUT4YFcty1I",
+	"kI2WYeqXFOfCEPXtMfWesZd2NtUtXjwwfkM0v5iaRYPx97KjxZ+PNuIBsZ26erK1rlHMSFX3WFlK+TH1",
+	"vo5fY854CLXi4eQv8S/Ym+sdYBzJY3xpmX/DDQH8QJGjTZFRfSLTceRHuiWa5eJJTgDVvMyhTUVuvpTt",
+	"Gl3oW+gVlSpnE26u22RQwxszPsjR7snZUZLGA56BuuQodWBrctbNwbc3+HyeDcZ74kn+ajpYcPk28bDY",
+	"jd/4R8/kMaFpPB2Y0Yk+k6lK00SOjHhozkAmRonOwbnNi1xNeJ4MeJrOGM/BL4DmD/NSiInUFftFWWvZ",
+	"zMEhT+GcYTKKRd4wp9DrJbHugxysMNG3C1GIln2gV0hIze/RRwJmiBoOIf89GdqYWT6danI6lMNP0QOx",
+	"xIT/2HpOX6QNf0ARDJ6g2ucplwMRdCGs0QVPjvN8elVPDLVN1VHPwoh2zCPmwhHPJIBnduAtC+FZItYt",
+	"z1G2cDJmO+iEbz023G/ME9iLSPuqlZ1xaXsTDfCeZgAu22gqsh4kQlyHjGcahiHO0BBCsQimxyIdLvU+",
+	"PN2Mo1yy9Z+S73skwPYynoug227dvh3ae9q8cn07DPihyIwUbgcBc3YNFs2tM4bhWoDgboCLjDgPQff4",
+	"qf27N+JTs0U/ggu6MOKqfXkNhaBm2RJtQV8Rsz7RPTzN/gVEfLXJHLQb+XRqNqLgWsyXn6rfCyH8Gqsi",
+	"c9WtRNZDXIfKFSXzsYvP9Xc6te5vdbx00h6DwF9HYFfOkZK9QkJ9uqAbIDatoQ+FdmPUQsiVTVCQc2+a",
+	"JQPvLbyok0+8a4tbH67mq9v3q3slI9mbYOmyRPagWtlSra1uu0IYde2NpTSB0o16kKTY3W7vdNZTCAuN",
+	"MPewITrX2mGAm6GzHQZ2G7TDgNbftPv0/IqMWTqxnu5IMTWNW6rRBZ1bysVZbYIguVQV3Dp2p3+la2rX",
+	"ilU2rASiTSBBmHEHnzPg0shUpbPnjpGmQFojLK1cAd6U4YsRS6TOBV/qEXJy0RfQJbTxqfmi+pD8bbXU",
+	"hbjpbl/uZFq5pxphrBHGGmGsEcZOFsYa9+fluT83E3hO6QDFrXC+HtBdFyvqbFCECegA7lKuczZIeTJp",
+	"sT1l/aMITQp8IGSFFix6793HC1VrFgW4LXop2tj7Slz4ct2vHi++MP+rTtWRyJZbja4Dx/PLlYdBIYFZ",
+	"zRVDq2FgwI42NhJdqhu3kUoaqaSRShoTURNf0NiUVsYXXJxZaYvSXNbCBQCBKBfSCFQDNcHIggFPUyoh",
+	"GGfJoZA02rCUPJzYRRjuGtx9Y0ztIRQLRJF/U2UAXDydehWwEs0MK1wZuLBLn3HuXPrD4wAHDQSpzY73",
+	"4Zn9oLsf3H/0aD94GoQnFAQEqlpIzZM4CAORZco0RnD2UuWsgGXJlYq7TCo2NKKsBTyPAOQEphtaQZ6y",
+	"FOQE4U0AjQWk5TOTOprYVRTP4j+bnWG3U6OIXT4cCRxPe8K8XL0vawdPcKZKR2fR29aiRU6QPT6Tglgf",
+	"wTAhxPesrDNgS5lmRs8jWjvIk0MoKuDpeV2nE0orEtIdillAUE5PVzPaV6ljEnK9KtIYoP8rLUgx4nly",
+	"KBwgfE0kArTyBs3OCw1FGKgsEwOcUz/fD0YYdK9uA27fhGcHhsTpukonBLE4ZcW0tg0KaHCtJPJQJQPB",
+	"Ou1r25t4/Wm+cPIuS6XzwjK2jWgKyI94fsL5L1xL10LQQ9SPkthXXk5UZ5bM4JmYwtsiHonsvsyz2UlC",
+	"cAqPMgGpp40I3IjAp2Fue0AnMJ8NKE+FdnpM7kKEY9zCp4nIdYGkWggKvtV5JdVcDcmf5upG1cu3eOI2",
+	"pvovXVwofse6MaEe8Uga9I0XIk4it5qXJJ3p+/RRpktL5F2ocDnlUIf9QoTLu7ZCHjMigcVpTwZjgApB",
+	"W+KASxd2CtBhpbgYQqHo0MJKGD2KShm12LuI2JFoW/+sgt9qumuxXckEz9IE7saiCrXB+gJ19QT3oMPO",
+	"wGHZIWlUuG07ZP+sNJQqLRD1A1fUCLgVlb+s67NAyd7jSfYexcefCcwCCE7JHpypdjBWMDwz3scP3glC",
+	"J1jC9gbL8uK7eN28AJ+gvdcCnUx6Fnl0E6iJ93CjXXa4aRwDcjGGAOvu1hYcsRa9taUnesRzsTVR/SQV",
+	"W4ed0jTRaW/f3rl17eb1G502JDRMk0zoOrG0Y8XSb2frd7QvKx2cTf50k3uCAdZ8WSNzNjLnaTig2WOO",
+	"Pjoj5uN3Hr/Fc/DQ+olPFyd85gJZzblzq8dQU98vUshz4kDCEPOq2znRLFLDISRWGdo/SLJBkeSsnwl+",
+	"gPfVVMhKjc65qqXokX7NJn1oMchErl9HjkOvzNXOD52JGFE0QdBOKIHLDhtysXKuD1yGG09TkFKsGI61",
+	"Yc1MRjavxAiUMX0uFQeEQEn76ZEhZubbe1AbwWaSmNd1tUJlzg+ELMMFnGSEnH9S6JzpYjhMbE+AUWXx",
+	"PApNki6auSdJru2bBMkhngyEiAmBa0ZpK8NCxmU2jJ2ITPDBWMRMqr6KZzbLDcASD4xYQgbanesOsgrl",
+	"igr3LvME0YEMMxHZ0ZjJEDFFG2jD6eujC7CtllQ5zB8W/mQPQIYEgwV7LXoMf0Svs7FKYw9mjabG1h6V",
+	"KgfEM1ohnMRr29tQTJXyHaElaN/LcHTJP8sDIiKbDGm2NmGc4fDUcA5rxa+TuiDX7Amdny1UovJk8Pxf",
+	"/ennf/JvfvO/vv/rv/zu5//tu8//y192tneuXb8RUIqNk0iCzs6tdhv+aW9q0zeDvmzx5EQfyryfJC5w",
+	"miHKoLPdPjfPiVeDt7SU4WR0j4M+LF5wvB9MudZHKothmFeuXNkPwv0gV/DzK7duePOPHzAW3Obv3sWp",
+	"urqHWfUL0wUyUD5WIBm/+3gvCIMiSz2RyhOoWgM12bpy5Yp5aanTp/PVt762/Y1rH7S/eetf3vjW13fe",
+	"uf7w5nu3H3X2gvNwd+/B2T+5pgkeNDrFVUoOWgPugUYsa8Sy04hlZi9ikXPBU68ocKaK0Vmksc2roSGa",
+	"5HKf+duJzrWHO1lCABty2OdaePCXWL4cTwmWd4Z7Osdyu9YmYP17tg4cCFLJCDDH1HB4xzH5Tthut5e5",
+	"ynHcF1qcZAwyp2niqtExE93jaXIobCBYpkCX/zDg08RQ/ZQnEwxS0yoVZjUqgVE3rnY6V7evzQVGmc9A",
+	"OvjO195+Y+f9b13/1t7ut/7l9le37+3svf3Vt25+9do3se5T5jtYbGPtWzUIJMFhp3Wt1UZz0plIphnd",
+	"SfnvJRx7k/d+5rx3mMaQ9WcMNp9//CFbXG8Oru/eXFHV8LF95iLkJRqlIUVaY2WNVFCYo6FLt6ACGt6a",
+	"8CcQEGkEpRu3noYBVcyGhoY5Bk9qANnp83wwtj9NG7GIi2nvQIgpXW2DBQgi//DEDoWI6d7NMKg+iWZ6",
+	"vz1bpJt+TnmWJyDGHSVxPg66ELZnVqifCj3lUKcNhBQlk1xZCy3C/Q4gCOrhN4PVYYRHPMl7gywBCIIy",
+	"iPSGmU+4JyYiG5nmypudW+4ueU3LezuQkw4AA1BtgD/pQQSnrSOwY2TIRGVJPoOph1bKt6HfaabMAkLl",
+	"pWQiVJHP970MusARSugyFimfVYZm7yz2DB2TAQGDbXu4+t4T5vhMtP0s2qK9EukXd6F/T6q8hIRavF1B",
+	"jCpvuyJOXtOdG3P3qk0v3K42bW570+5aveVdrjZ43bsz1xYS87hIRdwDZO65KS71f1KJzsoTkFKczBGI",
+	"ojQs4UxpKWnqAMN1SaQ35gphMC1q7Wf4/ubJJmSPEcOhGORMSVdzBdDJSdQbJoeitNPc54OxfRtwVwYq",
+	"i0UMoCrwvsy9QEtt9C0o7JdMhJUpBVNpjEhG4oiBf6PGQVNU+dlpXTRG5jrkCwFCjpquoJw32u3NEjZw",
+	"uJcb4NMw5oYxN4z5t5sxv6zGq8a0dLZEi41lhRX+PHxt63jAczFS2ezpOprkXXr4QoqmNWRlA7JyJqpi",
+	"l7ER9y+tKOO8uG9LNg3KE3Ua8X8j17td9od8ItD9XtQcd0/Qrhz3UwvclFbrJ1qvEjV22nMyNo9jEAR5",
+	"+l5mhponwsk6E/7EvwjpxpNEVq6Ftmqp6n8sBpfmUWzo2UtOzxop6YstJZ2axC6XmnKeJzpPBuuloxJe",
+	"hxqiGUQ7c4cNHUC/G9cHGkBozWC1yBKhARa2cgUicgXYWjAwJLRhMKEL0nUux9lUMJXtS4ousGlkoyIT",
+	"GBkknvBBzoqp9YWD5w4GicG6YLWh4RNgrjqSYLTp2pAmMC4lmumiP0nyXMS2ON0kiSUU3TOfq4XM9yWQ",
+	"+PKGbdl/WUn42pjPKBjJ3BxghJFNapPiSQ6V+K6yd9CeAV9zIKY5zM+2eV2HDEwacOX2Dl0y/+IcHoqs",
+	"xXZZBnuFgoe4ZqmSI0bYJXcYp/tqiG8652WbzQSHMobeGCASzHRpRpNI9v7e3Ra7B+/hBWvxYp9UopYJ",
+	"Kri0YLSctSJqsWiYqUkErUe5woqHR0ksJAZpDYs0ZToXUxzMrs1tBQSWcryAKzxVicx1yLRiHL+0/PwM",
+	"diwbiiOA5IPNlo+5ZBG4m81AJioTPbwF4WZ5pYzwJAFzBb2Lg2FTkQ2EzJMUrIKRLNI0YsmQSYW754hr",
+	"NhFcF5mIW+xdBxGTwJ7ypvv/x3Kl2DgZjWHld2uzWSB2Kvc2OUwxzx2kPHvsji4TT8Arl8iB8GsvmhEV",
+	"01HGKQiOWwQbL5rSSUp1JRUfCR6X3ZwEVG+OZF+MEkkecowFA0uhj9nuxTe3KxAnixDuZrsE85KNz0IN",
+	"KwNXc8xzcdVstSBcqOge1g0UIhu8Id6hwl5DXqQEhn20ZFR5tWrv6ceQCjnKx5aom41fHiTIwVkG7i+m",
+	"lRHQqIMuwnKEgZDFxJB9wuYI7fWYzwx/qA7O8AvzwtVDnkGYn3nzcS6m79i3zY+vYgvmz3umlZpP+sBs",
+	"TyDodObMtu+rIr/D+jM3tR4DcDGrIE9B5OGST+7PKh9sv68s72wReKzRb77OShmXtt73vzG769p+Y3bX",
+	"tf7GzIUevjGjmrF72MEbs3dtF8tKKGAh7bni1C12F2JoKe3HIwDsWnsHKDyXmLemJLgRLr6WdbkHPVIR",
+	"HYgZxvTSgdQs6s8w1NT8YemoY+dROagIg3P7wi/J52pj1H3Qgaiu+YQ/eRvOS6kTud8AUWaErqAb/N6H",
+	"v7e/X7Tb7fZHV7607kmc8CfJpJh4LMBKLRgf5Nw9QMNJ9rF5WHWjB0ZTf0i3Ud8x/ZWfQr/ccBOZi5HI",
+	"gqenTBBcrcgBXbWUuHN1p73XueEVKCp5I0IR0Z8fHsOiWJAr5MAI15Evb23A5UCkqaHe2xR8ZP7ubO+A",
+	"xwVKQMOFTrvjhaBOr7eDbrt169q2f/H29aC702pf26lcvB10b7Vu3A6DIU+go1tmzlA16NlrOx1S+Qvz",
+	"q+1wnTQgGl03UjcJbhD72ibQJSOsmcHdbodBIf3xbpPPhEba6dy0F8woO63OzWvuwu2ge6117foNs5oA",
+	"wYSZ/c3UeFNj5gZYm/OLrcSxmsuUcjvujN4JJ+08hl2/RkDZemSiSae9VAPlEcJyT6egWyQS5RKUh1Cb",
+	"goLl3Fehnex7ilTaGsU6E3yyVKmey9xJZCE0K4x24WXVsIHN/wSuO1BSQ5hrqX6/FuXiSb4Fv65il9Hr",
+	"XdQnI3UossNEHEXdeUUieuv+PHyme9hojF97/O7D0KYoWR3fhk5s20gJSomZsTE/tLnLMShLUX8mqFdS",
+	"RVz+Ew4S9XfDjkCXOt4PMJkFIv31uMhjdST3g6dROH8Tl8PcKpOmwPNvusAy9CDT+xXw9yVDHYvGCLaI",
+	"uXbN90OrqNhH9I0Rfs80kSP6oIGSEuFY2JHKDlzxHMhoAnUQU2hEaggCpxtGiut4uUDzn0/G9H3aTpEb",
+	"YnkDQByfRuZj6MtTnmM+OC7sANBuCHAewL3MRijDXhlPtcKV4LQOrtokJFIwKUSsmeH/qC/vuKVGKdQZ",
+	"VOzrDnMB7B8QITPIk8Mkn5mpB5x7XJ0W292XuAZc4oaxGvF2m1qjaXGDTdWRGem3C57lKJRF7+z+bu/u",
+	"uw8f3r+79+Ddh4+jsBqDTXYWJ0O7vsY8HdJmmLTYu1LsS/hK+gzCAbrNInIKtHKlepNiMI7uQEWl1SfG",
+	"HI469fkxtP4uPXeS+vyYpho3IOalLT9Bd1gbLyU5vZE7YCVYpWXKIxmt50RrlD9v3bhWkUfbp5JHF0hS",
+	"RSAN4E6X2enbl+YcdNnxfsBzOIp1uDyQCVSqE/uURrQPWTl6P+ge7wdTIeNEjnpSHO0bIeTpU1iT8jvn",
+	"VYFajo6UtfEPnpt/0FlpPbKDCtahyK66RNBcn4UVm8biqwD9ZPMa1mTUZgNd/Vj1lxvAv6b6c1bZiILK",
+	"WjbCK6rP/tjj+sC8/TJDyaybZMIJgsxqCmtWu7XPVFC5YhDqd66Xakk7DIZJmiPyz2Kt3afmtkz0eHlv",
+	"HdPbx6oPSSrXSyguQts9SKZTUrTobxjSh8cBRbJt+3qDIQRg1IXKLoDOEIMhksOsAdVp2euouBBcrx0m",
+	"5MIo1w+OAlS/oLtz07wC0MYDXDuLmXwGzYX22iZVIGHXN4TuTKkwZg6XIvOcRMYW0uHm0HmWYgmw/EjZ",
+	"7M8KpqLNCDX7VioWweYmybUOKaA0eKFt0sVX42lkWqRikIM13FZmBfF2nyKtncwGoC6290xMBXf+C2iI",
+	"VGOe2zFhcwMH4/Ox6ruk8rnOrfmTBtsH+6QMUbSnr0qWQO+bZqHDHgn/kfNZUnNcswjynFv+wKwYbz/T",
+	"itIfqz7LCunq/fb54GCUGVU6ZFpNBBsXMs5ETPPJc8a9yPBS10OZjbNMQMocKngW/smaYGvXZF/ivIiY",
+	"HRmtLKdRGV2DqG2I6q6VjY0WZ4R2dFOBpcLQK2F2SKrkqJS2YZugcmNUGiSUXUBUi9BaZcgMTOG+jIgT",
+	"wCXTvhlFWfKqkIbMk4uLVtQI5Dh6X3C/diu8fvOGdRuj5JtoVFccVoMDcMrMQMFUDgHcVNsBlRZswXmq",
+	"QbsacPMRtKx8X5pROuBPtuv8cm04y2Zxy1VrsQ/GSSpwe8K6h243wpzb7QYWbZo50w9977KSEPsSNiYV",
+	"Qu1RRmpUp0Qg0BVR9xeNRDpfErVGKFjFxkFAQU/VO1/vImKyoakfq/5Jzdp485ub9+DBclawUc2BidWR",
+	"3AThlNbhoqAclkxzjWCGu9qVdnDTUy9E1MzxBm26l89fBmyvLQLWr2xFKkQhq0YGXLLunljYnhMLfZGO",
+	"TucJEt2Sid90Z72XcnmS0XmOaZdJR4YkJehN9rhBUy+zCSaDYDJg4ExljI4vQ7wi8klzYlpnkV/XhXNw",
+	"SvfWMR7XlbH6JfO7gNyy86Zo2+1Ta7VL6decDttZpsN2luqwRiYDA3mX4pGwtNV79x/ee/DwLbMn3nv0",
+	"7t37jx8/ePhWa0HTlSrvwdtVXXc9wngeWu1JFNHwp8bDdsmF6Ay3sUBD00yNAAxzY+Kxccz/11T/QVwH",
+	"QbtIVLbMvtwc0M/2sEwD36uqZWYeIEIRpXlX5Q5SkunHHVfMFU2JXp6yeb2sIgxOrOWV5IzWYE6j0xhq",
+	"nA5q2hDMhmC+2gTzt70etDnFSGJPQVHrKeMaof4r0PVdPHKZAuCHI9+xyPoUyjiyTiD3NCBELMfdN/u2",
+	"Emp8/kFvQGN6IO9C+r7nL7RXO9vlZUwtpxs71TR2vHi9LMxn329vXzuvAKQNtUAX5AKmvcasf3o1CSyH",
+	"OKf9GU3nBUUJuYNZ6KuJHKqlWpA9HoV+YB67iJpr1R327P/822f/4998/sPfDyz/6uFLrjZljyIKiCUG",
+	"i5G12MBnf/fn8210FtpwvLSmmeef/vDZH/x0vo3t+TYev3/XtFE7jv/967/5+XwDO/MNvLn74O379+re",
+	"/8VfP/vBf3r+t5/ON3Ftvom7uw/v3n8bWvnozGQA1/rECESzP8/gxvui1tLAeXHkcYMTjNGulEqAol1c",
+	"y1XFZJpC3dWl7NRyTy1E6Vw5FMy+SloEpQilqTrCTJ1CixZ7IG0EPWQpgYnGvhh6rBkax+rVuRbpcEks",
+	"gu1y0YdQm+RCj88nFHhh+NfPFoVfG500EFCvora/G9fOvz+UzNcWrmlS8HQuz56orq6f7LG4ziFL5CAt",
+	"jMiBPj/3MsTc+VLT+ad+vGoVjewCbBLl4Ca0kYnOSFXtRC6NdyinejVhJYq6tHCk68rh7lqAcXN+bKln",
+	"G21aA61GTlNLoF+o13RYpOmc582eZ6OzDTAnLeVyVKCw8MnYDLjIpkqbn5//33//7B/+4/P//LfPfvBH",
+	"v/nOd32sejjvAhIkUjUCmwqWGA8+/x+//Oz//Ltn//bPnv3g7wLPAhFnfAgrZsn7Khz8YyPlPP3nX33/",
+	"8z/+0+ef/uLY0Jun/stEgHCE/qh87kFjuwoiUxjkGZc6Jf4LuXxBN/iqSFPFsIOQzVRBZZUSzXAQ5ElL",
+	"rADrJvNcP6R8509/9vwn/7iR+46aumSQf38vfbR+fcsOokTD6bFZtQs7MOUDMVYpArF9GND6wVR9dIYN",
+	"CjgZyJ4zwVNKmD1h39JQw4td7wvZuOuV2D+vavnlPlyvXr4TYhsnceMkNrw3jj01Y33evtz2SO9tHZOX",
+	"NxapQKWpuivfcTVpoHQzVqiXscgIkr8iHbMDIabmSpKxXDyhKkV0iFxZHfc0zwTDfuOQ5Uq12J7CJjjh",
+	"u5avPMn9IWAZnEOVxNUWE6lzwWvK09yDbjzRo47mr16de0qKxp15eXsel+xM2z5cywLA5bwBYJX+vytn",
+	"ZFV3T4MVPrI/wc00NKtS4wd8S+QnbMJG8GgEj5dF8GgI3eXFbWxO5WoU9w31aYym4FA9f55IvpmINN4A",
+	"2j3yDwShSXl20kwAASEjsDLiA2iLaIMzlD6dQVR65ChRxIQEEG5ICk80/u3z+5ClyYEozRBY0c6+DUOg",
+	"9+Koxe7Bn4kcebPt0MWkyi0XsOmzNpsCM2ZzQ9rZbtkZOloxsH6oDJeoAnDCYyuCRhy/OMqUHPWo2Ts2",
+	"7QFKuOkIa/ztS4iVVVon/VQwJW2KBwpGFSM0SyTLxGEijrywfxv9UshU6OokurrInIEdorskNN6NN5E9",
+	"bB/SC4wQ5hGOdT4YX4koCcEOLZqn5VHIIsuFzN/VDaYyFhkuEXnZKgDrj5SzxXYHAzE1NM2VVZyXTmvi",
+	"+t8H2lxh0aeu0TydZuqwahdZZGCO0G8DYcbdWnnH48yYbA4WiyOVxSeZXBw/cwwQOdM//+r7n/3yj599",
+	"+vu/+b9++uz3/+3zH3/v+X/8dBlLO4GZeYxqc7PMe0B6GqNMIxs1RpmmcONvCW5sSGKNJ9VcoG1na4q8",
+	"evN425XBth+ojIKbsHAPJC7O2XequaSUulmKLRDQ6bL0CHURUxUQlcDCzFpkPkMJa+r14PedlWWbP+fJ",
+	"egWrsBtUoKdJ2NYlswlcgWIimc9+9d8++7vvBadgi/hJl+20GPOMD3B3bG+HXi3mf/rOD31m80/f+aNl",
+	"1ZkdH6Fv35hVehhn50/o3byeVL+X7Ju2yy8WvW/I9ynJ9yPYF76mBSqOhkNF2uy5k++cynGfI+1+DHYD",
+	"n8Ki3my6iiy+WAhgbYa6V2j6lzVWtgeaiCo2acYQY8MX1EEo1fYxJMZ311QLgUPYoaFmrSnHvIA4B8sk",
+	"TOfJSPK8hGIuS9/7MKcLMML+g/Y9iJGmvHWq3m/eDW3iP88JAL2MuqZB3iFEKLgJiKqAfOP3Ul8w/4WH",
+	"QixL6j0nznc+tfrtLL2Aav3DRPK0dz6c0Cpo7RdUvv4ktodIoxCX2Wg4DYs8fWl6wyB17ih41V18gZqO",
+	"9TOviPy1SPsVtB1nQ61YRUvYT2mUFWdW3KMSC2mCFRZKLgqWWnjDduOM547Rcl2dj9VRwd+wX/QFQCo7",
+	"dT7ivAZRb/46m7Hr1PYqT0W5APCw6jbYJLzWnYXGj3f5SQ5+wIufHHC6+NzTZmTXp2MXGl5fktBkPuF9",
+	"eOIlpjjrHR7zGZucGJyYJhj9TLsfJnHpRscpPmmTk85aFzpu1vRsNQKFrHrN+HSKgrie6J750W53YO9r",
+	"jR62gF9NlRxddVfCIFMpYvZCHpL5KFJ7UNnp0MSAc97va61GrU/fa1bPdC4mPb5J4LOZqUvWlXhqNCXn",
+	"YyO4qiUTXFE6bRGONZ1yumed+q6X6pLkatqzBQPBkLiOV6lmHc/PAonLsZ6byQykiftt9Kky7rfQFfyn",
+	"NchoPdvfOrabfCWwk6OyDYF4yQlEI9dfXnze5odwUxH6fbvBzjEqb1cyMZnmMxbhOYtYIfsJFZsQEjcT",
+	"GjUo2C3nB0IzMRwSHCwUGwFbBpTTwCoQEq0XiQTIY1uOQkkCUwoRJXaoMgb1k2zoPk9ya2CngxMRLiz2",
+	"DTTFpU2jQQZgTxDmZ0xlM62CRfAmUM8RPQoIdLw8BM1acQD+oSY8G8O/zixmLgnjKqmSxZ0oRcIlciKi",
+	"2s5JixvKgZcaZdUQ+d8aKbAxw7/sgUY2vEhlNuboQoTJrQMxW21T+rp54AKNPV8Xs5NsPeZw7b73gMFY",
+	"G+np8q2idvLRKmo2T9VQFDpYAQzR1mKQiUr9mQuXuWrDJaj0aqJrSzUciNkyoIOvQ63UU/vlLRvKVFwg",
+	"vOPajObrYnbZwWPrR1NjtVJYwJ5tNKz/2jPw2ofiCGZhPW5rxtQw24bZnorZwh5iXFoKdxHc9cQ87T2k",
+	"RUznaqqhBiIkOp2//rYktdoSuyar+tXIqj7lbj09fw03dlhCIRmxPJwDHJVQBQdL/sDTFMeRZGUh9zfo",
+	"jgc3UNaKg9ewWlxZsTGBwo71sRnU2kl1I0FqsGMqq7U7aLNzwD2DkfigZ69eUAjOvhEMboYBGa089OXB",
+	"WAwOTiguZ5/J1BFAvZqO6kIaB0oOE8O2a1u7biNQ3FMYgzKYiJ4eq2ngx8MfP/uf/+HZD//w6T//6vsY",
+	"Y/LZr/7L83/93559+nef/f0fPP/PP3/26V89//FPbXkcmLZ+qswosaR4WWC8WlHc/CpwMhHG0gPgTojE",
+	"dG/7mLdwy/9yKyd156t/t8PANnDrOpb5hvdv37r+dD2LSyziYmrtIvAb7DW9TIxwywdhAOjaHgi4eDIV",
+	"g7yHEcMJbHK/9e2ydSzbp71352JQJzw7EDnidNsw0x98/9kffvezv/vOsx/82bMf/dfAhpsOVFpMAKP0",
+	"e//u+Y9/+ewHvzC3nCkIm58DJS/zDm7fbGPqHcT/lg9ISln4aGkGXjKSrm96K+dZXpmROtRxW8d9cc/l",
+	"fOSQyP10O3vJ6Ctk/DIrqntDBSDtpeD8+Z9/79mnf8XqZp09/94fYh6ij5RuqEtcpFgrcX4WIChu2SI+",
+	"vYAQKKBxm4RxWKbRBHKcSWGnaVwaymGneR1ggs0KKe5i3y5vTEkvGSBTE4TTztQR2hHSRBPMEFSgG6gJ",
+	"PcZZNExSEYX4MzK37Q+qGJ7zgU2ej3I+wvLe9oF96Z6g2P9DkfGUmRmw1fJeM6/pHk9TyE+Hv+XM/S2V",
+	"FNHrLfZWciiYeMIHeTqD70EZRQscOPhwEs24EbgnMIivPX73Ida0hWHvS6glxUd6vng4QCloqsenc0q5",
+	"MyxRA2zBGEuIkx7QNXJfIc2ygDXQTFDIOJskwE0YEi8YAWdeppazzHB6xJXq25fOxwKABfBFkiW5HYSr",
+	"DbhQmZG95sNHRvB8IkdmwuwegLbh4FAbGkveR1DSI2qxh1QPkiq978u+GKpMsIj4OJCPKLSwBxEvctWj",
+	"e9Ct2YplMUQI7rz7+BtmAn737ce/G8Lm8GoRvpO8ATNclkc042rBOwMuWV+w9/fevHorhP91bpiG3nqj",
+	"c6u900bzltmgE65DpsUkGagUogQzlvM+AjrsS6oYqo68eGKcdA3gwxyUu75SB6FXXFyPBWD7l2AWYyBQ",
+	"mH/D4xbtJNxnsL14lnHIflH9j8Ug12baCb0e2uH7Uk/Nu9i2Hhs1Xgqzbp3Wzq37X+m0o9fZBNyFZquZ",
+	"IZOUErK+GPBCI3RGnIwgXScTLFU6d1sY17gvUiVHmuXKS8P5si7FdxTzj8YKRP0K9C5MkYe5jHlMXuJP",
+	"i+2mKUalzecHkd6wL3EYUIYyEz7ck0P/uAOYIgj27FQNOG8az7GrEWoPQ5Jhp+5bIeEVtrnDtkikV04e",
+	"PgQoER2wRLJ+xgdC4wrCYYypyCrmmtnRZOrIfCbQ/zw5FOks9LA0pCIIEbOeZeIalBv1czHh4/FBNSw3",
+	"3C4sa3n8sefhAoFItF1798kOdsO0DLvHXQIK4+6bz6bqnZGZSCnSqMXele4qXQzL2amYYHkcZ0Jrapay",
+	"DICgm28GslQuPpJ0LwvZ0RRdwDlw0DV2neBbpcpdBpSHnDJjUT/5BJPhWuz+ochmSJBEqoVNNNN8IpbX",
+	"EAUS9WKxcMWEJ3NguDjjQZfuVbQfiyGyWvcZ5xPz/n7Rbu8MpvA/sc6r+MIWvRGsowd89qs/efZH/+Wz",
+	"f/wZCtNmFVeM04rVwTcevIeiD+ayeUjAGyt6p9FVUG378HhVjtwyVQPH5WXafbRBTADsuNI/EAaTIs2T",
+	"Kc/yLSOAXLVqekWJ33hKDDsNugHIZwN9eMpJqvv8zT70TZVNLssLUjFnOE3PSjbBOahCSDNOzOWDgXhF",
+	"m/sCq2aDqaQJLm0cFzMIdkoVj0mHMhzScuQN9bzaSqNGqen1Z7k5XLd2bt260b4VLi0/Sr1sHdsD9HSp",
+	"0ReL6o8g49sIFqBWtVgkdJ5MeC4Qi56ngyIFz57T9yhpnAQBMudYrcSCtmGGeS1sp+XTF0s0GhtoYwNt",
+	"bKCvsg307Dx+Lebe+EwvOwCcZCrDRIgBha7QLp5xETMKPT2FlXRj1+q7Q2RJdT5Tj5NuIandHEOmbH+Z",
+	"qfYRArPwHI0HKmczYWv0wRWAj0Gsdgg5QILrPeEqs7XYrrPyYouS8emUjVUa67LQq2nrDgCVJodCWsgV",
+	"qj6rLVILWpG0rd97KFhfjApp+iC+g3p8CY9ayFhJcYdFVD93j+uDCJqHQPlEjtLSCs1HPJE1QV/QdCMm",
+	"NGJCIyY0YkIjJjTlpE+MHATqZkWLTbXupyewfSTPF8H3nbe14g9BGHHL3C2KnALno5GRonkKF7XY/SxT",
+	"5Hu41r7dZRE0VUVEt4lg2EuimRQJOgvQC8gkVGSkKv+WKYW2LcId7eUKeobmkpyqyXvORRRRqlU8LJI8",
+	"vKIroHZSsVTJkcgsarzKKu6l6iOVGiIsyUEUsUOlLzsQYqqpnyd5yISRcJI5VKJEO7x0ldlothpZxHN/",
+	"NsJII4w0wkgjjDTCSCOMrILuM1ueceskuhCZBCqbaHAHrrLv3338DReNA+E01qnfn+WG0QLMKs8OQqYV",
+	"BWd5gSrTTI0yPtFMj9URxos4ZGs2UFkmBnk6a7EHubZxDiCAUCwFxcBgcA3QpcoV5M3I6WMBMgMmmOOA",
+	"yJ9gMetcjAZ6WxcZ9f0nU5WhbwFloZO5tRnBFk1heUKHKpsAF+gnkkNQ+Xyx7Xqs64oJx4XvOHYG0UnE",
+	"BO9g3IdkwC1IaoFEkbzSErKEmFEsVj4WM4gHcsLhazB1t15vbJiXmPehjiS4+/KFVZcKkI3zl81wOeWF",
+	"Fhehv3yAqU+cEp9CnI9SXPc1mWWWyzEEO16G0fLBkOnCnLQyDJYnKcJfJxA31zcEJs8SKKM5xh+ggZhB",
+	"uvhF+7nMSCNZTSEFM92NxtBoDI3G0GgMjcbQaAwniRTAMC7IeulVLaoFFaFSLkuCZxd3EwW2lyHTTlKH",
+	"/JEPKMA5yf2gemccBF4+Vkfg9avL3MzUUSVt00njicxvXAvCYJLIZFJMAACByFwiczESGaZNXUC1O3OJ",
+	"mCtIQZ1wjXIGGE96IrubC1n9yq0b1ajVKsk1s2PYYaW4j0dmz4GanKm0T6OBXIqBYUwVUr26XtycrtBp",
+	"0TYqz5ZWRYi65KXTTChK4MJ8K9g8ywpZlzcFNW85+1j1zRRGKNHtcX3wNdWPaDLNNY2pckZnoTq5fnRD",
+	"i0UgtEY2TaEkkW/uPnj7/j1SdpyaaNQYin1gkT5IplMR17w895ZUBOzj4fBpUGqkwqFR3lTZfGhrxdm0",
+	"GqNnkboUV5xNmkUkXEV2ZDZ1zKZCVSKfQyjAYPRdz0+kMrjqZPUSPrDOG4WeG/TxmJFnhWS50eqMivax",
+	"6oPri0OFiDuYu6gyryhuBGGorcysjKgrEP8Il+jC9DBY86Db2Q6Dj1UfFLLrYUDLiYUa8IkdnyhDtoxZ",
+	"rDHX1r7ji5LmXstef/rRuYiHWI/mJIpebjyXT1SzYxs58mUvGgNSFyjB1cQwa2aEVTyHuPT1Q9DN2IvJ",
+	"hRD5XbTMwIlKNIsLCiqzrnJDPTByvbShMjCHWYc6oPqAc5jn+Lg5mVOuNaC+kgkI7U+gL4LtFv5fpCm8",
+	"UUd7zAc3JqDGBNSYgBoTUGMCalj3ySVRDcdgHJnTxTiNkeItcRc76Bfw/zpfx3bYbrcJm+EDSggnAT6E",
+	"0Y4ESO/5WGTIYSmjnA3FkTCMUiDonSSJHfPApcI7IRU+RVDyQzMBkQd8QyVMIa0OQsiPIMHcfwLiw4o0",
+	"XYEx9sh89zooY+C9mocYMzoaHsqIJXKQFrHQzLEInJpzhCF7pI5ebSQyvNnxOX/gceieGlqyWJ+u7Rm9",
+	"Kk9YOA5eiSUoLRx9weKEpynpU7pI84rZrHPT51dty47m+IsVGLzSooC9dEGATI/U0SaYTHCCG0vb5SI4",
+	"2QDdMnEJDUkYPkOGcEOiXqhxbcDTtM8HB3rr2MkfkPxbrzi9qTI2zdRhYsQzpLKRbSKyX4gNfVkTCtAo",
+	"YrEYJlJoBhZIBbzCVc8ImbVL2obhDwK1SWIh8ySfURgA5NMjDPS+THLK+0KYl6vMw2WaWMxJlomBSKa5",
+	"hW6xnXxZz/kk6ExW437tyzzLEjMkTx0kMGqCzQFDqY0yYrv7krFMTBHc2DZiQWrIutYyQ36/BINCnudA",
+	"tdCCgnYhMKupeFYCwcgZq7zo1/mGhu/zwdghWwFKVVzWJQFldKfNYj7T5QcnuZeRhaBFu+VXzLVlFODW",
+	"3KRrwTOY9SEFY1ctzTQN5ubNbTZWhdlC0Vv391gVgJce1FEJ8VN5mQbueif8GWaOyjTXFMdxNE5S4RcG",
+	"T8zkDnEjec2UqKMs5dqukh1yDpFU2AJ0uAtPX2/bXmhB0FU1zZQaWmRfziaJLHIRsmGRQcA82CjxPUqL",
+	"57kb/Ujk7Nr2bTd3mUBQAJhHaKjF7ro+zQbz+4TNAvIQzoKIQyaemL/sVnbn9DHgukfkU8vw47lknRsQ",
+	"32eEK7B6azURDNGF8BwXKCXpOiydPX4g7lIHG4PpPIbpfahOgNG5snWlIlEEx/vBRI+SeD/osn2jJl3v",
+	"dLY7+0HI9ok14517999+8I1H9/aDp/VOwlUhe5uCltAgzxwYaMmLLTTkiCORvNOCiGzMzDeG9/hiMHMx",
+	"KNCAASYIT+EaiORQWEl+ZgmTtqCHdp08rm6tGbVcfVr002RQAWk0xDS+CuYJe2YDX0ezIFqbKmXXjU5m",
+	"X+6yHDDILB7HxMjAOveAGKt4bYYXXILapgw9JBBFoMN2vCFk7kRVTmFv1vhxHgNC5F07VZuSpD0+ejNJ",
+	"c6gBdOLDD1Vefb5Oq/PMpGvXUFAvmza33rhp1jdRUdyebtSUy68MUwVahZOpMQB3hGGusUJIS3PHVijo",
+	"z7A0XOIDLrhlXEuDqaFpW+T9XELZ7oKNv2bQFTHSkQUUIMvwIjPMEqQQAn+VFJbm5aUkm4m8yCRgD6C4",
+	"C8NqsXddvbskJ+o6j2W7FjUNS1TTsN1ug7UMn5jUJRMW8otAyT66OHf6jc72zrUwADAqJ6mdwcpCsw0z",
+	"v74HvCFiLyCH2yzRaanYuVIukXFdZCvqZexKRs+wWAkXBwPyk/kAa+uwtGIqMq1kvYX6vu1sgRz8lsse",
+	"NDGbyB5u4Zpje7myh534pSj3mx3KZdEeZksIzUSJDoyGFxdHNubOrMX7iLNMZw/sS/bQ1ocDhkxJhoDW",
+	"RnQgHafIDsFgyNkg43qMdq59uZRobB3TX70kfhpBsDMaQCGbUmjSnTDGgR1hNSgNQxMxmT8jI49BjWEC",
+	"nAYBrQvNUIcIn1XCQJs2q3FbRyITzDnJrXnTQTyb8+K112IRuFUItBnAiqN9ySxAP8y5s1xSFT9sq0tQ",
+	"4kS0XYgi3caxmUfK8SlEbshZKrjOPSR/lo8zQQj4GiEqRCziOzgSrBtAN3Fr9IVDhrZLbWbQCll+qSIc",
+	"SCYm6tCDs0wyLAfAPljITHMRJy2258ViWjMkJKdho9a8acPlQDGGgEm0H3PTeSZoldGLCdmcwMIg/OMO",
+	"i8YijSO7M0CCNJ/yJn6H3TNQqSnnsy7jGPbkoV0kE7MVzJ84RPs3Or0cxpoq8oGaCBq60hZ2XgySaQKR",
+	"fvRgLp4Amr00X0Fjt5GmzrqM0YVoqn6CQK+Qc6xdSqSroR0JeEBHHiI/XSI/HjFRry8S881mPsrMVpae",
+	"QdgdaG6WnbkOelLlPTJix3W9IWw7LjWlCArJ4kxNp2YpPAWCPhXipczCgf0X1s7n+G7r7ct7POdQDAAR",
+	"1x3CPrkvaTIq3gnaB4sbeTHL2UzMqTWI88I6B7cSxDPNg2wT4Qq6wSfmOzXfoNYmMfxzr7e5Ye+rdQQK",
+	"TbI7r6l12UBGn0psgoPsxJNNJaXVektFBFma+PWWsLrHEtVjyvNxqXmUTQbzx/L0+VovhV3iXOlDhS40",
+	"GsilgcqWGrkVXiiK+FwNAyA9nIi6AogrRhVxVVaGKsMUIqyhYh3XcInneZb0wb1srvfFKJF6CU5Li+1i",
+	"rRUriS6itbAjVaQxyB1FLthrSV5pMvqdKGTRV8w/V80//yLCsiw577+OyTUAvaB0nqnpWBgtaZgpmYcu",
+	"ZIMlEzMLJEhrAmAzE0QyHAVHxEWGGpqVuhifTgVHqHgQQ1OAXjN/SnEE0XYC8pnMK7FF2ehngh+Qwz+3",
+	"kwtFcswnGsEedTunfwy4JJ9UWW6qzeJkOBSATO/mG8XCOy6viF3b3l6GK/NbYbStx8NZy8ntZt9zJjQk",
+	"8PKkCTxgp3YBcSjWdlpaWV+WsI6AIulYHpUG0Fm6JDKW6pgGElmIk602rXoHEvWst47xj2XGGSpnxUf7",
+	"MgKlPjLEK4UKWTgUVG0p4BRiq9Bms+vqjWmKWXNFxsqSZK6EFnc08zVn7Am9KmYQNzYpNK5TyCLThqHX",
+	"aKQJWRQncpTz9KCHd0D7PRKDMc97aioktEdmnNdBhe7P0FA2UZLdHSdSaBrZa9GzX/z82Q9+YV7AFB3z",
+	"l0sCMT9+86/+4vO/+N9QUFDOnGZrP9dwDEtUMbQKUv15HOvyQ2EMljd4GxXZEsCa2okwvTAxmeYzNhBp",
+	"SgYk26HNR7WlFj34gdBubuzHzAno1GgRhLJUiAJEliSI7Kyq3t5q8DS1rjzDutKZjfxMMmTJ+K3Sgn05",
+	"fAMM9SMY1BKpzUbBJd43o8tpoWAgW1Iv0JYLfL1aJu4qhuaTj7JijfPCU7EqXxyXxsCcj9yGB0BUzGei",
+	"EELn2hBPEig2eNUyZyEHyuw/3MkgkJgDAW7YvmCjQmgwc5lBxaroExYECQ5egGNZ3lAqMC7O17r0kc/Q",
+	"smaWEmw9DwEGbSxYZIcTQf05KkI5n1pcSgM0jtX5xXXGlweTM4kCG1lfTq4kRmXBXCE+LA3mCrI9+4v/",
+	"/vzTX2zsKMVvfEE2mLkxrGeJIZ7SGGIaQ8xpRCfcbF7trkF5vs/BJkO0ZqkV5u1E55Vt3ziCV1KFTdzB",
+	"du4bReRyvcGWv3qH6Xwcw5sqGhVxf5UhtLLFNmfs8NqDOHiV7Jkb8VqfxzYH6RKNmiQyeyfJ2Tetynqu",
+	"Fs6ac7Mu1vRyBGgGptA6W6VVwEOvOHsJYgUd1wFBR7uQGnP1bbpGacJgGqwUtEb0uQ6GZULSDmYyP8jL",
+	"57B2RSEqutIJdkA8NQ5n+pUhF2ew8DWpp5dPAHKvPExJDMroHsCbBo049PDTARjsrDY9nzqIQyFXJKk8",
+	"ohBrOLKHGGniMvEwIYRFcCUKIQ3NigFkIalk89ukOXOxTMN8bD5y7kmwNpQdQV7KvjTUh4BeRNyFzD+X",
+	"vAmNuYhwZ/KxYwbYs325L69cATtk68oVF2/uxu8ljFLhGy8hZgGYwK+IO1U6MTNmaVWm3QeyCT8gq5gL",
+	"Wx+oLN6XODYaFUUo2XGx6IhDYg537cDWGCYyhpHBywRaBBAk4CaDi5QGW0av47wTBBL1d5/g5/GDtOn3",
+	"Ps1VJtiBoCxODZEsmIGKEVZm7JClavosb88naNpRv4YfnkP4VTROzJaetYZCxD3zWvR6a1/uSpvBiBuq",
+	"xIGjKcLrvZGShh08sonJkwRMUS70DJ1gvolYT/QWBAJFNquJZ7lLB6WFhxl5X4vMi2/LVCpYhOcmAgeS",
+	"dwLUEGP7wHLlReGNxUSL9FDoO1h1KQJ3ia55HQ2NLmkLACogWUqH+xJ2m/++yycuExNMkxElvF6huD6e",
+	"CrOx6VPhCNkQJLAFS+WnidkFsoeyHJySLgNiX+JabG+bpiLDTLyIK23fqjOovVekKe6oRSYKlZ7uT6b5",
+	"7BuGO9tIg0XGNEcVgFIKnqWJETzgpILNNwHDI1iVQ/9jwDlaLirRJzIZwzPe66kY5kwVKK/M6F2pjloA",
+	"xWSzWTvta9tLEEFgN1W4+oQ/eVvIUT4Oup1bZhZyw0KCbvB7H7av3v7ouB12bj39Uk2yaVgnhE34k2RS",
+	"TLxUBgTmqB8NZPZVRkPoVICLFQbUmkXJOimUY86Xg/hwLFdAgszmcDQJLMran7Sddv0Qzav1I/THt+OP",
+	"rr3O6OA4VQ6bFsy8hqOappChgnuublzQgz8uAkA5IYjEdLhnXn0Ko3+AL22XQ+ZZxkHe0PkMNtNQZZNg",
+	"jfEn2h7IrquBAOAIjh6oDA4y3oAQSKaFIHcBRSmG4EqjV5bsmpcpa6iEnbFXzPmZTHNCoPEA7ezG2QC2",
+	"rXcgjCgGzp6rcKZLpLaaF2+2Ots7167fMO/PwbBJlSdD+rRgGfINxVCWOHU9Pp1iNKWeaPjRbnc8dJsA",
+	"ccief/rDZ3/w02AeFpogbbY9KBv8y4y8s93u9Nqdr771te1vXPug/c1b//LGt76+8871hzffu/2osxdU",
+	"YNKehgG8LQ7zHhE3iDXO+WR64kxYIDqckBbUR1mA00GaebZULzhcb4qTkU7x2FRl0QYc7WXGxy/SlFbN",
+	"02fowmaGw5PxSxPZNxO/dUx/rIWjg3WyLBaV0cvM44b3Rb6cCXUzUQGg1l0aA2CbkekEXaG+IQNJhXZa",
+	"nlHksR0r2e7LvkiVHFnfLpL5kHJHrG2Dei3ZAkH/aFVkAxGVcieGxpMKE5VTEblwhzIODWrnYM0fB47q",
+	"qvnMplhrsyB1D2HcILpNMpGmyVQn2jqXK1kiRskoHcWe4kWjQvMQfRjqU5bIgJNfTQS6vB2OSrWN7Xa7",
+	"ZVFgnjxxUNmJhmSTObUaNEVcFwz9MOsrYqc1Ot94aUuKgIc4MCVv3zDx7YKnJW6DJ7FCFzbFmJawHJkP",
+	"He6CD3Af2ZWAQDmVMdwNIH5x6ecioGbg678wjxzDbvzWagIAUO/8/8fZrJcV8neMfBRVBki89Y4/124n",
+	"Y7YTxCcSTnmtVqB0/gDHsbltDd8z8ka4sUN+Qci6Cx9jP89qt3mRyZpPWSIt0VRVRCViiX2lUsGlFY1O",
+	"kYgBhAx0ugmX3Ii63ePgEPUlukHalKFJCPoDtM+R1rjfKdcZ18sQbHNKd42E0W63O1fhv722Jx4NEzkS",
+	"2TRLAN9vcEPweDjkOzvDQTzcuRmEwUhIs6Yqe//R24gAmPK+SMsB0/R8Ven8njqSMHs653IgcFQoA/Ms",
+	"x3EsEdMcbt8wQbXoI5D6JkrubvjF+Nbbmw9SPEE+hx86zvNpd2vLX5Pu7fbtHTMlmSqmXweJ8vhp99h1",
+	"8Dv7rgMENoIHTxgJhGEAgk1mcRJ1zXyEQZ4VcmCO5C7thnYYHIpM4w6/BpxWqsOisnNK6MZvqoKincDe",
+	"BWlSeowY9yQV3rg+7Azaw6EQDvvWiG8ExasWq5oAu11PpqPzDKfi3IJRVqsUll2AED0PawlPzhd/+RAn",
+	"u9v5iNn16bK6bbZOuRfKwau/SZDRdx96S90+lXyPJGdYaEC5PpvgTYtk6PZJojelHkKyNh+Mq9Vjmuid",
+	"Jnpn04oHIOeXMiPJWpiFhKIVyj4ko3vqA4k6GwT1QPimX1CrXiXw/SHOKWoLM5BD0gMVNa3ewdMA9Jek",
+	"ZSO4ddptr+Ruiz30BEEMhGRRqrSe+SmutktbFIhyXVWWjAzdsgKqTc61M5akosv4hmGoISbekBzOYd6L",
+	"lGNtBfvLs02TWRXtF5APnGfcT3m2o4P+S4UGzNLms1CuLLQRnzFwNNE2BJVSZgwj504cpk/8dqFyoWtK",
+	"deJivo3orecQjgnO44E+XJ96mr5d0a1zDrs8CXIHdorZ7j7kP8aAm2NhA2uDbvDWG51b7R3gQoAibjii",
+	"SFN4ucqlsPAZvG5WFxgUbFJE4MMSZkbWLt+n7RSEwfOf/PtnP/pR/cveIG07O2etkFOZ/NWsq/4ol27x",
+	"l5V7NbzltFYn3BdEoj3OAXzg/Arm+LZhjewkFbmoqbZcQahwXovK+wvAFWDNAUsEOxAzl7kCRQZcpS8c",
+	"NlqKsHevmnK1fSSseenTXCSq96CFh5XPWiuotZ980iPHyvIM45WY6skn6F0x9MV5cajUx7Iek1iv7NB5",
+	"dhZym+fdTL5Px7nM7O95F8+y6B+cS7XUS3jjGjTrnIZregZtPgTZliqLeocMVOAgcXEL1RfQGFXxQ8Ne",
+	"ArfxnIWp6g6lSkIvPQAdAnME3c4ZEeewnfXB5gieprokTajVJVb0hwWooXVqyPqFTqTQmqn+x6KaFVBd",
+	"r9VaRFgfOoXmVFdPRdngdT3g0qvB0m63qyO7HAzfKl/QghSME/jBHYhH4vHKtxz4lB/dUgnLqTy/dQz5",
+	"mn7o1pTPID+8jHsjy4mux9k7Gzs6BftZzm5WFzheGyRjzKUU6cbpHzVxBHMrqjCcwEGT1PVugX7W7f19",
+	"LbIH99ZKQHlsd9Ibs6UhshtW1vEX36+uc+JczIVWIHC/jZ4o9dMSgU4LQWFVua62hecNcAbaO+Anu2yu",
+	"+Qrm/vgLt0nqT8NLX2QC0Ny+X5L6sz7/XJ3/swwtEr13Griq3xdTEs1tREFDazkCaDuHy+IDR1pmM0zS",
+	"1BkZbWlBKyE7UcFQcAqhvSds4atEydaVK34dluqYhqVD1tISF5SImekuJCkCyAM7/ApXRKOE37L5gETv",
+	"S55qBWnsCQIwkq0LSFwJjoLBpAsQ1zKuvEJAh1mCKCtuiBA7zO6VyqYvQAkXOrwvtTB0JEeL49w08LlX",
+	"5qbhQMwQcwBpZ/VTd6utYTg01sJF3y0Ui7bJ5q/xfWlRBBxdC711zSyG5essE6ngFinxQFDchB+lXo7T",
+	"DHFAm48Dto0/KgoVz8Q05QOhI+ce35f1UQ20le4SlzCbSKIGVipgvsKWSBaVLCLaSLlDfkQ8roZX7UvL",
+	"rHBQewrOjReTnvNRxBKpcyMCqqEDVNAUPF9ZoJHCzViBLHCVUnI+KmMH7LUEvUdayDiRoy7j+b5EuTUr",
+	"JFRLtWLuUQtrJ1mgCRf1UBmCFbKhDJIDQzATa6XpYkq2+NAvu3EHpmXixG5b2WJfUp2wFs2FXW3B8x6W",
+	"/zFr7gA0B2rSTySZagyByUXmAcD6+A3OnThMZLwotOFC0LqYk+jWZH56vIpO2qvvnXsZAPTm3LiXvjpC",
+	"IEwzmWZb0fP7EiP+zfJOhZoCLJYF26TDGFKawMLCJBqBUemL3uRJWmRCIxFF4gxSWKXSFRxvc+I146mS",
+	"wtF2TIvpGu2nxKVFx0M2gxhlh73izgZlsBCZtbNvqJeMrSqlk5HkOeCOpflYFSPbBjY81wYZmYAnOair",
+	"DFzmZZLCXJy6JS8uyn6osn0ZEUuKjLo1TU3zcxwFZwGgZjF4PS7sBreAHX1BMCtUWcrnaA5gBgDCCFom",
+	"QlgzuS8jG/YAgC01UTzIfU/Qui4JrxTEUkDG8GIcSBfr3gxLRQ/D3mm1MMhwwpPUSB4030H3+GkNyoa5",
+	"ptK4toNOu93x+5jrwc6z6cSPOm73zIu9TuD3TbHLe64o9PWr7VtX2x3WaXe32za2WWUPqdQz+mIwQsBe",
+	"++UfP//Oz59/+sNn//oHVz/75Z89/5ufP/v97xjRz1JqM6rC9FtsBx9tEKzhL/Ylu7KAUmDF7zJigxTk",
+	"bjnFNMNYiTR2lmFbMPzD47Kg8/M//tvP/v5vP/vlL5/9+E9//Zc//813/uQ33/0Pz//6Z89//L1nP/6r",
+	"Zz/5TgXtttjGmGZvBnDtFypm26iNs3quKifrHR6LtUMvqtLvSx560URSXJLiBvtpZtl0jRx+SsvnMkeX",
+	"l1Var77t2lxFK0ovCDy+aAmJLXIgUl1nn8RgB4hQNjoDYMpXamLO98TQWbcv/cZQ5DMaSyzQLOT4eVSW",
+	"rI/Ya1oIMA4dvY5QZtC4F5DrSRmUoqoyqGtqtRo/ZNuJ9aQglDmrkMcOeh0EVWdikkB9Ovpmvy0anq0v",
+	"AGFiFKobdWnGbGUF0I2o5CRFfyd5YrhKBDHAkfn+Xqyk8F9FFHS7eVwKr3lWt9hDIWJNbxrlgKSGqywy",
+	"xz3vGQkm6tInaNvQjXbIrl0P2U47ZJ3rIEm3rWxpocGAlhl5BRrSkPtp58GCs/P5IqwkeUUJicRMDfcl",
+	"Y1wyaMXi1IWEi2/bm6hDYdfPqHWIHRYB86lEsRihM874kfRepllRaUwS9q67SSndRrRKM8HjGZY7kHk1",
+	"5Nvla1rIVFCGEtCNsJBC57qbHiPHZfZLM4yEz5VC+Rznqky2LgsfkWACc42rEFoYvXlB9A7WysVbE55I",
+	"QITDlknqxlNEu7XcecNEJnosAKIQLvC+VNmEp7V70csboL6qM2pa8DYmbfXF3WSrLuD5NYJszg+EZNGE",
+	"P+nFVBM1shNIqIMw7zAUFpnpVkXew3bdkxUFJhaUQGC/sX7vkxGg2rORs0nUa034k3v2xp3yMg3hEY3A",
+	"GhEWx2YrOPMJwCAe8Zk3RW7+uyum1Ty59OBCQvaF2CBQ23vX1tam5OErV/zyxDbBX9dkJYMRz/xBqidS",
+	"QVpNqisMkI4JwoZCbHMX6eIDxOjEycHF1IRIavZBaHfSSOTefHnpGJQ8boPPkLCL2Et8NyeGnF/YvqBk",
+	"fdteaA94haXY2vfUDs9NQ5U+XcK6/9oJA6nv3N419Ki0KSITcw050mF2idlhZUG93ILzWeBpdzIqiSsC",
+	"qsJY5uVvwbmUGNfn8g8tq2lEdvnstDkESf7/sfeuPW4l6X34Vynw/w8iyacp9kWXobAveiTNWB6tpKhb",
+	"nsFOCzxFniJZ7sMq+tRhU8yMgHVgJ4ZjYL1JEAfBAk4Cv7CTwBsYyG7g63eJPZd95a8Q1PM8dTnkIZvs",
+	"bvXMzhKwsaPmOXXq+tRz/f1KbCAif44WxAmShHAloo8xXp3U6iLQJPrtUEHxdq36TJv4swkY0qxyBcbK",
+	"DlGL1zI0PyaN7Bu0p2NhWy0eWGLcohbZrr4IKTNeBjbad1tJIxY2jfb9+/f3Kiaw/Zls2a//9+9++Vd/",
+	"9NV//Yuv/+JP17Vyw1JWLOhjsKDbrdavte63IZHRZ9WjAV+VsFhzPmcxg7YbVnOjWYleozZcYBpUlLiv",
+	"e8e7B1gC4/uKbyvdaL/3tuKsWG9O5oZ6WUcA7M5fTg9AnRF/79tjxNfYNoAE5JB7dYFO061Vv7XqkeUc",
+	"0U2dEVq161FXKhz/mlNKzFWb+u68LDP1HxIseE3uxRIgC2vwRfqlg07XNcmJiPYWAY9Xv4LVEdhDqJ/F",
+	"uUiRnV9kHfxJmDklFmHugEUMVQufRxXT3FnlAJ3urhm2a/9+QN4KtBbjvN4HlN5bwzXnoPUU6IKFKAsp",
+	"Kq2zFmkjlSiN0tO2/WYw7uViDii5QkyC6O6oyOnYqp8ONY4Poy0hgjOfKObm+uIJxI9VNh84uLie4pOh",
+	"a5zzdv/aK+917J/fCwJ+Hy70foyqBF4a3GMbNFhBIqHUnugjF7owHqvsugtGXIrsnWtOkaUP16X1bMsu",
+	"vmslfYSERiKtLl/9ChNzl95Zn50DGfxsDtFnQ0Ps+tLmNlEpt5ly14zwO5eLQu5UF6qby0W7VO5cvNON",
+	"MFj/v7zW6LFTI+jZEI3Qp1IgJytkiIBWAdA1KeR50PP+4FqVgHQU9wt4fjDjhmkVw15S4MJMvSPFfkQq",
+	"Vk5dSMbqFcRbtKzy6IiGt3AqF4a4tMdLMm/DYOsx6ciarMf3uKLL+BL37iOtVlqYR3KgrBE5sdtmKHgG",
+	"E/eZFck7D2HhFzfKIyoXC5ujDuokYAtfo4T5rl2McqBobZwYcAd5tQCwNkFdDq09c9lOd4YsMkbnoIjU",
+	"Fqoc5kazqS5OKbRDieuFyIQqJc/NA7CYZCGMc7yioTLJ88Vj+qEowxm9egAPAs1DX02d5h16GiPL3K8g",
+	"y/gew1wORPn8TBRQ+A9TdMzNaSOBUlDgBseSZMjch3lGJxqJjQKOUkf3O9CByynPNHPnliuD2XzxC/07",
+	"CqctYcOWc1Gnd3yklkPHTUUXahZCpYmjsTty2aooVNFzQ53zZJwTe8hK8GVSwJT5fctyeUpBuXBMIwDi",
+	"Jjt88QTStE8U5VAaK2GkarKPCw050cZMdUGOBygho0TqTOR8JjL3CYIxQ6HgssQp1+A4DKGSqQnseDgd",
+	"LmZS6Cmkn0NYWZa+EImUA/An3Eh/vSzHz1U+SxOWHvGROJKl+N5RWchemd5sMntM2fHTIwJBG0p7y58o",
+	"xsaFfgPLnh6/fHV0/PhR58XL5588eXxEYTL0nKSf7HygiykvMpHtvCh0qdtsWJZjk2IyAEQ6pWFpp/Pr",
+	"2pS47h1aFwrrYrpleiR6k0KkzSg0JkuIDftGqm877rwYzBsSkcH6RYJU/ICpLL0nGqR5Bt5AVCALPWLc",
+	"V8VUNtj7brop/QQzJQaCSYxKHYnezgei7A137AxjdPo5gIikMQ1gNSugtc9Sh9reK7QxHWNfTphUvXwC",
+	"nHG+igA65zd/+vD5y6PO85dPPnzy7Igm0j5BSxcBLML2UELC51FL8fiBvjsAVqWtgnpIco2C7E7Hdors",
+	"wu9YIuFiq6T9wt7AwF+K4qBJP3VklouQ2B2wTqgnyZLXRvxNZ6gnhUldJLrHDXEAU9KuISpV2DOZNFas",
+	"gYufeHoJ2YZOaZMd4vOQohu4b71+G7HceSchQqAGaD/7N5xSexLIvSSyHfsjZlkR90YbsogxiWvHlIXg",
+	"I1g0h/mn++ygFSNgUWnN+9zIXiyREmY0wb3QhoTkl6GeMqXZVKpMTynvyo90abpxrFVcwF8IHmr6CEjw",
+	"ohC9kg11YQTrAjL3zB5D+2jlgkd34OZX+LV677Z6UWSFVgAqjSgN1SOTAbOm8XNcuZ8jc3kNG2jruPxu",
+	"qJj2lpcloRvNWWtSratZjifdXPbqgWO6Opt1urPSioKD1nt3356jcMaenpHt+2rS5cjVozKItEGpW5Md",
+	"vXr48PHREbuxdxOupQ8Onzx9/Ijd2L8JbB25COl37jf0CZmhnuRZpxBlMUvZeFJGmTBd3jtlUlFs6bcn",
+	"YiISlk0oX4tSXB0XCPzchHY6oHN2yAmE6gj+AC/6H1w9Eb1rr1l8DNIzUwqboUoLIDiTMWmqLyECZr/r",
+	"U3KlYUNejHJhTNuqdXDx7rVaMB29ELWkVB2Hjwvzh2l+mNcEjcGlK97wXglxMUrapFIrqzM4Hqz4eSj+",
+	"so/hGykK8RQDgqSkuHWK6FXgDUH8LRibxCUzUaaTDGlPxBITV6UTkD4MVWkfiOSG9XIuRwL0XCNVz3E+",
+	"0xYgdQfnANYinZ+qkK4VOjvlhsKaPX0G5VAzUXqNGCbEKxOkEHOFyQ40HEAqtu1SJa9LfqN+OaZhO06g",
+	"n6lMElVGyZHIpRJxRlhUn8mi5aGuhS/5pVHWEGNDkWeBpSaQxkB9Caa9NpUuO/Y51PyrIS/OskLa0dDE",
+	"L2+KKF6k6eAbteVYmAhAt/PFg6kuTyYG1I1QyP0qYtKyPSTe5iOM5IBOXM9tAPWvnaAHfPXnBEsXCxXv",
+	"afUx1IuBoIKaBe2tM6AHIDxmmFp9kaH87Y+/+uuffP2z3/vyj3+2MCBCnbr0eJzetHJEF1yL81Zh74K9",
+	"XlvHw128ud68+kp/pNUWgXar9V0qw6qsghvjFVRR/gAXu96rKNRyL6K9a5eodDtQZ75CseO9obs77b1t",
+	"bz49Va6fiSsS0C7ZPqryaLLUmpCexY6i8XjTvXh+VOVPw4+kBIhPEPkuRZx6APXYWPWCnA4L1zrv9625",
+	"DV3CAB87sncpz+lRjP25JH97V81oDJJAypsrLr7LpRGVU12Vqc/VokxFCC/gw0A3J6RoxZKWBoKg/PVS",
+	"12mPjfZu62Dv0tI1We9D+1d/If1m4+3rjYX7+3ZPX7dn5FzIdwFbM3JLXHgtsNGD1ntRow6InW5c3CdU",
+	"h1xRFKsukuOhNPYUxBpn0O6Ntgo66V/OngFi2wstZAQXf0mAxMo6bwYXT6bs1n/yq3GTQmDAw6+0MDP2",
+	"gpdqvTvl/v79+3db999ucvlCy8tzmSPUKXSNRIVrlNoSWepwk3k8d5ZNCt7NZ65Ol6RaipenrwadKEqI",
+	"jHwOEyM6Dr8jTaJXKzxSISEmAXj2HYD4Fhm7Adf995C27WTSau3dBW4SRJBIbyZzuNe8V8qzCDFkIM/Q",
+	"twBWMrBTPVELn0x/LUXAdjPmPQp2pP/sk0/gr6+OP9i538QwDkTIdK83KQwrp9I+G76NMPlYbotImPQF",
+	"B2rSzbk6TVh3UkK0TZeMYJ6a7EXOe2IIVLJQH8ypNQeHL96MOaHOuJl1Y8RE8wpOCtnivHSGu58GmAMa",
+	"IPQvAnryTiC7pvj5kOkV+tdkqSM9T+04ekOtDUBKlQVXJifMq7DSEPfrCjdYyMBoAlMXddcjK4WaclS8",
+	"8lxPBWB8TYxYSg/lG0JPyCJD1MK3XPu4WVZ4Q+gtuOjw6dSvABT7hZNgZ3RxSVxaPj3ntFngW3GLI4OS",
+	"Rk4rXGBM9e/Yc+0QkoLDy08Gei+jakJiSo5acekvy9+Pagft64nzrqEvKuemNIRS0Kw4lyp+FYz2qsi3",
+	"5SbULgySK7D0i5//5dd//2++/MmfAJJrhC3k9W/Zrxk7UjfYuzqb5HZP+L0Our2LzZOXLxr0RvxgKBUp",
+	"/DIuRCZ7NE3RlR9VMdS5tI6Eyo5Gl0cVuiDt15CPx0K5IgmnD31TJGC9oTa2N7RaVVMlOpZdQiaFE0Ho",
+	"WLaTGTFvxLaKkz6NduNfDt00m6BDN/C2CMMkuKG35xCcRqe30W7keiDVDrSISiDlUn5WASdxB7u9/LRL",
+	"Uznu8UhWdMd+c5xzrOaoTpkV4NX7Nm4z8D99+a/+7Kv//Ltf/P3/+MUP/90XP//LL37/f/3T3/zh1z/9",
+	"+Rc/+oMv//hnv/hv//qLH/3H80hfkYDRqtMzU4pRhyOmVO1yvvB72dvYtZdyfW9X3fOb9xLiuZ3QTzDR",
+	"3tKH4YYFu3yj/RjxwMx7KOyz0RVZ2a5ue9K2fLDekFZsxg1Cz++uFAcZIYoZs/KjytFWQ+hiHPExwM/h",
+	"mIAtbJ6z7B9++Edf/elf/ePf/dsvfu9/fvGj//MPP/wx7uJf/Pc//Pqnv/PVf/mdL//TT3Ee/+lv/vCr",
+	"//BnX/7+z8N8FlJjyPPOeYxlelJGlAoVemK4HsnQ5qpT8lMRHrS/Ye9x8e41ksZUyMGwbLT3rKSsZT9r",
+	"ALWdvUsa7QZIabjYliQWvE0aECPMzpvW+blbf6YuydFW3+0Nt+VqCxtnwEEfOIcdaBB0A7u9t60o3lrp",
+	"gXGNRxqPN8cXyG9WF1w5Y3otP7ZTYN+tIxsImmvd2CfK9WDRke1+WeXJPmR9KXKPNTKFDNvfOHr+DCmS",
+	"sS1CjxrqXCCIbBKFrcFyBsRiKyvdmHs8zwHAGHMkwXOw1OMgMRBAzgae554cOZQLkwsigdzBsbVWrLVp",
+	"VQtrbRJyVmBRzrWxapJV2X0TaIafKP8dALUiTFmuWBqp4DsfiVmK+Nl2wJEvRJKvP3zeqeIuTyNGpYpR",
+	"sA1y0tgurjAcwAP5DWOSzgcVjqcaFE+TUEYO4GcBhzOTKCRq1Fs38eS1fsd6aXJl36hv//WGV9y3M2JQ",
+	"rzScO1GX1Rh8gGFvL4omgOjBLsJ/er3K76WgaDifTdV34pPRu4JlkkM9Pe59ilM4cSvDVRbadMKP2oYn",
+	"mlcaVIg2wneRgXar3lyvehMFHbxw3UzRWTfysKAQlXxVsuYHuiDPIukwEKNweZf2XZ8J6SIP4Ia0aoJB",
+	"J0moECJvpixrYEOIHkpgxW0+C7c7IKacqKBW7bVajmiQSBLAPQlJdpSMGWcDtiMOV0ptlKMogRqB6MCE",
+	"FVgDgoqOHSgFRuZdoy4jsW4ayMVaOgxUUJzsB2OfapMdUtpj7LZ1CZkuFTIkINrOwQy5pEB0wFRfNsxZ",
+	"vJD12mSpVp2J6uWCF2mkLI7H+axZNyzXYzcCj4QnDRtrY2Q3n1H3P3YlI3FWo0mqn6TaloRx9Bz51eIl",
+	"gOKC29pj5B3Z/8J0WGwUwTDncjmxHizEAUqHCUrJrU/6UVWI1xdRh6vq6Qvfs/2CAA5gULq+LXQAK4E8",
+	"rCAlvUITic9mreY2IxqkYhN1qqwhAdOOdBc10QkcSUjWZI+02zgZM5PeMFhD0AuwV/A7m1srh0HRc6ot",
+	"YVC6MMGVJ4ueqEPqLl3wfp/FzM24LRaVafvDO0ivsZpwhWiCdzWyYq+fS4r7G9Se+aSaCypX8ykz7zon",
+	"Bmb3mnXbWnV2fv4igR7XCgGM4r79vx9cTYrMQj5M9TDaG39+TWoSZLx8GgL8sv0zyQdg8Sih/m6kC9Fm",
+	"WXS24wDUVeTNePDJy6u7uC82U3VhyFtFd6vozpzcjvVcp0NdJsnm/OQZ2/rtz+gkrQRYolqFzbwz9qWL",
+	"gyudj36GaKIGos6VCkoXtkwaF4kTxPEaKs/EOPlcKeZupRQzm4iVv8/H9l3bcZkn/gW01w7tgCVt3rnf",
+	"vPODxpzkx9dJkBHcXeNMFBVorFX+pRBL2rX/AFxvqQadJTc6hitWjtopL7UP7fqHDASZG1/86Me/+OHv",
+	"fPn7f/TFH/xJg6pBsFQMfDDzIatyZatGDpTHiK0JlUaZvB79sAOHhfdGomOGenyxWzNplFZB8PhDuuR5",
+	"x/PN320ljck44+dNypTLMrxl1/tyl5Q9jI9EyWV+3k0FyfJb7LFrxh7DjCTI5zEBhFSONozp1CKMLYj6",
+	"24jDuSJxkuhbOHvx+NmjJ88+pPRJMooBJIFsOQDCWKO2bowkgeliVQB+bHvFXN8Vc73XBn6gchW4P6Hg",
+	"d/9aR9yTQF9TuB+8Y+F+viS/vNReR14nTOkpe3j47OHjp08fP/pulcN9x+Q9irtKYXRU0q3zzFwyjD8n",
+	"68Ubn1JXCycXJX9W0tPBL8vLiIzT5cdnExFS0IPjC7GyvR87MGLl0thLDdpx/vIeV0D5ExXJ4ANYJOOw",
+	"d2ax49xEQN/OVaeB9ScqEQ/g5A+8ywyfAv/xzAF3MzPkUJCPTdu7DfHHIjp5s8AnT6jlfBQ+Sg3Y/gu4",
+	"EuErNeOjETGlyyYDfvteRGBvhCDUMPe5gShZSkX7kGmNSVc1N+hjXOJv3RXKh1YZae8n+F8daTojXQgv",
+	"Pte40eZurqHIUZB/+jppSNPJJj5RbS4TjlxUlFW2mP528Yy3JH7FVV3H7xT6TNp/7Uav7SaN6XAGjCud",
+	"/sQq9XOZc0FAPCljBAjaXw/YPhvo6HQ1rjCNbW0uEdxn591IIHHUFsT4mi8WWh2QMdwLa4mhKNDT34kt",
+	"AXEGyvqtNSacksJOhRhjCCaltwnID0iQnfHjk1hJYsJRwHAXQBwii7ttoE2JWGSjYFsUHzQYF8SQ5a6/",
+	"rk5Ub1IAuz7dHJnoyUwsu5zsLXZcvfkcWjKUNBH/Ap1JU1PCMYdlglMAHXGUWkiZRiHeoZ7idUCzmkXl",
+	"KnR93EiRACe92QxwLBiQccE6GLQvjxGusRqUnBP1pE+z6OJv0TW2UFPNbgBfFmbUpS6WCZ57Phfuu5kQ",
+	"YQWQg9sZLURPyDMIcXs2QqrbOVFYoAZhL8clF+KUB633XHUOhhlpIO2IQhOMTGR/bFe0FWfB6oK9ePn8",
+	"4eOjoyfPPgwEiE2QgmLxPULyiZ7MRC4BDoeedII+xOh8UZfPTywKeUYVbNgITVLa9hvGA/UOuQFcverz",
+	"BTf+i77Z+bOCzEP4bPTyRAEviBUWrs+4HhCnrOCd9yDPco693dM0Ei6RYSOeCQBEXWQtKbV3XEhlSsHj",
+	"nngWTupH5U07cFi6BL6BOOiArmj/ScSKjl2Fj7x3gWLoTNrRABLM4o6lmiBHvojjhx0rq5yu0Zfj3YEX",
+	"+wAZViH5QiufySFNXK/n41RB3/MgmaKYH5qPg4GjPu5K9HlrbZqO7vdTJ+w4s39z4wx6uMfpMiPTRPlj",
+	"34WkEN3vR236TdOhaFjaJqHqJo/mLNpdsDlgY8AbxGMTzd6Iz6JYnY6J9xMqY/Ps/Aii6cpAo/NV6PG4",
+	"cg6NqzPJ+GyOOPhUjMt6cCWQdZfXhS+IWenYyRoVCQFrr6dqk8p8GEcUb377K+vk2t06uVY4uVrflJPL",
+	"L8t1OrnoOt9iRG1j7RekNFIZ465YWxfBaxqxw16tB85p/ytdcN5E8E44hxsNCXwcbv07rVZEsQyJJKdS",
+	"Ze1Ang9dQozpBNMITEJBGk+kToUbAOKEeauB0gvsgjqSCHtKj91Avj1Opk8/a6z0IBGjK9keWciLQ5l4",
+	"MbCm+i9inhXZnyDQ3dcpmN+4UOrWhv1wAeQalKQwGXjGV+Fb2aW6jEynnXKuq8hv5nIber52WfhUIpl4",
+	"MUOzGoQBYimgRcNdMSpA02Ni9dU5kcxSgfhcEf+BfTlIQvRyBPihBOxYB69/l415UUrAQycoGvyXoxLN",
+	"+CxhE5UD3WpsMg2lKXUxa/o3OlOZlUO0yF2kGxJcsd0BZufaP6OThWQ26wvwWJQC+REUS6HgIKXcRvyF",
+	"XD2BpJSzVIk3Zac3KYwuyGWUw9qozKARXnkCancmed5kqdOp+4UeUZjA/anUKRKFROaUd1BQSSLML8AD",
+	"8SyTWNcXUuh7WuEfPagD9AqZwcj2xooK4DJps9T7vpVOH7A0Vqntv6GssCMz4m+l+s/d+F/CsH0Yx0GC",
+	"0aPuLAR0Uu9nt62RP2ZWba1lH4v0YfoV6BgABZcs1grpDNIpRCy2lSb3muwwz4lkoy9zgHsAX0AhRvrM",
+	"TS6VR3geWvDJ2BmmasvK7CRzs5PEg0uiwblKcE8rqwu2m1SZ2tw+hAnDM+PNZ6KHgqFJEVG5xa3u21YP",
+	"5l+yc2YgjoeodlFdp6FBL+oKTz3dwDmcbxACwy9CFr4MXuo63Ba6mjaxKo7wlbf2Cj1HQ3lh1+IDWNoa",
+	"FJqoq35ruTm03UbrbEm/3Y9rZhPj429XdsIdRzBk6z9bsXXX/fj38aVj+87qHpAgQRinwIoMFVFlmYsM",
+	"Clukgk1fNZbTZRPlY2jrdvdwPLZa5cqOhlVyJ2rlLnMPVfog1GRk7zTvAG4kjYkK/3qdzPFK2AvRvrRz",
+	"xoFfA25E26lHUQv236/iVtZbc+ckZA+j6DHGqxfC1SikQD7jfWnPPtbW7FcA5l2j4GEhbdsxkdRNU+Qn",
+	"Wp8u+byVAsmZosMkZV0xsFZQWD8CAYIaHwPxBkBDsyYB+rOdeG2ywyyD0rNyYlK2b6cFWK5gNhA2PUiv",
+	"MN7vf9RuoWJdN2Ry5MTDHfE3T4UalEOrPreSxkgq/+9kgWpkncXtUh18XQfc5bn2jEMNbv0BITQ9hARD",
+	"cvDIq2weUPUeeIAQQq3y+5IegttoJa7W+etfqXSO0jBo74NPsbJqAKlTv0e9A/LK9mh8r1tpVbkGIqyn",
+	"0L0IxWjZpAXQo7UvN3rnmXZX1hpX3JG7ud6fNc4XmTxEA9AqoIpVWhngjTf+yMXS3qs47hx6tYbJPjOE",
+	"Iu0eBGKtgBSBzc8dzL3W3p3d3b3d3da+PaAO6axuNqPvrz2bL+idc1efNGvmrj6slS0w9GRNA1CP+1J5",
+	"/YvI4OBBKjWMYt+U8QToqlFtre6dhuQiJIgDqA+oMLY/ZrLfB8Sx2ncyXvIuN4DnNSKERGXXE3jREuoZ",
+	"2QEiG4RUpgKoPKjw0MN0HkenU2bs6UdH3z9imcRgIU7J3DsJK7UOcCmICS6Ju9C+tVB1KUdQ1VV7jCML",
+	"p7KkfV2MwAOS8VLsuFzpDYSuW04fKaclfQBXZ9W0Oqdzpb5Q1845sVaVfmrtq8YaDz8E2/DdcpnbrWA7",
+	"tcqt4213lxK49ehcs0eHdD0lppd02kTFZCXPI0TBBU/ObawwW15QAJ5oOneQxpN++LgK94TtuDIBTK+h",
+	"m2gAp6xAX0NkwNo7qhzqzCGi9IbCwK/jQvRF2RtaIUlFpOghd5b4lINXxl87XhK5DAafcUoUlMvAlnhw",
+	"vbsScR/YJ9Aq/xEYYRvzQ03JZ5gokxEuQxlAGxxkQJO9oqQc1x3U3Q/AWndJMZVyc/fIexF+Y5QyYRzc",
+	"AMzYh4+Pa8ox7FKBzH+mp5eqIzcEIlAtJof2Y3XKTVPEQka5GTN/YTj0BUdBLxRdZ2ad0nMQoaiiV/Ao",
+	"Gu27rZbdz7Tq1Y5+zD34yH7LM97bycM/3olQ0Nfswh3bBfuxRnu/tUHpOczZtZaeQ1wlRDIukgBwoTL1",
+	"1figF0h4vVwcgyb+HHrvuFp3DlIC8jEhgT7kB40eMDuxM/TsWtuKUs4iqb6Nbm+j2xcpLgHhOk/T4Dbf",
+	"pekavNw8uPN200pzf7cvjfo8RQgc7D1FTsIAHKdf2+f/GtRtquGpBAGPsomj/IFbdAH4yB67RZAhcGyf",
+	"KPQNxZBNAOfvuCC5Pc5QD/mkH2Vax6hASTXIAjSKhsky0EnPYQMBCM58X7AnmJLQrEHIjFSvFH3/iIVn",
+	"5nGXnKnpHfhuUsONa7RWwidFUkecKnOiEO7HCi9I171162O8Mpu3blVVKl7lTEdj2Mk4TOZGfcfVvEKG",
+	"rJ0BiuN57cTnBt+69XyJema/7mipfB1OoDevakYJWKm2Bczh9uvjgLuDkgZrbwQrJvlcjviJitfI70RI",
+	"xZ7kgp6l6FBXlFMRqWY++uZyv7H9gqtTJn57wvN8BinNu5W95/U4VINNyVIDDF83KDkSUtkfxHTnGgz9",
+	"SoHSzRO1V2nWu3UgoRMeHPE8t+2P7VpT4xhBdFOU8dmJ2q/vXh/tDbe34NEDfLTPDXQcX0GUowCWBqQS",
+	"sH0g6z66B4OvAlPuCzHgRQYBXOcxRaoxh7Q6MWR5+rOEu0FAoi4tOB3tvhxMChGFu+hXpKMFIVROtVf8",
+	"dJ41EU6Ktg18mVY6KgQjqCy3z6CEAEYx0BRWLXV1R7hHI5ExHYpCRHFbcDn60FOTHdW9Xx2FPXkoRAox",
+	"4lJBgN/796RireaeGxyEP+nPbrxOBYfW7foPJyorRAYTNtY6d7552P94Th/y3pCEAuD9WBvPFR1A1IWo",
+	"sIyzo0CuUtJ5D3POdRHMt4zdSG2bYuehVmWh8zZTegcwadObTfZMTP1MImGa3cwnarWkDJWGkb2o30gx",
+	"byvimJwJtmhq2WEeBuAyTzoLvB4DaUrwDwNbi/I99ZYkZR+ARdEFhDH7ChpiSQVOl6rrD07UMggxpctO",
+	"36pbKTS/20rs3c/HY9zMcW8Q/7f2A3Vwa/b0N6kcABt3wzxRhOK8FPosiWpH3VU4UVABJPL+ul1Yi1I3",
+	"GK0b56ZREHENB5v9xtruOHs/vrOEt61h9o0aZtvK+m+x8fMtsHgmXbsTu2IngIEvMXkO6VLH9CRfYO7B",
+	"FpG5q3RiUmQPQMHm2bIXSGuL4vmL2TnPVa8mhbc25DwxUgljNssi+VgX2Z0WRjhWtjoXy/ZRE6nKuwch",
+	"YiJVKQYuyFkfmofs3qJjJ2WTCPkrI4onj5Y3DGUmGyYeAaL9+olH81HZX7aQkN1Mm4SE/OEIyQTXKFO/",
+	"i+GexRmtxn4euJQXLyTiqLTuw8+TQiSuymA+YhTXappLBI6SJcGhwyhlCSGuQ6XrWBTMyQumu78lemUS",
+	"cQ5aCZFSQQPKgARyyuNMA8hixMw0R2ANwtTHwNHuB7gTcwqmjiyptroa2Yl5Lea48dCyowcp9pJmIpvg",
+	"uQLl+VAxno0kVkMDq2aF/1HVJKA6cjVStWtzV11MC2rLwANTXW9PVUp+pEBAOCUOEGfBuDEhnSeEiqAl",
+	"nzVdQbCWxn2zwqsaslExaRTXNEonmcqeiNOwCXYFHXo4+bU0IfXX1nVShHS1PiUHpg/4xJdZe3dvP5m7",
+	"NCEPqTCi414OxZeQdL8btdb46sc/+ce/+duvf/p3SIWHurH9H3M7vL5w27UbB3sxexoq4qNxDggklbPS",
+	"aDfef/78oyfPPuw8fP7sgycvv78JiZVdgWsGQL7A9K5VZhqdTF/oCPmEHewEVZXCX7yZQgCdcCaiQk2X",
+	"aisRVzickUYbHl6xZrGCgfWgoGzWFINeeYXnxTbLpYw23D9rAyXHXJ5bpORtfCtUb34sHgKwwrzmA27i",
+	"C2kur1cbcLftGZWmlD2zFCfZ7u6j8Ng7RYNHGUTotTSW3d17/l+dAhhA37vXvHP+oSaQWitfW29fX/6I",
+	"PwT14VznDCoZro41kFVD8cHWJLioEwRgjxZtAlD6K3N89Qp+dISw6SUnBUuEButWCA1cmTJV2VEquCp5",
+	"r1ySl3nVjoBL1Dv88uV4DjZL8RxsMzyvP8NzsDzBk06G2bgu1zZw+7OSD96ijZ4LZLuuk934iVC4PfCp",
+	"eg5DiR36aP08TJR7xScHuPYWDb9H0NoxHyy5T1dP4yOtxHZzXt/mxNWC1I7Bpjvy9dvNUSUGz6x4vmqh",
+	"/TppjCc119aLSbl8I16V7D0fCWewDUJ9i4/AYZbh/mcSkBUjOja5uZheIp9v+5fPUbEeuufWCvf8Cmk5",
+	"NDGbaDp+zrcXyjVrO3MaBxyvxBo0EASV2YWVnwvfOK+TFWC3cV9TRIhIKQ/H/ndWSVSdH1zKswyf5lnm",
+	"QC89PjuYzPAKZlVBiSXyNFIjFDI2LtsBpkoX+O36JwFvfR4blqUUFUgJv92DaMgMSz2how6/3rU55OZB",
+	"xLUeDWQxZwe+6G7Ui/vky2HFIc+zzC71ZLeRNCZ7DRAidtrhj/uNTRj/rACFTl43o7WdMPAC046B/6b1",
+	"gHHsNV5fFnTPD2259PvYc7oiQNh3rCxh64W9oFR+iag3XmxBHTJJZUhkz7LwY6mZvJzeMxXdodYr4KJe",
+	"QYQ3ZA7qXDgMoBRqebG2DtCtqS0rOEdSGfiZ53n4oTZl5mPXhU1vjG+d4kMj2UTx8fO/9cpeSo9x87jU",
+	"c4NoeOdbyaR59Hied3kPDwaB+33W+Oz/d/zFXZ3N/r/bkyJ/GxfmbnbVbrSpoM117shPPqnXnGAQkHAJ",
+	"dSwimzeumB0F6IAKHyZg5Dli9gngTBO4oFVB7GsIaZdOijwFuIo06nWaAD61yOyXdQEqVanZp0clVxkv",
+	"MuYEwOsbw7Icm/bt29PptGnoZy88enp0k8hdyqE0Jwo1twDTTZocaLGFLinbO3i2reASvUKUKaWfH/X0",
+	"WECmuds/+DKoYktEnqsfiuAVpx6vCRMH4UmXbxGBCvkcFeS48WhCyYnSRV3DFc6aZm0vZcA99x22PzhK",
+	"HNKC4Vn4whwqEaivOhc4sSfKzTb0voYzhzLGbxEeHs9FUTZvpW2PwIG9T3Ef4adcr6HkAUqo9/Zc/jpO",
+	"hX1Tlr7+6ZB2KC4NbMto37o6qlAuvvfmjauw2PXVxE32UmSyEL0yYGP0NSLK03deUhEb1hrgAYkU9+iL",
+	"xu1yJMvg/VIU7E4o8bjjSqYTtt8K/72XsDsJ220lbPcgYXstmLS9AzbUk8L4jatOFM60+8XOTV45Y6di",
+	"XM5Xnac0rzsyq2YJBYab1I5wtnNou5smVHjDWcZnbV92NB3a/U1tURnEwd570Lk7rf3EP4jzQ3lNM6qI",
+	"wUVosqcAIlCFHPU1X6HOxbdDTP4EhQ/5G77AjsNkn6h4rimPzk5anrskrEUhRNVMWKkBhRr0DIBBuowr",
+	"GDZtSvsi+MmVmLqHsYjO6JGwbZ8otw/Q+ooedEvj5MlUYmWN7vftpoISxjA8mCrDDux+0GG4jnjDzk9f",
+	"nkEhmKl2UhpmorajneDVKZ5jp06U2xdN3e87SXeYZYUwBvc6iFCOKlqPKwAJ4u4BQqCkA6NxicaTbi57",
+	"DC9tgcM9pJrCvZa/fNEPR9xKKIXwv52gg00Ff8rzAJvISj0AXpTa6hPIOKIronEJ8gBSANqfOtOuSez6",
+	"7p8U93+dNCZF3mg33GVkhnrcpIZug+qwvilI/b5mG3cZ08AayVvuGciEoiSoqgLgwI7Xm0r7X1INOkaq",
+	"Xsjy0sUIUSfhhrdr3u93HK8YofnbC7ySCmbsbU3xZ0jvsld5o92YDo3odX7wyXDY/eR984N/8b3vRQD+",
+	"DaAfWMUl6UZ+7qIn8GWXvY5TcyYKA9OyGwFdtJIGnQjIALt3OW/CMzH1u2h1+MJJCxAOQEyFU7QFPNi6",
+	"Ii4ebpl60buRKVXjY7j9WTgWc2HwusB0LPO3welfkuC0k0GORYtwKVDN2twcr42/fSjK1Xtje3mee3l+",
+	"Z67Hze7GrUy4bvL9C14fm/qCaRsQEcoYoH4X3GAfSJFnEVRIV2cAFHcmDNOTEoHjJooiMk12qGYUniEz",
+	"cc7uRPvUmZyHkaMDfQjBZlP0sJVMUk1E5FFHs9qTQUvbDeBqS9DRwcvgukNiA7A4g6fF2mq9oeidIiAC",
+	"WlzWSKXuJM5hAsNFsFkxcpVNdEQJsI9G6wgIEOK6X7FFHbkCzSO9v+jafwVC5QoMt1hWbSoWXsBG2Jpd",
+	"25vjam6OrRW1taI2LRogkfquDKnbxHIgV0AhvIyKa3NugOcHr7QQPYG/uxAQlI1EDnF0KZeadUXFE74y",
+	"ovsodOy7EtqlIc02CfGi6bNVPK8/sc1vaUpt8wrRJWLES8vvL6yunnvAgaQZlKZL6cS1OXUvYHYA9WtO",
+	"r73hqbv6QmSdjM9MenN1DOpI5KJXxkFMRENAhHoIesTwCJDakiK7FoZcCC0+LXVKkV5qB4TQyCpzsS4a",
+	"8UBLxNsjCC6i+k6i0FCTuYAFIXiFWFXwWkCcKpZyEEgCoH96HPqQIJpALkoBpfpQ4/zAK/eBO8ChQPjN",
+	"SLGvQzbmAA0YBXjKQsYBrNRq+ai/pYgyUCIXtwMQDNwHJqJuxpWMkcqiUJWrGakAlVWo4BdQyWo4oO1m",
+	"vKRaD+JZZqaSXAgd7cBf7VEsO7utgz28AJGNOHoWCAuWapylXsqm+3Zz9RAO3zWaEOgTtV8IKv/uXitp",
+	"hB3heZi5KTtu3hptnLXdu3uNK9KM7dBFdp6GHEDq4tMaR2WB93WrQG8V6Itc5/aKqlxNV65Bo9H7bi7Y",
+	"Y6CqF2dST1xAjlwoRg4UpWnoM1HkfOwxhZGlfyh4Jopwx3qW/xTT2z2bMeDtuh8xcwexVO3XEmaE7TOw",
+	"scyYGfMe5LY7SGB5JuhJA41QijnCPgO+DKhJNTcBzNoVOHjmRt9o799ttTYWVpTwtXX2bGPs2xj7Nnv/",
+	"G4p5yLNKFJTAiWGLXPWtBYyA79AotLcKuoB8Rpn9ZBpQ4OZS1CAzDfHiFrDcMEHRpXISg4+1eBbvlWNh",
+	"3mV8N5vgtzoj02gf7BIQlReJ7vw7gQgyruPaObCLeCqUv1cur2Xb4W4I3ASrtnUoXa8GypGmE0+EAvqm",
+	"i/mNagBwibDoNh+P3ZmH/EzAVt9ZAx/pcDx2pMzvDiKJwNmIXv5e0qDkjo4SU/fX3b3wZwAwdD/sJ42I",
+	"rZj+eCeAKrn3W3sHlztWYQ7Wt1s9UzbqzWANbAtyLgeT5Ek6HSV0FSya8fF4PcDoRUDoVQhJ45iaAClj",
+	"llPnHVIKNj7n2PMWWyDKPDlQuhDGY3r2IZ9g8QY7HI9fwnv2TF7KR+awyGLutOMA3QcFpMDhBjkEKmM9",
+	"rojygcyF89jT5mAYG1/9+V998aOfW+0eSB/wEHsYR6fy718Mlx4MMWhvnQE9AB1hhhSwFxnK3/74q7/+",
+	"ydc/+70v//hnCwNC/9rlx+Mh4laN6IJrcd4q7F2w1283IIHHjbx5Avu6+Zlbh+DWyNq4RBq4wuaQopHz",
+	"6krvmborZT26tRpO1lV8rFQ8N+YDAfUxo5CjJpW943KRsTAeYCmov3eum6zl9buAaKiXjqQhfvrZhYhZ",
+	"3gXHCkB7dgA5pNHevZza6tZuI94Vl7whC1Jmt/BVv1wcKglSWAEa+ZVLrqHgOQK41NqMv44/vxvfOFDy",
+	"Nvbud3fv9++19nq827/D9/kev5Pd6d4T+/3dXit7T9zv3+N3u3caCb0TO5Dv7uzu7uzdO25FDmTvC26c",
+	"7TZbzdYlA53vT2SePVF9fd6pI9PV1XBuvjvfgjN9Ushy1mh/+rqaICZ6p0Hgz30KPWoDUYK3uWs7zKRC",
+	"Ohep41gYLXftjsECzmV7huc57hhIC1h6qX2gC5ZrnrEuz7nqAdkf0SPoXKTz6QR7rVYlgZiqkzFzWBoq",
+	"O09HEl0C9p/GASLBP8Kc4D8dLSE1pARkeLgMEKWjL1TqoTHc5spvPUNFORTqAUbLcDcnTJa+KjfwfWBe",
+	"NqSGOHZNV2g9BxEwFWKcOmpUzLKuyZ+wU3wOOO8htujHT98DRr8hPxNLkHntSxtw6dg2X2oQU+/iGq8s",
+	"rN2EU0jGtp9yf+FjCUdfGduNS8Iu2ZkF9oLzDjPNZo8rt1vdnrjIrXOxS2E9WWCnssuN8JsXyqoMG8kB",
+	"BHSv8PRXO/VZo8uN7B1O7P3x6WurFHYFL0TxkZi5PxhhUBZ/+truH+LGrNnNx+HQ+hjgbVSgsPN1gsbM",
+	"TClGJAOARM6dyLbj9fLw23ZW4CiQLuQ8Ti6OiC5Y2+fF74wLPSi4+xAGKBTjDCUsedwR4KjNDnNRlCOu",
+	"+EAUCfuw4H2ueAIya6TVacIOx+NCGpGwV2PIzfpoMuIJe6oHpU7YM302IRAnNXMfZtOhNsJ9jrOoh0y8",
+	"GedcKhOGIlXXqlNmyWCAlRIGQknB0aSNdZ4jBgMy9jlivkjSYexm3rgyVc4uUDLrshy8nDNVdlxn3axh",
+	"14g3Y9ErTZNZNRAoZCmXaDx2wtZvpX9uHGiBh/Vg3RnYWWPIW6v0GZSpxX6/GtsLTWR07eh+NGGR4IXy",
+	"GoPe4UJPHxDvUc/2shglmM0HHMg9kdM0IvUz1N2A3AsUbfafom4JH2OSCy3BFEmEx2OhEF4nLBQ1AV+q",
+	"AMwj4EL17OBhwZofu0lwnXSBGBMzJLeOvnmi4o86DljYtnb7myZ74c7MeJIT7ATR3DogCDhHntF6h6Vx",
+	"EgOlt8w7yKCF+AdpXNDFFVSBOgH2lsjYjaNXDx8+Pjq62ax8AV2mc9/oAYFt5BklfByrGNBfKf8Sc18/",
+	"OHzy9PGjuZaRUDyr6b53wVICq1XV4OnZkqZwp+S1jfnfQmt+jtiNh4fPHj5+utgiHXiRpUn440SFP7ed",
+	"dnkmM7jy0EvEpkPA3qh0A4nDM/wCbLZmXypphtAOz3OyYuicwxMIsWJ3CyGs4F8rI4IlRuZrU1YXxaqe",
+	"+L14Q89/NuZiBCyWGP087gCeDNafFDC4YqIAxCfnSrlxEZSRkbndk4n/A1HK40zS33I97ZDWa3viZBZV",
+	"6oFslWqQwH9QlhqMFXKSWa6nTmeeO4Kwo7E7CKXUlwW6hOjfhTA6P8PxKzyArCsGHJuHwZ7XpNJlh46d",
+	"b6KyaQETKHC82akTpseBsW5J48gIHnHwF5lxOXoVyBeCMooJ1nBOPJRVAVLEeDHiIGIMZBlkfGYIAsgK",
+	"gSZ7XEXesY+eqOjZGxH/M6tLYSeicYzjQl8USyF9/ZkOlZY5FMIUzJxKu8IPPCgaqo1wPpBuDU0Nn01+",
+	"orQSMf0+XX+SSM2b7BB/dTKNbooMc+1o6yDKkt++mDYO6Dh0iVDIueYmFm9Kqi4d57wnhjoHPm1GdKig",
+	"sxGHnievUTq1V5qzuOjPte9MjOi4B/xLgvFeCTPiWFDswyeqwnwvEXbrc4bhC/Y5TGVXgAP3czYSHHjU",
+	"Pz9Rn+/s7Pj/t2+kWcH7Zco+Z6lUnUKcSTG1Z+RMy0xk9u9dYd+dFrIshWL4UniU+SbswYKuVl8PkFl8",
+	"bEUkzx+AnCphNkNQjUqD6QPUErQujVXus2qzXlw5mCVZ0qv+efZ53CPfydCG0uEWm28lPPV/f/jv2ees",
+	"LxUHHndElML5jTt9og4hJcmvk30E5CZQRFq9mYk31gL2jdN5ocpg4sCleYFERsfB7kuJKxvVfcks0Rpt",
+	"SyQywEXrovIAXUcgd46S0TFZEsCe3WN6gtw1UFYBHXW0jvRXz9AIZRWhX3OP1XXvSA6UPb0EwToVXXDU",
+	"oYgy9kc9KWNFE+2h+nG67tBY4MyH4ju6c2YhGQHNAqAPZ6R4hE8FVbvma4+4zGcMfNNwT5IGl0TOYpjJ",
+	"Qhp3quGc2sUfuZoYpyeYChOwVj2ZS8qzTeqhYsNXwMx3CqDDT0TNmYBjIy92RY31ZoJb7BLjIq77k6IA",
+	"URzDio24DECPVRIV7h9tnihm5fWMZZouwM07Ya8CXuQyoCgGhcINENywFYPKKUwV6DPw/4L8HI+j79nb",
+	"DQw9Zu1G+0mDNiPqGfA0etVmHqoNnseOWF0qnmlAF0SREK2/mlmj1rTxQKNROGdMhMyjJEwpDEpPQDk4",
+	"9gaEW1FnL5RgSTBoHJ8GrEdSL+IOWfuuAgdnhrwQiyNxx30OTi6FTCl6KJkbL+w+KCTzGxDeidsNIjBa",
+	"zird1XLhpbgqyduIBh/oRGQqumnuzmAa0qmQg6EV70ZH4O6kJ/kbCHXn3mmuBzGKZkQ7XqGUkEtF6ylQ",
+	"AOm+cwbMEmYmvSHgs5qRSe3GSsWIyzyNGh1aFTmvaxPyegrYtVYWDJQ0aHODq0rynI0L0ZdvMBobS/O4",
+	"z9RGTfuH4zHuLm+k8J6H5a/xaYRiRFmwMe+JhGFuHTRCCve8I6Duwy9xfxo+I2ev28Tui/jX2PjweyX2",
+	"vk7qr7nvez9V1+5fT7nsNF5/PVlNHDbOWBRWNhP6Ys9eBYr5lfFfrHLLLX74hdDg1sYZChCPmhLdqMVw",
+	"DQU+uEGhJ2Ow4OO18yQdi8gqucM0sate6GkoQylET44l2Nw4j3jsJuB6oevh1q2HR79565a9bV8df7Bz",
+	"n93Atoro1HdnpUAdmo14cXozYR++v3u/td9iNz58/6ObICfty7t37Q5//KYnclAIhQHOaTRYoBJGF+hb",
+	"6OnRiCdgzo1kT+d2ygsrtDgredeqv7lUgBo8/t6D1JnjESW1nkYAtr5xjIrYTsNU2jaS6hOec3rIC95z",
+	"xg3Tvd6kMFiXo/tWkZXKdqfyxSbO1ydPjz65dasS54CsgOhhMxSiCmg7hOitd7RED6Tw3ykOx468r4vR",
+	"JOdgIclQIlwIM8nLJntkVboEOidH9iiORdETqvT+2Ez05MhqIEjOwTN30+FHzVBPHRDNIWHQkuYHNhEn",
+	"PGN7M9jPZ3IgSwjG8BKor0lajqxN+H1RDERmO9MTYH+rjE11cdoFXxTZUmNuzFQXGXXot0SvJE/ArVu/",
+	"cfT82a1bCUPTjoMahoToThEbCds3HI0prY1ub8sJ/lEXrKt1Lrgy3jYOOyReADEal7Noz/R0Phkp84Bx",
+	"dImAPeqBVVvu9yZ7DC8WdtKgC2iWNtlLuwUnoW8l9BaVzBNlxrAn7Iw/sGfLjjNoDZRKLis+Wxp2glrv",
+	"Lh6CuZ7tJq2D+8mde3ehQ/YRyGyrPLO/l9y7ey/scJyZJ33UY6iGmbO+zNEIAdce+YHsnTKYYKpwEoEU",
+	"w8OwPXD12uxgby+aTcjHZKl9jKKRdv6dcMO5rNzt4PWtuxAmPvw49UXn9pTJHh1ldIVGKlvBwe8fKfTg",
+	"TiGVzz4cPkv/rrE40G/hODm5cmZX8KJQL1gxUQQSTHrCAhJwhO3BJ5nECbe6kjSlffLMM93EdyR2YEl8",
+	"oRr9RTtoMrY9Mjo2FSgY9fb12/8XAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -55,7 +55,7 @@ type AuditListParams struct {
 	PageLimit int32
 }
 
-// AuditList returns changes before a point of the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
+// AuditList returns changes before a position in the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
 func (q *Queries) AuditList(ctx context.Context, arg AuditListParams) ([]Audit, error) {
 	rows, err := q.db.Query(ctx, auditList,
 		arg.BeforeAt,
@@ -110,8 +110,8 @@ type AuditRecordParams struct {
 	After     []byte
 }
 
-// The audit: who changed what. The trigger function audit_change writes the table audit.
-// AuditRecord writes an act that changes no table of administrators, by the actor of the transaction.
+// Statements on the audit of administrative changes. The trigger function audit_change writes the table audit.
+// AuditRecord records an action that changes no table of administrators, with the actor of the transaction.
 func (q *Queries) AuditRecord(ctx context.Context, arg AuditRecordParams) error {
 	_, err := q.db.Exec(ctx, auditRecord, arg.Entity, arg.EntityKey, arg.After)
 	return err

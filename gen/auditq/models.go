@@ -11,22 +11,22 @@ import (
 // One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/insight/audit; deleted by internal/insight/audit after the setting history.log_days.
 type Audit struct {
 	ID int64
-	// begin of the transaction of the change
+	// the beginning of the transaction of the change
 	At time.Time
-	// name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand
+	// name of the user who requested the change, or cli: and the name of the user of the operating system; null: the service itself or an SQL statement changed the row
 	Actor *string
-	// role of the user at that time; null: no user of the service
+	// role of the user at that time; null: not a user of the service
 	ActorRole *string
 	SourceIp  *string
 	RequestID *string
 	Action    string
 	Entity    string
-	// name of the entity by which the API knows it; parts are joined by a slash
+	// name of the entity in the API; parts are joined by a slash
 	EntityKey string
-	// company that the entity belongs to or is; null: all
+	// company that the entity belongs to or is; null: the entity belongs to no company
 	CompanyNo *string
-	// of a change: the columns that changed, as they were; of a deletion: all columns; null: the entity is new
+	// for a change: the old values of the changed columns; for a deletion: all columns; null: the entity is new
 	Before []byte
-	// of a change: the columns that changed; of a creation: all columns; null: the entity is gone
+	// for a change: the new values of the changed columns; for a creation: all columns; null: the entity was deleted
 	After []byte
 }

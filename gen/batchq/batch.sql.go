@@ -20,7 +20,7 @@ type BatchActAddParams struct {
 	Username string
 }
 
-// BatchActAdd records what a user did with a batch that the caller has locked.
+// BatchActAdd records an action of a user on a batch that the caller has locked.
 func (q *Queries) BatchActAdd(ctx context.Context, arg BatchActAddParams) error {
 	_, err := q.db.Exec(ctx, batchActAdd, arg.BatchID, arg.Act, arg.Username)
 	return err
@@ -41,7 +41,7 @@ type BatchActsRow struct {
 	At       time.Time
 }
 
-// BatchActs returns what users did with a batch last, newest first.
+// BatchActs returns the last actions of users on a batch, newest first.
 func (q *Queries) BatchActs(ctx context.Context, arg BatchActsParams) ([]BatchActsRow, error) {
 	rows, err := q.db.Query(ctx, batchActs, arg.BatchID, arg.Most)
 	if err != nil {
@@ -70,7 +70,7 @@ WHERE b.id = was.id AND b.status IN ('checking', 'ready', 'running', 'paused')
 RETURNING was.upload_id
 `
 
-// BatchCancel ends a batch before all of it was sent, and returns the upload that it does not need any more.
+// BatchCancel ends a batch before all of it was sent, and returns the upload that the batch no longer needs.
 func (q *Queries) BatchCancel(ctx context.Context, id int64) (*int64, error) {
 	row := q.db.QueryRow(ctx, batchCancel, id)
 	var upload_id *int64
@@ -95,7 +95,7 @@ type BatchCheckedParams struct {
 	ID       int64
 }
 
-// BatchChecked counts rows that were added.
+// BatchChecked counts the added rows.
 func (q *Queries) BatchChecked(ctx context.Context, arg BatchCheckedParams) error {
 	_, err := q.db.Exec(ctx, batchChecked,
 		arg.LastRow,
@@ -132,7 +132,7 @@ type BatchConfirmParams struct {
 	Every       time.Duration
 }
 
-// BatchConfirm lets a batch that was checked be sent, unless it expires before.
+// BatchConfirm confirms a checked batch, unless the batch expires before its rows can be sent.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID, arg.Every)
 	if err != nil {
@@ -170,7 +170,7 @@ type BatchCountsAddParams struct {
 	Segments    []int64
 }
 
-// BatchCountsAdd adds facts to the figures of batches. A batch that was deleted has none.
+// BatchCountsAdd adds facts to the figures of batches. Deleted batches are skipped.
 func (q *Queries) BatchCountsAdd(ctx context.Context, arg BatchCountsAddParams) error {
 	_, err := q.db.Exec(ctx, batchCountsAdd,
 		arg.BatchIds,
@@ -202,7 +202,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- as a confirmation by itself is
+audited AS ( -- like a separate confirmation
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -250,8 +250,9 @@ type BatchCreateParams struct {
 	IsEncodingDoubtful bool
 }
 
-// Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
-// BatchCreate stores a batch that is to be checked. One that its request confirms is audited, if somebody acts.
+// Statements on batches (uploaded lists), their rows and their progress. The row of a batch is locked before all data that depends on its status, and before
+// the queue.
+// BatchCreate stores a batch that is to be checked. If its request confirms the batch and a user is the actor, the confirmation is audited.
 func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, batchCreate,
 		arg.CompanyID,
@@ -370,7 +371,7 @@ type BatchFedParams struct {
 	ID              int64
 }
 
-// BatchFed counts rows that became tasks, or were refused.
+// BatchFed counts rows that became tasks or were rejected.
 func (q *Queries) BatchFed(ctx context.Context, arg BatchFedParams) error {
 	_, err := q.db.Exec(ctx, batchFed,
 		arg.FedRow,
@@ -396,9 +397,9 @@ WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_
     )
 `
 
-// BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
-// to requeue some. A trigger stages the event. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
-// of a tag are not those to send before it was read when the batch starts.
+// BatchFinish ends a batch without remaining work: every row became a task or expired before, no task waits or is leased, and no job is about to requeue tasks
+// of the batch. A trigger stages the event. The caller has locked the batch before, so that this statement sees a job that was stored until then. The rows of
+// a batch of a tag are final only after the tag was read again at the start of the batch.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {
@@ -424,7 +425,8 @@ type BatchHoldRow struct {
 	IsDue bool
 }
 
-// BatchHold locks a batch that has a status. No row: it has another one by now. is_due: its rows may be sent now.
+// BatchHold locks a batch that has the given status. It returns no row if the batch has another status meanwhile. is_due is true if the rows of the batch can
+// be sent now.
 func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHoldRow, error) {
 	row := q.db.QueryRow(ctx, batchHold, arg.ID, arg.Status)
 	var i BatchHoldRow
@@ -509,7 +511,7 @@ type BatchListParams struct {
 	PageLimit int32
 }
 
-// BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
+// BatchList returns batches with ids smaller than before_id, newest first, of one company or of all.
 func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, error) {
 	rows, err := q.db.Query(ctx, batchList,
 		arg.BeforeID,
@@ -607,7 +609,7 @@ type BatchPauseParams struct {
 	ID       int64
 }
 
-// BatchPause pauses a batch that runs, and records who did it.
+// BatchPause pauses a running batch, and records the user.
 func (q *Queries) BatchPause(ctx context.Context, arg BatchPauseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchPause, arg.Username, arg.ID)
 	if err != nil {
@@ -644,9 +646,9 @@ type BatchReadyParams struct {
 	ID        int64
 }
 
-// BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
-// batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed
-// it, the user of the request did.
+// BatchReady ends the check of a batch. If the batch is confirmed, or if its rows are the final ones, it becomes running; otherwise it waits for its
+// confirmation. Like BatchConfirm, it schedules a batch of a scheduled template for the next full interval, so that its rows wait together and then become
+// tasks at full speed. If the request confirmed the batch, confirmed_by is the user of the request.
 func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string, error) {
 	row := q.db.QueryRow(ctx, batchReady,
 		arg.Every,
@@ -668,8 +670,8 @@ WHERE b.id = $1 AND b.status = 'running' AND b.is_held
     )
 `
 
-// BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
-// held until then.
+// BatchReleased records that no task of a batch is held any more, except by switches, if this is true. The caller has locked the batch before, so that this
+// statement sees all tasks that were held until then.
 func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReleased, id)
 	return err
@@ -679,7 +681,7 @@ const batchReread = `-- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
-// BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and deletes its rows.
+// BatchReread starts the check of a batch of a tag again, because the batch is about to be sent. The caller has locked the batch, and deletes its rows.
 func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReread, id)
 	return err
@@ -697,7 +699,7 @@ type BatchResumeParams struct {
 	ID       int64
 }
 
-// BatchResume lets a paused batch run, and records who did it.
+// BatchResume resumes a paused batch, and records the user.
 func (q *Queries) BatchResume(ctx context.Context, arg BatchResumeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchResume, arg.Username, arg.ID)
 	if err != nil {
@@ -765,7 +767,7 @@ SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nul
 FROM (
     SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
         unnest($5::text[]) AS sign, unnest($6::smallint[]) AS segments, unnest($7::text[]) AS country_no, unnest($8::smallint[]) AS code,
-        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- an empty array: none has any
+        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- an empty array: no row has a value
 ) r
 ORDER BY r.row_no
 `
@@ -783,8 +785,8 @@ type BatchRowsAddParams struct {
 	ContactValues [][]byte
 }
 
-// NO KEY: facts of its tasks are folded meanwhile
-// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0 mean none.
+// NO KEY: facts of the tasks of the batch are folded concurrently
+// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign, an empty country_no and the code 0 mean that the row has no such value.
 func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) error {
 	_, err := q.db.Exec(ctx, batchRowsAdd,
 		arg.BatchID,
@@ -810,7 +812,7 @@ SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, 
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
-// BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked it.
+// BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked the batch.
 func (q *Queries) BatchRowsDeleteExpired(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchRowsDeleteExpired, id)
 	return err
@@ -820,7 +822,7 @@ const batchRowsDrop = `-- name: BatchRowsDrop :one
 SELECT batch_partition_drop($1::interval)::bigint AS dropped
 `
 
-// BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
+// BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns their number; see
 // batch_partition_drop.
 func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int64, error) {
 	row := q.db.QueryRow(ctx, batchRowsDrop, keep)
@@ -867,8 +869,9 @@ type BatchRowsDuplicateRow struct {
 	Segments int64
 }
 
-// BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
-// segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
+// BatchRowsDuplicate marks the valid rows of a batch that repeat an earlier row, each with the number of the first such row, and returns the number of these
+// rows and segments. address is the type of the addresses in the rows. Texts are compared as they are sent: with their signature, once. The statement sorts
+// all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate,
 		arg.FoldsCase,
@@ -899,7 +902,7 @@ type BatchRowsFedParams struct {
 	Faults  [][]byte
 }
 
-// BatchRowsFed gives rows their tasks. A row that was refused has an empty task_id, a code and a fault.
+// BatchRowsFed sets the tasks of rows. A rejected row has an empty task_id, a code and a fault.
 func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) error {
 	_, err := q.db.Exec(ctx, batchRowsFed,
 		arg.BatchID,
@@ -974,7 +977,7 @@ type BatchRowsUnsentParams struct {
 	PageLimit int32
 }
 
-// BatchRowsUnsent returns rows of a batch that ended after a row: those with a code, and those that did not become a task before the batch expired.
+// BatchRowsUnsent returns unsent rows of an ended batch, after a row: those with a code, and those that did not become a task before the batch expired.
 func (q *Queries) BatchRowsUnsent(ctx context.Context, arg BatchRowsUnsentParams) ([]BatchRow, error) {
 	rows, err := q.db.Query(ctx, batchRowsUnsent, arg.BatchID, arg.AfterRow, arg.PageLimit)
 	if err != nil {
@@ -1021,7 +1024,7 @@ type BatchRowsWrongParams struct {
 	PageLimit int32
 }
 
-// BatchRowsWrong returns rows of a batch with some codes after a row.
+// BatchRowsWrong returns the rows of a batch with some codes, after a row.
 func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) ([]BatchRow, error) {
 	rows, err := q.db.Query(ctx, batchRowsWrong,
 		arg.BatchID,
@@ -1064,8 +1067,8 @@ UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELS
 WHERE b.id = $1 AND b.status IN ('finished', 'running', 'paused')
 `
 
-// BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
-// the job is stored.
+// BatchRuns sets a finished batch to running again, because tasks of the batch are about to be requeued. It locks a batch that has not ended, so that the
+// batch does not end before the job is stored.
 func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchRuns, id)
 	if err != nil {
@@ -1259,7 +1262,7 @@ ORDER BY u.size NULLS FIRST, b.id
 LIMIT $1::integer
 `
 
-// BatchesChecking returns the batches that are being checked, or wait for it, the smallest first.
+// BatchesChecking returns the batches that are being checked or wait for their check, the smallest first.
 func (q *Queries) BatchesChecking(ctx context.Context, most int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, batchesChecking, most)
 	if err != nil {
@@ -1306,8 +1309,9 @@ type BatchesDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// BatchesDeleteExpired deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
-// Batches that have a partition leave with it, and here only if others hold it until keep_held.
+// BatchesDeleteExpired deletes up to batch_size batches, with their rows, that ended or were never confirmed longer ago than keep, and whose tasks have ended.
+// A batch whose rows have their own partition is normally deleted with the partition. This statement deletes it only if other batches keep the partition until
+// keep_held.
 func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchesDeleteExpired, arg.Keep, arg.KeepHeld, arg.BatchSize)
 	if err != nil {
@@ -1326,7 +1330,7 @@ type BatchesUnsettledRow struct {
 	IsHeld bool
 }
 
-// BatchesUnsettled returns the batches for which a sweep has something to do.
+// BatchesUnsettled returns the batches for which a sweep has work.
 func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, error) {
 	rows, err := q.db.Query(ctx, batchesUnsettled)
 	if err != nil {
@@ -1477,7 +1481,7 @@ type TaskStatesRow struct {
 	Delivery int16
 }
 
-// TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+// TaskStates returns the states of tasks, except those that were dropped with their partitions. The state is the same as in the view tasks, see
 // SubmissionsRepeated. delivery is 0 without a receipt.
 func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
 	rows, err := q.db.Query(ctx, taskStates, taskIds)

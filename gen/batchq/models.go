@@ -8,54 +8,54 @@ import (
 	"time"
 )
 
-// A list of messages that a company uploaded, and how far it is: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.
+// A list of messages that a company uploaded, and its progress: checked, confirmed, fed to the queue. Written by internal/audience/batch. Every change of status is guarded by the status that it expects.
 type Batch struct {
 	ID        int64
 	CompanyID int64
-	// the username; no foreign key: the configured user is in no table
+	// the username. There is no foreign key, because the configured user is in no table
 	SubmittedBy string
 	Name        string
 	MessageType int16
-	// as messages.priority; null: that of the message type
+	// as messages.priority; null: the priority of the message type
 	Priority *int16
-	// the list; null: it is checked, or the rows come from a tag
+	// the uploaded list; null: the list is checked, or the rows come from a tag
 	UploadID *int64
-	// whose contacts are the rows; empty: those that several tags select; null: a list
+	// the tag whose contacts are the rows; empty: several tags select the contacts; null: an uploaded list
 	Tag *string
 	// the column with the addresses
 	PhoneColumn string
-	// where content is from; null: it was in the request
+	// the template that gave content; null: content was in the request
 	TemplateNo *string
-	// no foreign key: the template may be deleted
+	// There is no foreign key, because the template can be deleted
 	TemplateID      *int64
 	TemplateVersion *int64
-	// the language of content; null: not known
+	// the language of content; null: unknown
 	TemplateLanguage *string
-	// it gets the next full interval as its time when it is confirmed, as the template says
+	// when the batch is confirmed, its time is set to the next full interval, as the template requires
 	IsDeferred bool
 	// the text, with the names of columns in braces
 	Content string
 	Sign    *string
-	// the only sender that may send it; null: any by the routes
+	// the only sender that is allowed to send the batch; null: any sender of the routes
 	SenderNo *string
-	// which rows are duplicates: none; those with a phone number of a row before; those with its text, too
+	// which rows are duplicates: none, phone (the address of an earlier row), or row (the address, signature and text of an earlier row)
 	Dedup  string
 	IsTest bool
-	// it starts when it is checked; until then nothing is sent
+	// the batch starts when its check has ended; until then nothing is sent
 	IsConfirmed bool
-	// null: it was not confirmed, or its request confirmed it (auto_confirm)
+	// null: not confirmed, or confirmed by its request (auto_confirm)
 	ConfirmedBy    *string
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
-	// checking, ready, running, paused; finished and cancelled are ends, but a requeue of failed tasks lets a finished one run again
+	// checking, ready, running, paused, finished or cancelled. finished and cancelled are final, except that a requeue of failed tasks sets a finished batch to running
 	Status string
-	// tasks of it may be held, because it is or was paused
+	// tasks of the batch are possibly held, because the batch is or was paused
 	IsHeld bool
-	// a sweep has nothing to do: it waits to be confirmed, or has ended and none of its tasks waits or is leased
+	// a sweep has no work: the batch waits to be confirmed, or has ended and none of its tasks waits or is leased
 	IsSettled bool
-	// of a tag: the rows are those of the contacts when it began to send
+	// for a tag: the rows are those of the contacts at the start of the batch
 	IsRead bool
-	// the last row of the list that is in batch_rows
+	// the last row of the list that is stored in batch_rows
 	LastRow int64
 	// number of rows in batch_rows: the sum of valid, invalid, duplicate and blocked
 	Rows      int64
@@ -65,75 +65,75 @@ type Batch struct {
 	Blocked   int64
 	// short messages of the valid rows
 	Segments int64
-	// the last row that became a task or was refused then: no row up to it is looked at again
+	// the last row that became a task or was rejected at its submission: no row up to it is read again
 	FedRow int64
 	// number of rows that became tasks
 	Fed int64
-	// why it was cancelled by itself, as batch_rows.fault; null: it was not
+	// the reason why the server cancelled the batch, as batch_rows.fault; null: the server did not cancel it
 	Fault     []byte
 	RequestID string
 	SourceIp  string
 	UserAgent string
 	CreatedAt time.Time
-	// when the check was complete
+	// the time at which the check was complete
 	CheckedAt   *time.Time
 	ConfirmedAt *time.Time
-	// when the first row became a task
+	// the time at which the first row became a task
 	StartedAt *time.Time
 	EndedAt   *time.Time
-	// the user who confirmed, paused, resumed or cancelled it last; null: nobody did, or before this column. No foreign key, as submitted_by
+	// the user who last confirmed, paused, resumed or cancelled the batch; null: no user, or older than this column. There is no foreign key, as for submitted_by
 	ChangedBy *string
-	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the one of the company when the list is read
+	// ISO 3166-1 code of the region of numbers without a country code in the list; empty: the region of the company when the list is read
 	DefaultRegion string
-	// the column with the signatures of the rows; null: every row has that of the batch
+	// the column with the signatures of the rows; null: every row has the signature of the batch
 	SignColumn *string
 	// the valid rows and their segments by country when the check ended: [{"country_no", "rows", "segments", "unsigned", "by_sender"}]. by_sender has the segments as senders count them that do so in a way of their own: [{"sign", "forbids_signs", "segment_size", "segments"}]. They follow from the first 1,000 rows of the batch: from those to the country, or from all of them if none is. null: it is being checked
 	ByCountry []byte
-	// the name of the channel; no foreign key: a batch may outlive its channel
+	// the name of the channel. There is no foreign key, because the channel can be deleted before the batch
 	Channel string
-	// the title with its placeholders; null: a short message, or none
+	// the title with its placeholders; null: a short message, or no title
 	Subject *string
-	// of the notification template whose text it has; null: another text
+	// the business type of the notification template that gave the text; null: another text
 	BizType *int16
-	// the text that its rows fill; null: short messages, whose texts are in batch_rows
+	// the common text of its rows; null: short messages, whose texts are in batch_rows
 	RenderingID *int64
-	// the rows are contacts that each of these tags holds
+	// each row is a contact with all of these tags
 	TagsAll []string
-	// and at least one of these; none: whichever
+	// each row is a contact with at least one of these tags; empty: no such condition
 	TagsAny []string
-	// and none of these
+	// no row is a contact with one of these tags
 	TagsNone []string
-	// as which the text of the list is read; null: a workbook, a tag, or not known
+	// the encoding with which the list is read; null: a workbook, a tag, or unknown
 	Encoding *string
-	// encoding is a guess, and the list looks like one of Latin letters in another encoding (internal/audience/sheet)
+	// encoding was guessed, and the text could also be Latin letters in another encoding (internal/audience/sheet)
 	IsEncodingDoubtful bool
 }
 
-// A row of a batch, as it was checked. Written by internal/audience/batch: added once, and changed once, when it becomes a task or is refused then. Partitioned by batch_id, see number_partitions.
+// A row of a batch with the result of its check. Written by internal/audience/batch: inserted once, and changed once, when it becomes a task or its submission is rejected. Partitioned by batch_id, see number_partitions.
 type BatchRow struct {
-	// no foreign key: its check took two thirds of the time in which a million rows are added. Who adds or deletes rows has locked the batch.
+	// There is no foreign key: its check took two thirds of the time when a million rows were added. Statements that add or delete rows have locked the batch
 	BatchID int64
-	// the number of the row in the list, as a spreadsheet program shows it; of a tag the position of the contact
+	// the number of the row in the list, as a spreadsheet program shows it; for a tag the position of the contact
 	RowNo int64
-	// the address on the channel: a phone number in E.164; as it is in the list if it is not valid
+	// the address on the channel: a phone number in E.164; for an invalid row the value in the list
 	Recipient string
-	// the text without signature, of another channel than sms its beginning; empty: it could not be made
+	// the text without signature, on a channel other than sms its beginning; empty: it could not be rendered
 	Content   string
 	Segments  int16
 	CountryNo *string
-	// why it is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 refused when it was to become a task; null: it is valid
+	// the reason why the row is not sent: 1 phone number, 2 content, 3 segments, 4 signature, 5 duplicate, 6 blocked, 7 rejected at its submission; null: the row is valid
 	Code *int16
-	// the field, the rule that it broke, and the limit of the rule; null: code says everything
+	// the field, the rule that the field violates, and the limit of the rule; null: code says everything
 	Fault []byte
 	// null: the row has not become a task
 	TaskID *string
-	// the signature of the row; null: that of the batch
+	// the signature of the row; null: the signature of the batch
 	Sign *string
 	// the values of the placeholders of the rendering; null: the text has none
 	ContactValues []byte
 }
 
-// The exact figures of each batch and sender: batch_counts, and what facts still holds. Both are read at one moment.
+// The exact figures of each batch and sender: batch_counts plus the facts that are not folded yet. Both are read in one snapshot.
 type BatchTotal struct {
 	BatchID     int64
 	SenderNo    string

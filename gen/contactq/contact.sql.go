@@ -62,7 +62,7 @@ type ContactAttributesParams struct {
 	Most      int32
 }
 
-// ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+// ContactAttributes returns the names of the attributes of the contacts of a company, at most `most`.
 func (q *Queries) ContactAttributes(ctx context.Context, arg ContactAttributesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.Most)
 	if err != nil {
@@ -122,7 +122,7 @@ type ContactChangeParams struct {
 	AttributesGiven    []bool
 }
 
-// ContactChange sets the given fields of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
+// ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true; an empty text clears the field.
 func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, contactChange,
 		arg.CompanyID,
@@ -150,7 +150,7 @@ const contactCount = `-- name: ContactCount :one
 SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = $1), 0)::bigint AS contacts
 `
 
-// ContactCount returns how many contacts a company has.
+// ContactCount returns the number of contacts of a company.
 func (q *Queries) ContactCount(ctx context.Context, companyID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, contactCount, companyID)
 	var contacts int64
@@ -186,7 +186,7 @@ type ContactCountTaggedParams struct {
 	NotTagIds []int64
 }
 
-// ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
+// ContactCountTagged reads scan_limit contacts, and counts those that ContactListTagged would return.
 func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTaggedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, contactCountTagged,
 		arg.ScanLimit,
@@ -310,8 +310,8 @@ type ContactListTaggedParams struct {
 	PageLimit int32
 }
 
-// ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
-// those of them that each of tag_ids holds, one of any_tag_ids if there are any, and none of not_tag_ids.
+// ContactListTagged reads the next scan_limit contacts after after_id in a tag (tag_id 0: all contacts of the company). It returns those that have all of
+// tag_ids, at least one of any_tag_ids if any are given, and none of not_tag_ids.
 func (q *Queries) ContactListTagged(ctx context.Context, arg ContactListTaggedParams) ([]Contact, error) {
 	rows, err := q.db.Query(ctx, contactListTagged,
 		arg.TagID,
@@ -376,8 +376,8 @@ type ContactScanEndParams struct {
 	CompanyID int64
 }
 
-// ContactScanEnd returns the last of the scan_limit user ids behind after_id that a tag holds; tag_id 0: of all contacts of the company. No row:
-// fewer are left.
+// ContactScanEnd returns the last of the next scan_limit user ids after after_id in a tag; with tag_id 0, of all contacts of the company. It returns no row if
+// fewer remain.
 func (q *Queries) ContactScanEnd(ctx context.Context, arg ContactScanEndParams) (string, error) {
 	row := q.db.QueryRow(ctx, contactScanEnd,
 		arg.TagID,
@@ -445,11 +445,11 @@ type ContactSearchRow struct {
 	IsFirst bool
 }
 
-// ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
-// phone can. The rows are in the order of terms and of user_id, behind a position in this order: a term and a user_id, for phones a position of their own.
-// Neither is before what the terms begin with: the positions are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
-// is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
-// its first one.
+// ContactSearch finds the contacts whose user_id, email or dingtalk_name (a term) begins with prefix, or whose phone begins with number. number is null if no
+// phone number can match. The rows are in the order of term and user_id, and begin after a position in this order: a term and a user_id. Phones have a
+// separate position. A position is never before the first match, because the positions are the only lower bounds: with two lower bounds, PostgreSQL could
+// begin the scan at the smaller one. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index. A contact has a row
+// for each matching term; is_first marks the first of them.
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
 	rows, err := q.db.Query(ctx, contactSearch,
 		arg.Prefix,
@@ -498,9 +498,9 @@ ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
 RETURNING c.contacts
 `
 
-// Contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
-// ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns how many
-// contacts the company has.
+// Statements on contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
+// ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns the number of contacts of
+// the company.
 func (q *Queries) ContactsHold(ctx context.Context, companyID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, contactsHold, companyID)
 	var contacts int64
@@ -520,7 +520,7 @@ type ContactsUnknownParams struct {
 	CompanyID int64
 }
 
-// ContactsUnknown returns those of user_ids that are no contacts of a company.
+// ContactsUnknown returns those of user_ids that are not contacts of a company.
 func (q *Queries) ContactsUnknown(ctx context.Context, arg ContactsUnknownParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, contactsUnknown, arg.UserIds, arg.CompanyID)
 	if err != nil {
@@ -545,7 +545,7 @@ const deletedTagDelete = `-- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = $1::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id)
 `
 
-// DeletedTagDelete removes a tag that was deleted and holds no contact any more.
+// DeletedTagDelete deletes the record of a deleted tag that has no contacts any more.
 func (q *Queries) DeletedTagDelete(ctx context.Context, tagID int64) error {
 	_, err := q.db.Exec(ctx, deletedTagDelete, tagID)
 	return err
@@ -562,7 +562,8 @@ type DeletedTagEmptyParams struct {
 	BatchSize int32
 }
 
-// DeletedTagEmpty takes up to batch_size contacts out of a tag that was deleted. A contact that is deleted just now takes itself out.
+// DeletedTagEmpty removes up to batch_size contacts from a deleted tag. A contact that is being deleted concurrently is skipped; its deletion removes it from
+// the tag.
 func (q *Queries) DeletedTagEmpty(ctx context.Context, arg DeletedTagEmptyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deletedTagEmpty, arg.TagID, arg.BatchSize)
 	if err != nil {
@@ -575,7 +576,7 @@ const deletedTags = `-- name: DeletedTags :many
 SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id
 `
 
-// DeletedTags returns the tags that were deleted and may still hold contacts.
+// DeletedTags returns the deleted tags that possibly still have contacts.
 func (q *Queries) DeletedTags(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, deletedTags)
 	if err != nil {
@@ -608,7 +609,7 @@ type TagAddParams struct {
 	UserIds   []string
 }
 
-// TagAdd puts those of user_ids that are contacts into a tag, and returns how many it did not hold.
+// TagAdd adds those of user_ids that are contacts to a tag, and returns how many were not in the tag before.
 func (q *Queries) TagAdd(ctx context.Context, arg TagAddParams) (int64, error) {
 	result, err := q.db.Exec(ctx, tagAdd, arg.TagID, arg.CompanyID, arg.UserIds)
 	if err != nil {
@@ -653,7 +654,7 @@ type TagListParams struct {
 	PageLimit int32
 }
 
-// TagList returns tags, newest first; those that hold a contact if user_id is given.
+// TagList returns tags, newest first; with user_id, only the tags of this contact.
 func (q *Queries) TagList(ctx context.Context, arg TagListParams) ([]Tag, error) {
 	rows, err := q.db.Query(ctx, tagList,
 		arg.CompanyID,
@@ -695,7 +696,7 @@ type TagPutParams struct {
 	Tag       string
 }
 
-// TagPut creates a tag, unless it exists.
+// TagPut creates a tag if it does not exist.
 func (q *Queries) TagPut(ctx context.Context, arg TagPutParams) error {
 	_, err := q.db.Exec(ctx, tagPut, arg.CompanyID, arg.Tag)
 	return err
@@ -716,7 +717,7 @@ type TagRecordParams struct {
 	TagID   int64
 }
 
-// TagRecord writes to the audit that the actor of the transaction changed which contacts a tag holds.
+// TagRecord records in the audit that the actor of the transaction changed the contacts of a tag.
 func (q *Queries) TagRecord(ctx context.Context, arg TagRecordParams) error {
 	_, err := q.db.Exec(ctx, tagRecord, arg.Added, arg.Removed, arg.TagID)
 	return err
@@ -731,7 +732,7 @@ type TagRemoveParams struct {
 	UserIds []string
 }
 
-// TagRemove takes contacts out of a tag, and returns how many it held.
+// TagRemove removes contacts from a tag, and returns how many were in the tag.
 func (q *Queries) TagRemove(ctx context.Context, arg TagRemoveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, tagRemove, arg.TagID, arg.UserIds)
 	if err != nil {

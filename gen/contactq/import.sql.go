@@ -38,7 +38,7 @@ type ImportAdvanceParams struct {
 	MaxErrors int64
 }
 
-// ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most max_errors are kept.
+// ImportAdvance counts a processed portion, with its rows that were not stored. At most max_errors of these rows are stored as errors.
 func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) error {
 	_, err := q.db.Exec(ctx, importAdvance,
 		arg.RowNo,
@@ -73,7 +73,7 @@ type ImportCreateParams struct {
 }
 
 // Imports of contacts: uploaded lists whose rows are stored in portions.
-// ImportCreate creates an import, unless the company has most that run. No row: it has.
+// ImportCreate creates an import. It returns no row if the company already runs `most` imports.
 func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, importCreate,
 		arg.CompanyID,
@@ -102,7 +102,7 @@ type ImportEndParams struct {
 	ID      int64
 }
 
-// ImportEnd ends an import: as finished, or as failed with the reason.
+// ImportEnd ends an import as finished, or as failed with the reason.
 func (q *Queries) ImportEnd(ctx context.Context, arg ImportEndParams) error {
 	_, err := q.db.Exec(ctx, importEnd, arg.Failure, arg.ID)
 	return err
@@ -151,7 +151,7 @@ const importGet = `-- name: ImportGet :one
 SELECT id, company_id, file_name, upload_id, sheet, tag, status, row_no, rows, added, changed, invalid, failure, created_by, created_at, finished_at, default_region FROM contact_imports i WHERE i.id = $1 AND i.status = 'running'
 `
 
-// ImportGet returns an import that runs. No row: it has ended.
+// ImportGet returns a running import. It returns no row if the import has ended.
 func (q *Queries) ImportGet(ctx context.Context, id int64) (ContactImport, error) {
 	row := q.db.QueryRow(ctx, importGet, id)
 	var i ContactImport
@@ -194,8 +194,8 @@ type ImportHoldRow struct {
 	Setting string
 }
 
-// ImportHold locks an import that runs, in whose transaction the audit of single contacts is left out. No row: it has ended, or is not at row_no any
-// more.
+// ImportHold locks a running import, and switches off the audit of single contacts in its transaction. It returns no row if the import has ended, or its
+// position is no longer row_no.
 func (q *Queries) ImportHold(ctx context.Context, arg ImportHoldParams) (ImportHoldRow, error) {
 	row := q.db.QueryRow(ctx, importHold, arg.ID, arg.RowNo)
 	var i ImportHoldRow
@@ -207,7 +207,7 @@ const importIDsRunning = `-- name: ImportIDsRunning :many
 SELECT i.id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id
 `
 
-// ImportIDsRunning returns the imports that run, the oldest first.
+// ImportIDsRunning returns the running imports, the oldest first.
 func (q *Queries) ImportIDsRunning(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, importIDsRunning)
 	if err != nil {
@@ -242,7 +242,7 @@ type ImportListParams struct {
 	PageLimit int32
 }
 
-// ImportList returns the imports of a company before an id, newest first.
+// ImportList returns the imports of a company with ids before an id, newest first.
 func (q *Queries) ImportList(ctx context.Context, arg ImportListParams) ([]ContactImport, error) {
 	rows, err := q.db.Query(ctx, importList,
 		arg.CompanyID,
@@ -301,7 +301,7 @@ type ImportOverfullParams struct {
 	Most       int64
 }
 
-// ImportOverfull returns those contacts that would have more attributes than most.
+// ImportOverfull returns the contacts that would have more attributes than `most`.
 func (q *Queries) ImportOverfull(ctx context.Context, arg ImportOverfullParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, importOverfull,
 		arg.UserIds,
@@ -369,8 +369,8 @@ type ImportStoreRow struct {
 	Changed int64
 }
 
-// ImportStore adds contacts, or changes those that exist: an empty text leaves a field, and attributes that are not given stay. It returns how many
-// it added and changed.
+// ImportStore adds contacts, or changes existing contacts. An empty text does not change a field, and attributes that are not given stay. It returns the
+// numbers of added and changed contacts.
 func (q *Queries) ImportStore(ctx context.Context, arg ImportStoreParams) (ImportStoreRow, error) {
 	row := q.db.QueryRow(ctx, importStore,
 		arg.CompanyID,

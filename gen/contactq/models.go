@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A person whom a company may notify, with the addresses on each channel. Written by internal/audience/contact.
+// A person whom a company can notify, with the addresses on each channel. Written by internal/audience/contact.
 type Contact struct {
 	CompanyID int64
 	// the person in the systems of the company; not a row of users
@@ -22,50 +22,50 @@ type Contact struct {
 	// null: no address on the channel email
 	Email     *string
 	UpdatedAt time.Time
-	// what messages call the person; null: not known
+	// the name of the person in messages; null: unknown
 	Name *string
 	// texts by name, for the placeholders of templates
 	Attributes []byte
 }
 
-// An uploaded list of contacts, and how far its rows are stored. Written by internal/audience/contact: a portion of rows and the numbers that count it are stored in one transaction, so that any server can go on behind row_no.
+// An uploaded list of contacts, and the progress of storing its rows. Written by internal/audience/contact: a portion of rows and its counts are stored in one transaction, so that any server can continue after row_no.
 type ContactImport struct {
 	ID        int64
 	CompanyID int64
 	FileName  string
-	// the list; no foreign key: the upload is deleted when the import ends; null: it has ended
+	// the uploaded list. There is no foreign key, because the upload is deleted when the import ends; null: the import has ended
 	UploadID *int64
-	// of a workbook; empty: the first that is not hidden
+	// the sheet of a workbook; empty: the first sheet that is not hidden
 	Sheet string
-	// the tag that gets the contacts; null: none
+	// the tag to which the contacts are added; null: no tag
 	Tag    *string
 	Status string
-	// number of the last row that was worked up, as a spreadsheet program shows it
+	// number of the last processed row, as a spreadsheet program shows it
 	RowNo int64
-	// rows that were worked up, which are not empty
+	// processed rows, except empty rows
 	Rows int64
 	// contacts that did not exist
 	Added int64
 	// contacts that existed and were changed
 	Changed int64
-	// rows of which nothing was stored
+	// rows that were not stored
 	Invalid int64
-	// why the rest of the list could not be read: a fault.Field as JSON; null: it could
+	// the reason why the rest of the list could not be read: a fault.Field as JSON; null: no error
 	Failure []byte
-	// the user; no foreign key: the configured user is in no table
+	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
-	// region (ISO 3166-1) of phone numbers without a country code; empty: that of the company
+	// region (ISO 3166-1) of phone numbers without a country code; empty: the region of the company
 	DefaultRegion string
 }
 
-// A tag of a company, which holds contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
+// A tag of a company, which groups contacts. Written by internal/audience/contact; contacts by triggers of tag_contacts.
 type Tag struct {
 	ID        int64
 	CompanyID int64
 	Tag       string
-	// how many contacts it holds
+	// the number of its contacts
 	Contacts  int64
 	CreatedAt time.Time
 }

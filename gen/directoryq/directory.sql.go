@@ -60,7 +60,7 @@ WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = $1 AND p.company_id IS NULL
 ),
 busy AS MATERIALIZED (
-    SELECT count(*) AS pools -- that have PENDING (0) or PROCESSING (1) tasks
+    SELECT count(*) AS pools -- pools with PENDING (0) or PROCESSING (1) tasks
     FROM shared s
     WHERE EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
@@ -76,8 +76,8 @@ ranks AS (
 DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.pools = 0
 `
 
-// ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. No row: the channel does not exist, or one of its tasks
-// is waiting or leased.
+// ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. It returns no row if the channel does not exist, or one of its tasks is
+// waiting or leased.
 func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, error) {
 	result, err := q.db.Exec(ctx, channelDelete, channel)
 	if err != nil {
@@ -186,7 +186,7 @@ type ChannelUnlistParams struct {
 	CountriesOff []string
 }
 
-// ChannelUnlist and ChannelServe are to a channel what CompanyUnlist and CompanyAllow are to a company.
+// ChannelUnlist and ChannelServe do for a channel what CompanyUnlist and CompanyAllow do for a company.
 func (q *Queries) ChannelUnlist(ctx context.Context, arg ChannelUnlistParams) error {
 	_, err := q.db.Exec(ctx, channelUnlist, arg.Channel, arg.Countries, arg.CountriesOff)
 	return err
@@ -272,8 +272,8 @@ type CompanyCreateParams struct {
 	Countries         []string
 }
 
-// The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
-// version of the row that the caller saw; null means any.
+// Statements on the directory: companies, channels, countries, pools and routes. The tables are small, and administrators change them. An update names the
+// version of the row that the caller read; null means any version.
 func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyCreate,
 		arg.CompanyNo,
@@ -407,8 +407,8 @@ type CompanyUnlistParams struct {
 	CountriesOff []string
 }
 
-// CompanyUnlist removes the countries of a company that get another status, or none. CompanyAllow then adds those that are missing. They are two
-// statements, so that the audit shows a change of a status as both.
+// CompanyUnlist removes the countries of a company that get another status, or no status. CompanyAllow then adds the missing countries. They are two
+// statements, so that the audit shows a change of a status as a removal and an addition.
 func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) error {
 	_, err := q.db.Exec(ctx, companyUnlist, arg.CompanyNo, arg.Countries, arg.CountriesOff)
 	return err
@@ -508,7 +508,7 @@ const countryDelete = `-- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = $1 AND status = 'on'
 `
 
-// CountryDelete deletes a country that is on: without its row, nothing would hold the tasks that a switch holds.
+// CountryDelete deletes a country that is on. A country that is off is kept, because nothing would hold its tasks without its row.
 func (q *Queries) CountryDelete(ctx context.Context, countryNo string) (int64, error) {
 	result, err := q.db.Exec(ctx, countryDelete, countryNo)
 	if err != nil {
@@ -768,7 +768,7 @@ type DirectoryPoolsRow struct {
 	CountryID   *int64
 }
 
-// DirectoryPools returns the pools in use: the shared ones, and those with a route that is on, without those of one sender.
+// DirectoryPools returns the pools in use: shared pools, and pools with an active route, except pools of one sender.
 func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, error) {
 	rows, err := q.db.Query(ctx, directoryPools)
 	if err != nil {
@@ -799,7 +799,7 @@ const directoryVersion = `-- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version
 `
 
-// DirectoryVersion returns the transaction that changed the directory last; 0: none did.
+// DirectoryVersion returns the last transaction that changed the directory; 0 if there was no change.
 func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, directoryVersion)
 	var version int64
@@ -821,8 +821,8 @@ ranks AS (
 SELECT count(*) FROM forgotten
 `
 
-// PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
-// to such a pool.
+// PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns their number. After 30 days, no leased task can return to such
+// a pool.
 func (q *Queries) PoolDeleteRetired(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, poolDeleteRetired)
 	var count int64
@@ -837,7 +837,7 @@ WHERE p.id = $1 AND p.retired_at IS NULL AND p.company_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id)
 `
 
-// PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
+// PoolRetire retires a pool without routes, so that the pool no longer refers to its company and country.
 func (q *Queries) PoolRetire(ctx context.Context, poolID int64) error {
 	_, err := q.db.Exec(ctx, poolRetire, poolID)
 	return err
@@ -877,8 +877,8 @@ type RouteCreateRow struct {
 	PoolID int64
 }
 
-// RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. Either way it
-// locks the row of the pool, for which RoutePoolLock waits.
+// RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. In both cases it locks the row of
+// the pool, for which RoutePoolLock waits.
 func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (RouteCreateRow, error) {
 	row := q.db.QueryRow(ctx, routeCreate,
 		arg.SenderID,
@@ -946,7 +946,7 @@ type RouteListRow struct {
 	UpdatedAt   time.Time
 }
 
-// RouteList returns routes, without those of the pools of one sender.
+// RouteList returns routes, except those of the pools of one sender.
 func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteListRow, error) {
 	rows, err := q.db.Query(ctx, routeList,
 		arg.BeforeID,
@@ -990,8 +990,8 @@ const routePoolLock = `-- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) AND p.sender_id IS NULL FOR UPDATE
 `
 
-// RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
-// changed pool. No row: the route does not exist, or is that of a pool of one sender.
+// RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the changed pool. It returns
+// no row if the route does not exist, or belongs to a pool of one sender.
 func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
 	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
 	var id int64
@@ -1037,8 +1037,8 @@ type RouteUpdateParams struct {
 	Version int64
 }
 
-// RouteUpdate changes a route that still has the version. If the change makes the route the only one of its pool that is on,
-// unsettled_since makes TaskMove search the broader pools for tasks of this pool.
+// RouteUpdate changes a route that still has the version. If the changed route is now the only active route of its pool, unsettled_since makes TaskMove search
+// the broader pools for tasks of this pool.
 func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, routeUpdate,
 		arg.Weight,
@@ -1076,8 +1076,8 @@ type SenderPoolFindRow struct {
 	PoolID    *int64
 }
 
-// SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if it has one. No row: the sender does
-// not exist, is of another channel, or does not serve the company.
+// SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if the pool exists. It returns no row if the
+// sender does not exist, is of another channel, or does not serve the company.
 func (q *Queries) SenderPoolFind(ctx context.Context, arg SenderPoolFindParams) (SenderPoolFindRow, error) {
 	row := q.db.QueryRow(ctx, senderPoolFind,
 		arg.Channel,
@@ -1105,7 +1105,7 @@ type SenderPoolMakeParams struct {
 	SenderID    int64
 }
 
-// SenderPoolMake makes the pool of a sender for the messages of a company and type, and returns it. It may exist already.
+// SenderPoolMake creates the pool of a sender for the messages of a company and type if it does not exist, and returns the pool.
 // The columns of pools_key_idx: 0 and -1 replace null.
 func (q *Queries) SenderPoolMake(ctx context.Context, arg SenderPoolMakeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderPoolMake,
@@ -1128,7 +1128,7 @@ type SenderPoolRouteParams struct {
 	SenderID int64
 }
 
-// SenderPoolRoute makes the route of a pool of one sender. A statement of its own: the audit looks the pool up.
+// SenderPoolRoute creates the route of a pool of one sender. It is a separate statement, because the audit reads the pool.
 func (q *Queries) SenderPoolRoute(ctx context.Context, arg SenderPoolRouteParams) error {
 	_, err := q.db.Exec(ctx, senderPoolRoute, arg.PoolID, arg.SenderID)
 	return err
@@ -1154,7 +1154,7 @@ deleted AS (
 SELECT count(*) FROM deleted
 `
 
-// SenderPoolsDelete deletes those pools of one sender that have no tasks, with their routes and ranks, and returns how many.
+// SenderPoolsDelete deletes pools of one sender that have no tasks, with their routes and ranks, and returns their number.
 func (q *Queries) SenderPoolsDelete(ctx context.Context, ids []int64) (int64, error) {
 	row := q.db.QueryRow(ctx, senderPoolsDelete, ids)
 	var count int64
@@ -1166,7 +1166,7 @@ const senderPoolsHold = `-- name: SenderPoolsHold :many
 SELECT p.id FROM pools p WHERE p.id = ANY ($1::bigint[]) ORDER BY p.id FOR KEY SHARE
 `
 
-// SenderPoolsHold keeps pools of one sender from being deleted until the end of the transaction, and returns those that exist.
+// SenderPoolsHold protects pools of one sender from deletion until the end of the transaction, and returns the pools that exist.
 func (q *Queries) SenderPoolsHold(ctx context.Context, ids []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, senderPoolsHold, ids)
 	if err != nil {
@@ -1203,8 +1203,8 @@ type SenderPoolsLockParams struct {
 	CompanyNo *string
 }
 
-// SenderPoolsLock locks pools of one sender that were made longer ago than older, of one sender and of one company if they are named. It leaves
-// out those to which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+// SenderPoolsLock locks pools of one sender that were created longer ago than older; optionally only those of one sender or one company. It skips pools to
+// which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
 func (q *Queries) SenderPoolsLock(ctx context.Context, arg SenderPoolsLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, senderPoolsLock, arg.Older, arg.SenderNo, arg.CompanyNo)
 	if err != nil {

@@ -14,11 +14,11 @@ type Country struct {
 	// the name in requests
 	CountryNo string
 	Name      string
-	// without the +; if several prefixes match a number, the longest counts
+	// the prefix without the +; if several prefixes match a number, the longest counts
 	DialPrefix string
 	// a message without a signature is rejected
 	SignatureRequired bool
-	// incremented by each update; a caller names the version that it saw
+	// incremented by each update; a caller names the version that it read
 	Version   int64
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -71,8 +71,8 @@ type PoolsWaitingRow struct {
 	Seconds float64
 }
 
-// PoolsWaiting returns the first most pools in which a task is due, and for how many seconds the task has waited that is first in each.
-// Tasks with ignored renderings are passed over.
+// PoolsWaiting returns the first `most` pools in which a task is due, and the waiting time in seconds of the first task in each. Tasks with ignored renderings
+// are skipped.
 func (q *Queries) PoolsWaiting(ctx context.Context, arg PoolsWaitingParams) ([]PoolsWaitingRow, error) {
 	rows, err := q.db.Query(ctx, poolsWaiting, arg.Ignored, arg.Most)
 	if err != nil {
@@ -102,7 +102,7 @@ SELECT count(*) FROM (
 ) q
 `
 
-// TasksDue counts the tasks that are queued, up to most. A due task is queued within a second.
+// TasksDue counts the queued tasks, at most `most`. A due task is queued within a second.
 func (q *Queries) TasksDue(ctx context.Context, most int64) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksDue, most)
 	var count int64
@@ -156,7 +156,7 @@ late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
     FROM (
         (
-            -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
+            -- lane / 32 is the priority; the conditions are those of queue_top_idx and queue_waits_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => $3::double precision)
                 AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
@@ -200,11 +200,11 @@ type TasksLateRow struct {
 	Seconds   float64
 }
 
-// How long tasks wait, for the rules of alerts. The rules at the head of dispatch/claim.sql hold here too.
-// TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It looks at the
-// tasks that have been due for longest, up to most of high and as many of low priority, and at the first task of each pool and lane, and the
-// first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting. Tasks
-// with ignored renderings are passed over.
+// Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
+// TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It reads the tasks that have
+// been due for longest, up to `most` of high and up to `most` of low priority. It also reads the first task of each pool and lane, and the first unqueued task
+// of each pool. Each channel, and each company with its own pool, is therefore found, whatever other companies have waiting. Tasks with ignored renderings are
+// skipped.
 func (q *Queries) TasksLate(ctx context.Context, arg TasksLateParams) ([]TasksLateRow, error) {
 	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.Most, arg.AfterSeconds)
 	if err != nil {
@@ -255,7 +255,7 @@ SELECT count(*) FROM (
 ) n
 `
 
-// TasksLater counts the tasks that wait and are not due yet, up to most.
+// TasksLater counts the waiting tasks that are not due yet, at most `most`.
 func (q *Queries) TasksLater(ctx context.Context, most int64) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksLater, most)
 	var count int64

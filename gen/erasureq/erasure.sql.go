@@ -36,7 +36,7 @@ type ErasedContactsRow struct {
 	WechatOpenid *string
 }
 
-// ErasedContacts returns up to most contacts of a company with a user id, a phone number or an e-mail address.
+// ErasedContacts returns at most `most` contacts of a company with a user id, a phone number or an e-mail address.
 func (q *Queries) ErasedContacts(ctx context.Context, arg ErasedContactsParams) ([]ErasedContactsRow, error) {
 	rows, err := q.db.Query(ctx, erasedContacts,
 		arg.CompanyID,
@@ -72,7 +72,7 @@ const erasureAnnounced = `-- name: ErasureAnnounced :many
 SELECT n.id FROM notifications n WHERE n.announcement_id = ANY ($1::bigint[]) ORDER BY n.id FOR UPDATE
 `
 
-// ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of them are visible after the wait.
+// ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of these locks are visible after the wait.
 func (q *Queries) ErasureAnnounced(ctx context.Context, ids []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureAnnounced, ids)
 	if err != nil {
@@ -115,7 +115,7 @@ type ErasureAnnouncementParams struct {
 	Ids     []int64
 }
 
-// ErasureAnnouncement takes people out of announcements. One that is left with nobody loses what it said.
+// ErasureAnnouncement removes people from announcements. If no people remain, the announcement loses its text data.
 func (q *Queries) ErasureAnnouncement(ctx context.Context, arg ErasureAnnouncementParams) error {
 	_, err := q.db.Exec(ctx, erasureAnnouncement, arg.UserIds, arg.Ids)
 	return err
@@ -205,8 +205,7 @@ type ErasureAnswersRow struct {
 	IsOwn     bool
 }
 
-// ErasureAnswers returns answers that are stored for requests which are repeated, to users of a company (is_own) and to administrators, that have one of
-// some texts.
+// ErasureAnswers returns stored answers for repeated requests that contain one of some texts: answers to users of a company (is_own) and to administrators.
 func (q *Queries) ErasureAnswers(ctx context.Context, arg ErasureAnswersParams) ([]ErasureAnswersRow, error) {
 	rows, err := q.db.Query(ctx, erasureAnswers, arg.CompanyID, arg.Texts, arg.Most)
 	if err != nil {
@@ -264,8 +263,8 @@ type ErasureAuditParams struct {
 	JobIds     []string
 }
 
-// ErasureAudit takes the values out of the changes of contacts of a company, and calls these by a pseudonym; and out of those of default contents for
-// recipients and of task jobs. The audit has phone numbers with asterisks.
+// ErasureAudit removes the values from audited changes of contacts of a company, and replaces the names of these contacts by a pseudonym. It also removes the
+// values from audited changes of default contents for recipients and of task jobs. The audit contains phone numbers with asterisks.
 func (q *Queries) ErasureAudit(ctx context.Context, arg ErasureAuditParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureAudit,
 		arg.Pseudonym,
@@ -291,7 +290,7 @@ type ErasureBatchesParams struct {
 	OnlyOpen  bool
 }
 
-// ErasureBatches returns the batches of a company, or those of which rows may still be sent.
+// ErasureBatches returns the batches of a company; optionally only those with rows that can still be sent.
 func (q *Queries) ErasureBatches(ctx context.Context, arg ErasureBatchesParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureBatches, arg.CompanyID, arg.OnlyOpen)
 	if err != nil {
@@ -321,7 +320,7 @@ type ErasureCallbacksParams struct {
 	Ids     []int64
 }
 
-// ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
+// ErasureCallbacks replaces the parts of callbacks that match a regular expression with asterisks.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {
@@ -350,7 +349,7 @@ type ErasureCandidatesRow struct {
 	PhoneNumber string
 }
 
-// ErasureCandidates returns submissions of a company without a task of their own whose numbers end with some digits.
+// ErasureCandidates returns submissions of a company without their own task whose numbers end with some digits.
 func (q *Queries) ErasureCandidates(ctx context.Context, arg ErasureCandidatesParams) ([]ErasureCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, erasureCandidates,
 		arg.CompanyID,
@@ -396,7 +395,7 @@ type ErasureContactsRow struct {
 	Tags     int64
 }
 
-// ErasureContacts deletes contacts, which leave their tags. The caller holds the contacts of the company.
+// ErasureContacts deletes contacts and removes them from their tags. The caller has locked the contacts of the company.
 func (q *Queries) ErasureContacts(ctx context.Context, arg ErasureContactsParams) (ErasureContactsRow, error) {
 	row := q.db.QueryRow(ctx, erasureContacts, arg.CompanyID, arg.UserIds)
 	var i ErasureContactsRow
@@ -427,7 +426,7 @@ type ErasureCountParams struct {
 	ID      int64
 }
 
-// ErasureCount adds to the counts of an erasure, and names the exports that have some tasks.
+// ErasureCount adds to the counts of an erasure, and adds the exports that contain some tasks.
 func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) error {
 	_, err := q.db.Exec(ctx, erasureCount, arg.Counts, arg.TaskIds, arg.ID)
 	return err
@@ -450,9 +449,9 @@ type ErasureCreateParams struct {
 	Most            int64
 }
 
-// Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
-// erased before, so that each can be repeated, and counts each row once.
-// ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
+// Statements on erasures: data of a company about a person is deleted, or loses its texts. Facts and counters stay. No statement finds data that it has
+// already erased, so each statement can be repeated, and counts each row once.
+// ErasureCreate creates an erasure. It returns no row if the company already runs `most` erasures.
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
 		arg.CompanyID,
@@ -513,7 +512,7 @@ type ErasureDeliveriesParams struct {
 	TaskIds []string
 }
 
-// ErasureDeliveries takes the recipient and the answers out of attempts at providers, and the answers out of the latest of senders.
+// ErasureDeliveries removes the recipient and the answers from calls of providers, and the answers from the latest outcomes of senders.
 func (q *Queries) ErasureDeliveries(ctx context.Context, arg ErasureDeliveriesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureDeliveries, arg.Erased, arg.TaskIds)
 	if err != nil {
@@ -527,7 +526,7 @@ UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients
 WHERE e.id = $1 AND e.status = 'running'
 `
 
-// ErasureEnd ends an erasure, and clears the person that it was about.
+// ErasureEnd ends an erasure, and clears the identity of its person.
 func (q *Queries) ErasureEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, erasureEnd, id)
 	return err
@@ -549,8 +548,8 @@ type ErasureInboundsParams struct {
 	CompanyID  int64
 }
 
-// ErasureInbounds takes recipients out of the lists of numbers to which a company's inbounds send. A list that becomes empty stays one: without it,
-// the bodies of posts would name the recipients.
+// ErasureInbounds removes recipients from the lists of numbers to which a company's inbounds send. An empty list stays an empty list: with null, the bodies of
+// posts would name the recipients.
 func (q *Queries) ErasureInbounds(ctx context.Context, arg ErasureInboundsParams) error {
 	_, err := q.db.Exec(ctx, erasureInbounds, arg.Recipients, arg.CompanyID)
 	return err
@@ -560,7 +559,7 @@ const erasureJob = `-- name: ErasureJob :execrows
 UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY ($1::bigint[])
 `
 
-// ErasureJob takes the phone number out of the filters of task jobs.
+// ErasureJob removes the phone number from the filters of task jobs.
 func (q *Queries) ErasureJob(ctx context.Context, ids []int64) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureJob, ids)
 	if err != nil {
@@ -612,7 +611,7 @@ WHERE m.task_id = ANY ($1::text[]) AND d.company_id = m.company_id AND d.submitt
     AND d.task_id = m.task_id
 `
 
-// ErasureKeys frees the dedup keys of tasks.
+// ErasureKeys releases the dedup keys of tasks.
 func (q *Queries) ErasureKeys(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureKeys, taskIds)
 	if err != nil {
@@ -635,7 +634,7 @@ type ErasureListParams struct {
 	PageLimit int32
 }
 
-// ErasureList returns erasures of a company before an id, newest first.
+// ErasureList returns erasures of a company with ids before an id, newest first.
 func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Erasure, error) {
 	rows, err := q.db.Query(ctx, erasureList,
 		arg.CompanyID,
@@ -687,7 +686,7 @@ type ErasureListsParams struct {
 	Before    time.Time
 }
 
-// ErasureLists counts the lists of a company that are being read and may have the person: batches and imports that began before a time.
+// ErasureLists counts the lists of a company that are being read and possibly contain the person: batches and imports that began before a time.
 func (q *Queries) ErasureLists(ctx context.Context, arg ErasureListsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureLists, arg.CompanyID, arg.Before)
 	var lists int64
@@ -710,8 +709,8 @@ type ErasureMessagesParams struct {
 	TaskIds   []string
 }
 
-// ErasureMessages takes the recipient and the texts out of tasks that have ended. A user of a notification gets a pseudonym, so that people are
-// counted as before.
+// ErasureMessages removes the recipient and the texts from ended tasks. A user of a notification gets a pseudonym, so that the number of people stays the
+// same.
 func (q *Queries) ErasureMessages(ctx context.Context, arg ErasureMessagesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureMessages,
 		arg.Erased,
@@ -737,7 +736,7 @@ type ErasureOnceParams struct {
 	CompanyID int64
 }
 
-// ErasureOnce makes pseudonyms of the receivers of messages that are sent once.
+// ErasureOnce replaces the receivers of send-once messages by pseudonyms.
 func (q *Queries) ErasureOnce(ctx context.Context, arg ErasureOnceParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureOnce, arg.Pseudonym, arg.UserIds, arg.CompanyID)
 	if err != nil {
@@ -750,7 +749,7 @@ const erasureOpen = `-- name: ErasureOpen :many
 SELECT q.task_id FROM queue q WHERE q.task_id = ANY ($1::text[]) ORDER BY q.task_id
 `
 
-// ErasureOpen returns those of task_ids that wait or are held by a sender.
+// ErasureOpen returns those of task_ids that wait or that a sender holds.
 func (q *Queries) ErasureOpen(ctx context.Context, taskIds []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, erasureOpen, taskIds)
 	if err != nil {
@@ -786,7 +785,7 @@ type ErasureReceiptsRow struct {
 	Recipient  string
 }
 
-// ErasureReceipts returns the receipts of the attempts at tasks that have a recipient, and locks them. A provider may use one number for messages to many.
+// ErasureReceipts returns and locks the receipts of attempts at tasks for a recipient. A provider can use one number for messages to many recipients.
 func (q *Queries) ErasureReceipts(ctx context.Context, taskIds []string) ([]ErasureReceiptsRow, error) {
 	rows, err := q.db.Query(ctx, erasureReceipts, taskIds)
 	if err != nil {
@@ -831,7 +830,7 @@ type ErasureRenderingsParams struct {
 	Ids    []int64
 }
 
-// ErasureRenderings erases those texts of which every message was erased: its content says so.
+// ErasureRenderings erases texts whose messages have all been erased, and replaces their content by a note about the erasure.
 func (q *Queries) ErasureRenderings(ctx context.Context, arg ErasureRenderingsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRenderings, arg.Erased, arg.Ids)
 	if err != nil {
@@ -882,7 +881,7 @@ type ErasureReportsParams struct {
 	TaskIds []string
 }
 
-// ErasureReports takes the texts out of what ended leases and tasks, but those of LKSMS itself, and who did what.
+// ErasureReports removes the texts from the log rows that ended leases and tasks. Texts of LKSMS itself, and the user of an action, stay.
 func (q *Queries) ErasureReports(ctx context.Context, arg ErasureReportsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureReports, arg.Erased, arg.Own, arg.TaskIds)
 	if err != nil {
@@ -912,8 +911,8 @@ type ErasureRowCandidatesRow struct {
 	Recipient string
 }
 
-// ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case: a row that is not
-// valid has its number as it was written.
+// ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case. An invalid row has its
+// number as it was written.
 func (q *Queries) ErasureRowCandidates(ctx context.Context, arg ErasureRowCandidatesParams) ([]ErasureRowCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, erasureRowCandidates,
 		arg.BatchID,
@@ -949,7 +948,7 @@ type ErasureRowsParams struct {
 	RowNos  []int64
 }
 
-// ErasureRows takes the number and the text out of rows of a batch.
+// ErasureRows removes the number and the text from rows of a batch.
 func (q *Queries) ErasureRows(ctx context.Context, arg ErasureRowsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRows, arg.BatchID, arg.RowNos)
 	if err != nil {
@@ -966,7 +965,7 @@ WHERE m.task_id = ANY ($1::text[]) AND s.company_id = m.company_id AND s.submitt
     AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids)
 `
 
-// ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, as far as the tasks still have them.
+// ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, if the tasks still have them.
 func (q *Queries) ErasureSmsgateIDs(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureSmsgateIDs, taskIds)
 	if err != nil {
@@ -986,7 +985,7 @@ type ErasureSubmissionsParams struct {
 	Ids    []int64
 }
 
-// ErasureSubmissions takes the number and the texts out of submissions.
+// ErasureSubmissions removes the number and the texts from submissions.
 func (q *Queries) ErasureSubmissions(ctx context.Context, arg ErasureSubmissionsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureSubmissions, arg.Erased, arg.Ids)
 	if err != nil {
@@ -1036,8 +1035,8 @@ type ErasureTasksRow struct {
 	IsRecent    bool
 }
 
-// ErasureTasks returns up to portion tasks of a company behind an id that are to a person, in the order of their ids. A message
-// to an address that was made for another user is not of the person if only a user was named.
+// ErasureTasks returns up to portion tasks of a company to a person, after an id, in the order of their ids. If the erasure names only a user, messages to an
+// address of the user that were created for another user are not included.
 func (q *Queries) ErasureTasks(ctx context.Context, arg ErasureTasksParams) ([]ErasureTasksRow, error) {
 	rows, err := q.db.Query(ctx, erasureTasks,
 		arg.Recipients,
@@ -1070,7 +1069,7 @@ WITH held AS (
     SELECT b.id, b.fed_row FROM batches b WHERE b.id = $1 AND b.status IN ('ready', 'running', 'paused') FOR UPDATE
 ),
 refused AS (
-    UPDATE batch_rows r SET code = 7 -- refused when it was to be sent
+    UPDATE batch_rows r SET code = 7 -- rejected at its submission
     FROM held h
     WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
         AND (r.recipient = ANY ($2::text[]) OR lower(r.recipient) = ANY ($3::text[]))
@@ -1091,7 +1090,7 @@ type ErasureUnfedParams struct {
 	Addresses  []string
 }
 
-// ErasureUnfed refuses the rows of a batch to recipients that are not sent yet, and counts them as the batch does.
+// ErasureUnfed rejects the unsent rows of a batch to recipients, and counts them like the batch does.
 func (q *Queries) ErasureUnfed(ctx context.Context, arg ErasureUnfedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureUnfed, arg.BatchID, arg.Recipients, arg.Addresses)
 	var rows int64
@@ -1108,7 +1107,7 @@ type ErasureUsersParams struct {
 	ID      int64
 }
 
-// ErasureUsers keeps the users that an erasure found.
+// ErasureUsers stores the users that an erasure found.
 func (q *Queries) ErasureUsers(ctx context.Context, arg ErasureUsersParams) error {
 	_, err := q.db.Exec(ctx, erasureUsers, arg.UserIds, arg.ID)
 	return err
@@ -1124,7 +1123,7 @@ type ErasureWaitParams struct {
 	ID      int64
 }
 
-// ErasureWait lets an erasure go on later.
+// ErasureWait postpones an erasure.
 func (q *Queries) ErasureWait(ctx context.Context, arg ErasureWaitParams) error {
 	_, err := q.db.Exec(ctx, erasureWait, arg.Held, arg.Seconds, arg.ID)
 	return err
@@ -1134,7 +1133,7 @@ const erasureWebhooks = `-- name: ErasureWebhooks :execrows
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY ($1::text[]) AND d.response IS NOT NULL
 `
 
-// ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+// ErasureWebhooks removes the answers of receivers to posts about tasks, because an answer can repeat the post.
 func (q *Queries) ErasureWebhooks(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureWebhooks, taskIds)
 	if err != nil {
@@ -1170,7 +1169,7 @@ ORDER BY e.next_at, e.id
 LIMIT $1::integer
 `
 
-// ErasuresDue returns the erasures that go on now, the longest overdue first.
+// ErasuresDue returns the erasures that can continue now, the longest overdue first.
 func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, error) {
 	rows, err := q.db.Query(ctx, erasuresDue, pageLimit)
 	if err != nil {
@@ -1209,7 +1208,7 @@ const exportsDropped = `-- name: ExportsDropped :many
 SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to IS NOT NULL AND p.dropped_at IS NOT NULL ORDER BY p.first_day
 `
 
-// ExportsDropped returns the folders of exports whose tasks have been dropped, so that nobody can say whether they have a person.
+// ExportsDropped returns the folders of exports whose tasks have been dropped. For these exports it is unknown whether they contain a person.
 func (q *Queries) ExportsDropped(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, exportsDropped)
 	if err != nil {
@@ -1239,7 +1238,7 @@ type SqlInboxHasParams struct {
 	Before    time.Time
 }
 
-// SqlInboxHas reports whether a company has messages in the inbox that were submitted before a time.
+// SqlInboxHas returns whether the inbox contains messages of a company that were submitted before a time.
 func (q *Queries) SqlInboxHas(ctx context.Context, arg SqlInboxHasParams) (bool, error) {
 	row := q.db.QueryRow(ctx, sqlInboxHas, arg.CompanyID, arg.Before)
 	var exists bool

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// A request to erase a person from what a company has stored. Written by internal/audience/erasure, which forgets whom it was about when it is done.
+// A request to erase a person from the stored data of a company. Written by internal/audience/erasure, which clears the identity of the person when the erasure has ended.
 type Erasure struct {
 	ID        int64
 	CompanyID int64
-	// contacts.user_id of the person; empty: finished, or not known
+	// contacts.user_id of the person; empty: finished, or unknown
 	UserIds []string
-	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or not known. A message to one of them counts unless it was made for another user
+	// phone numbers in E.164 and e-mail addresses of the person; empty: finished, or unknown. A message to one of them is erased unless it was created for another user
 	Recipients []string
-	// those of recipients that the request named: every contact with one of them, and every message to it, is of the person; empty: finished, or a user was named
+	// those of recipients that the request named: every contact with one of them, and every message to one of them, belongs to the person; empty: finished, or the request named a user
 	AskedRecipients []string
 	Status          string
-	// tasks that senders held, and lists that were being read, when they were looked at last
+	// tasks that senders held, and lists that were being read, at the last check
 	Held int64
-	// how many rows were erased, by their kind
+	// the number of erased rows, by kind
 	Counts []byte
-	// folders of exports of history that have erased tasks
+	// folders of exports of history that contain erased tasks
 	Exports   []string
 	CreatedBy string
 	CreatedAt time.Time
-	// when it goes on
+	// the time at which the erasure continues
 	NextAt     time.Time
 	FinishedAt *time.Time
 }

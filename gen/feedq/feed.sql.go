@@ -31,7 +31,7 @@ type FeedAppendParams struct {
 	Datas      [][]byte
 }
 
-// FeedAppend adds events to the feed, in their order. An empty task_id, and the log_id 0, mean none.
+// FeedAppend adds events to the feed, in their order. An empty task_id and the log_id 0 mean no value.
 func (q *Queries) FeedAppend(ctx context.Context, arg FeedAppendParams) error {
 	_, err := q.db.Exec(ctx, feedAppend,
 		arg.CompanyIds,
@@ -80,8 +80,8 @@ type FeedDeleteExpiredRow struct {
 	LastID int64
 }
 
-// FeedDeleteExpired deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
-// post one, it writes an operator event.
+// FeedDeleteExpired deletes some events, and returns their number and the largest id. For each webhook of webhook_ids that still had to post one of them, it
+// adds an operator event.
 func (q *Queries) FeedDeleteExpired(ctx context.Context, arg FeedDeleteExpiredParams) (FeedDeleteExpiredRow, error) {
 	row := q.db.QueryRow(ctx, feedDeleteExpired, arg.Ids, arg.WebhookIds)
 	var i FeedDeleteExpiredRow
@@ -98,7 +98,7 @@ type FeedEndsRow struct {
 	LastID   int64
 }
 
-// FeedEnds returns the largest id that was deleted, and the largest id that can be seen, or was.
+// FeedEnds returns the largest deleted id, and the largest id that is or was visible.
 func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
 	row := q.db.QueryRow(ctx, feedEnds)
 	var i FeedEndsRow
@@ -122,8 +122,8 @@ type FeedListenParams struct {
 	Listens   time.Duration
 }
 
-// FeedListen lets the events of a company, or of all, be recorded for a while, and returns the id behind which all of them were recorded: that of its
-// first listener, or since_id if nobody listened until now.
+// FeedListen records the events of a company, or of all companies, for the given time. It returns the id after which all of them were recorded: the id of its
+// first listener, or since_id if there was no listener until now.
 func (q *Queries) FeedListen(ctx context.Context, arg FeedListenParams) (int64, error) {
 	row := q.db.QueryRow(ctx, feedListen,
 		arg.CompanyID,
@@ -155,8 +155,8 @@ type FeedListenersRow struct {
 	IsFresh bool
 }
 
-// FeedListeners returns the ids behind which the events of a company, or of all, were recorded: for itself, and for those who listen to every
-// company. is_fresh: it listens itself, for at least as long as given.
+// FeedListeners returns the ids after which the events of a company, or of all companies, were recorded: for the company itself, and for listeners to all
+// companies. is_fresh is true if the company itself still listens for at least the given time.
 func (q *Queries) FeedListeners(ctx context.Context, arg FeedListenersParams) ([]FeedListenersRow, error) {
 	rows, err := q.db.Query(ctx, feedListeners, arg.CompanyID, arg.AtLeast)
 	if err != nil {
@@ -181,7 +181,7 @@ const feedListenersDeleteUnused = `-- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now()
 `
 
-// FeedListenersDeleteUnused deletes listeners that do not listen any more.
+// FeedListenersDeleteUnused deletes listeners whose time has passed.
 func (q *Queries) FeedListenersDeleteUnused(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, feedListenersDeleteUnused)
 	if err != nil {
@@ -195,9 +195,9 @@ const feedLock = `-- name: FeedLock :exec
 SELECT lock_table('lock_feed')
 `
 
-// The feed: what happened, in the order in which it can be seen. Triggers stage events; FeedTake and FeedAppend move them to the feed, by one
+// Statements on the feed of events, in the order of their visibility. Triggers stage events. FeedTake and FeedAppend move staged events to the feed, in one
 // transaction at a time.
-// FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
+// FeedLock allows only one transaction at a time to assign ids of the feed, until its end. An id is therefore visible before any larger id exists.
 func (q *Queries) FeedLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, feedLock)
 	return err
@@ -219,7 +219,7 @@ type FeedNewsRow struct {
 	SubmittedBy string
 }
 
-// FeedNews returns of whom there are events behind an id.
+// FeedNews returns the companies with events after an id.
 func (q *Queries) FeedNews(ctx context.Context, arg FeedNewsParams) ([]FeedNewsRow, error) {
 	rows, err := q.db.Query(ctx, feedNews, arg.AfterID, arg.LastID)
 	if err != nil {
@@ -258,8 +258,8 @@ type FeedNotificationsRow struct {
 	CreatedAt time.Time
 }
 
-// FeedNotifications returns those of some notifications that seem to be over: those of recorded_ids that were ended, and those that have no further run and
-// no task that waits or is leased. It reads no partitions.
+// FeedNotifications returns those of some notifications that have probably ended: notifications of recorded_ids that were ended, and notifications without a
+// further run and without a task that waits or is leased. It does not read partitions.
 func (q *Queries) FeedNotifications(ctx context.Context, arg FeedNotificationsParams) ([]FeedNotificationsRow, error) {
 	rows, err := q.db.Query(ctx, feedNotifications, arg.Ids, arg.RecordedIds)
 	if err != nil {
@@ -293,7 +293,7 @@ type FeedNotificationsAgainParams struct {
 	Ats []time.Time
 }
 
-// FeedNotificationsAgain stages again that notifications may be over, since some times.
+// FeedNotificationsAgain stages again, with the given times, that notifications have possibly ended.
 func (q *Queries) FeedNotificationsAgain(ctx context.Context, arg FeedNotificationsAgainParams) error {
 	_, err := q.db.Exec(ctx, feedNotificationsAgain, arg.Ids, arg.Ats)
 	return err
@@ -349,9 +349,10 @@ type FeedNotificationsRenderRow struct {
 	Data        []byte
 }
 
-// FeedNotificationsRender returns the data of the events of notifications that are over, as the view notification_standings has it. One that was not ended, and of
-// which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
-// is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
+// FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
+// skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
+// because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
+// Its tasks have ids from from_id on.
 func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsRender, arg.FromID, arg.Ids)
 	if err != nil {
@@ -386,8 +387,8 @@ type FeedOldParams struct {
 	BatchSize int32
 }
 
-// FeedOld returns up to batch_size events that are older than keep. It finds them by their time: of events that were recorded before the clock was set
-// back, ids are smaller than those of older ones.
+// FeedOld returns up to batch_size events that are older than keep. It finds them by their time: if the clock was set back, events with smaller ids can have
+// later times.
 func (q *Queries) FeedOld(ctx context.Context, arg FeedOldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, feedOld, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -445,7 +446,7 @@ type FeedReadRow struct {
 	Data        []byte
 }
 
-// FeedRead returns events behind an id, oldest first: of one company or of all, and of one submitter or of all.
+// FeedRead returns events after an id, oldest first: of one company or of all, and of one submitter or of all.
 func (q *Queries) FeedRead(ctx context.Context, arg FeedReadParams) ([]FeedReadRow, error) {
 	rows, err := q.db.Query(ctx, feedRead,
 		arg.AfterID,
@@ -494,7 +495,7 @@ type FeedSubmittersRow struct {
 	NotificationID int64
 }
 
-// FeedSubmitters returns who submitted tasks, and the notification of each, or 0. A task whose day was dropped has none.
+// FeedSubmitters returns the submitters of tasks, and the notification of each task, or 0. It returns no row for a task whose day was dropped.
 func (q *Queries) FeedSubmitters(ctx context.Context, taskIds []string) ([]FeedSubmittersRow, error) {
 	rows, err := q.db.Query(ctx, feedSubmitters, taskIds)
 	if err != nil {
@@ -546,8 +547,8 @@ type FeedTakeRow struct {
 	Data        []byte
 }
 
-// FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Those of tasks of locked_days stay: a day is
-// how the ids of its tasks begin.
+// FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Events of tasks of locked_days stay; a day is the
+// beginning of the ids of its tasks.
 func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeRow, error) {
 	rows, err := q.db.Query(ctx, feedTake, arg.LockedDays, arg.Portion)
 	if err != nil {
@@ -579,7 +580,7 @@ func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeR
 const feedTasks = `-- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
-    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- of the message of SMSGate that the task belongs to
+    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- the id of the SMSGate message of the task
 FROM messages m
 JOIN report_logs r ON r.task_id = m.task_id
 LEFT JOIN renderings d ON d.id = m.rendering_id
@@ -615,7 +616,7 @@ type FeedTasksRow struct {
 	SmsgateID      string
 }
 
-// FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
+// FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. It returns no row for a task whose day was dropped.
 func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTasksRow, error) {
 	rows, err := q.db.Query(ctx, feedTasks, arg.TaskIds, arg.LogIds)
 	if err != nil {
@@ -664,8 +665,8 @@ ORDER BY w.id
 FOR NO KEY UPDATE
 `
 
-// WebhooksBehind returns the webhooks that may still post an event up to last_id, and locks them until the end of the transaction, as a run does before it
-// touches the feed.
+// WebhooksBehind returns and locks, until the end of the transaction, the webhooks that possibly still post an event up to last_id. A run of a webhook also
+// locks the webhook before it touches the feed.
 func (q *Queries) WebhooksBehind(ctx context.Context, lastID int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, webhooksBehind, lastID)
 	if err != nil {

@@ -14,7 +14,7 @@ const erasuresHold = `-- name: ErasuresHold :exec
 LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE
 `
 
-// ErasuresHold lets nobody change an erasure until the transaction ends.
+// ErasuresHold blocks changes of erasures until the transaction ends.
 func (q *Queries) ErasuresHold(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, erasuresHold)
 	return err
@@ -24,8 +24,8 @@ const factsKnow = `-- name: FactsKnow :exec
 SELECT set_config('lksms.facts_version', '3', true)
 `
 
-// FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
-// facts.
+// FactsKnow declares which columns of facts this server knows, until the end of the transaction. Without this declaration, the trigger facts_guard rejects the
+// deletion of facts.
 func (q *Queries) FactsKnow(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, factsKnow)
 	return err
@@ -85,11 +85,11 @@ type FactsTakeRow struct {
 	Durations       []byte
 }
 
-// FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
-// transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
-// apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
-// empty if they are not known, or nothing ended, and country_no is empty without a country; waits and durations have one byte for each task. Receipts that say
-// delivered are apart for each accepted_at.
+// FactsTake deletes up to portion facts and returns their sums. The caller adds these sums to the figures of all consumers in the same transaction. Of two
+// concurrent folds, the second waits for the rows that both see, and skips them. Each minute and outcome has a separate sum. Leases, reported successes and
+// reported failures also have separate sums, so that at is the last time of each. channel, message_type and outcome are empty if they are unknown or no task
+// ended. country_no is empty without a country. waits and durations have one byte for each task. Receipts of a delivery have a separate sum for each
+// accepted_at.
 func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow, error) {
 	rows, err := q.db.Query(ctx, factsTake, portion)
 	if err != nil {
@@ -149,8 +149,8 @@ type NumberPartitionsAheadParams struct {
 	Width  time.Duration
 }
 
-// NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
-// something: see number_partitions_ahead.
+// NumberPartitionsAhead creates a partition of the ledger or of rows of batches, or begins the next one after width. It returns the number of changes; see
+// number_partitions_ahead.
 func (q *Queries) NumberPartitionsAhead(ctx context.Context, arg NumberPartitionsAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, numberPartitionsAhead, arg.Parent, arg.Width)
 	var changed int64
@@ -210,7 +210,7 @@ type TaskPartitionAttachParams struct {
 	Messages int64
 }
 
-// TaskPartitionAttach makes partitions of the tables that an import has filled.
+// TaskPartitionAttach attaches the tables that an import has filled as partitions.
 func (q *Queries) TaskPartitionAttach(ctx context.Context, arg TaskPartitionAttachParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionAttach, arg.FirstDay, arg.LastDay, arg.Messages)
 	return err
@@ -230,7 +230,7 @@ type TaskPartitionCutParams struct {
 	BatchSize int32
 }
 
-// TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. No row: fewer are left.
+// TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. It returns no row if fewer remain.
 func (q *Queries) TaskPartitionCut(ctx context.Context, arg TaskPartitionCutParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskPartitionCut, arg.FromID, arg.BeforeID, arg.BatchSize)
 	var task_id string
@@ -255,7 +255,7 @@ type TaskPartitionDropParams struct {
 	Late         []string
 }
 
-// TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or why it did not: see task_partition_drop.
+// TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or the reason why it did not; see task_partition_drop.
 func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported, arg.Late)
 	var outcome string
@@ -291,9 +291,9 @@ type TaskPartitionExportedParams struct {
 	BeganAt   time.Time
 }
 
-// TaskPartitionExported records how many rows an export of a partition has that began at began_at, unless the partition was dropped since it was made
-// at created_at. An erasure that ran meanwhile names the export, which may have read what was then erased. The caller holds the erasures, so that each
-// that comes later sees the export.
+// TaskPartitionExported records the number of rows in an export of a partition that began at began_at, unless the partition was dropped since it was created
+// at created_at. Each erasure that ran during the export gets the export in its list, because the export possibly contains data that was then erased. The
+// caller has locked the erasures, so that each later erasure sees the export.
 func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionExported,
 		arg.Messages,
@@ -333,7 +333,8 @@ type TaskPartitionGetRow struct {
 	IsOpen           bool
 }
 
-// TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
+// TaskPartitionGet returns the partition that begins on a day and was not dropped, with its state at read_at. The partition can get tasks while is_open is
+// true.
 func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartitionGetRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionGet, firstDay)
 	var i TaskPartitionGetRow
@@ -369,7 +370,7 @@ type TaskPartitionHeldParams struct {
 	FirstDay time.Time
 }
 
-// TaskPartitionHeld records why a partition could not be made history or dropped; an empty reason: nothing holds it any more.
+// TaskPartitionHeld records the reason why a partition could not be made history or dropped; an empty reason means that nothing holds it any more.
 func (q *Queries) TaskPartitionHeld(ctx context.Context, arg TaskPartitionHeldParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionHeld, arg.HeldBy, arg.FirstDay)
 	return err
@@ -394,7 +395,7 @@ const taskPartitionKeep = `-- name: TaskPartitionKeep :exec
 UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = $1 AND p.dropped_at IS NULL AND p.history_at IS NULL
 `
 
-// TaskPartitionKeep makes a partition history.
+// TaskPartitionKeep marks a partition as history.
 func (q *Queries) TaskPartitionKeep(ctx context.Context, firstDay time.Time) error {
 	_, err := q.db.Exec(ctx, taskPartitionKeep, firstDay)
 	return err
@@ -413,7 +414,7 @@ type TaskPartitionLateParams struct {
 	Most     int32
 }
 
-// TaskPartitionLate returns up to most tasks of a partition that wait or are leased.
+// TaskPartitionLate returns at most `most` tasks of a partition that wait or are leased.
 func (q *Queries) TaskPartitionLate(ctx context.Context, arg TaskPartitionLateParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskPartitionLate, arg.FirstID, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -472,7 +473,7 @@ type TaskPartitionListRow struct {
 	Bytes            int64
 }
 
-// TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
+// TaskPartitionList returns the partitions that begin before a day, newest first, with their sizes in bytes.
 func (q *Queries) TaskPartitionList(ctx context.Context, arg TaskPartitionListParams) ([]TaskPartitionListRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitionList, arg.BeforeDay, arg.PageLimit)
 	if err != nil {
@@ -520,7 +521,7 @@ type TaskPartitionMoveParams struct {
 	Tablespace string
 }
 
-// TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
+// TaskPartitionMove moves one table or index of a partition to a tablespace, and returns false if nothing was left to move.
 func (q *Queries) TaskPartitionMove(ctx context.Context, arg TaskPartitionMoveParams) (bool, error) {
 	row := q.db.QueryRow(ctx, taskPartitionMove, arg.FirstDay, arg.Tablespace)
 	var moved bool
@@ -559,9 +560,9 @@ type TaskPartitionNextRow struct {
 	IsToDrop       bool
 }
 
-// TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
-// have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
-// So none of its tasks is in use: leased, or due or expiring within a day before or after.
+// TaskPartitionNext returns the first partition after a day that has a pending step. A partition becomes history, or is dropped, when the given number of full
+// days has passed since its last day, or since its import. A partition that becomes history can move to a tablespace, and a report of one of its tasks would
+// wait meanwhile. Partitions with tasks in use are therefore skipped: tasks that are leased, or due or expiring within a day before or after.
 func (q *Queries) TaskPartitionNext(ctx context.Context, arg TaskPartitionNextParams) (TaskPartitionNextRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionNext, arg.KeepDays, arg.AfterDay, arg.AfterDays)
 	var i TaskPartitionNextRow
@@ -578,7 +579,7 @@ type TaskPartitionStageParams struct {
 	LastDay  time.Time
 }
 
-// TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
+// TaskPartitionStage creates the tables that an import fills. It fails if partitions of these days exist.
 func (q *Queries) TaskPartitionStage(ctx context.Context, arg TaskPartitionStageParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionStage, arg.FirstDay, arg.LastDay)
 	return err
@@ -624,9 +625,9 @@ type TaskPartitionsMakeParams struct {
 	Ahead time.Duration
 }
 
-// TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
-// that came before their partition existed: these tasks move to it. If other partitions existed, such tasks are an operator event. Tasks that the
-// drop of their partition left behind get it again when all of them are over. It returns how many partitions it made.
+// TaskPartitionsMake creates the missing partitions for tasks from now until ahead. It also creates missing partitions of the last 30 days, and of later days
+// whose tasks arrived before their partition existed, and moves these tasks to them. If other partitions existed, such tasks are an operator event. Tasks that
+// were kept when their partition was dropped get the partition again when all of them have ended. It returns the number of created partitions.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
 	var made int32
@@ -656,9 +657,9 @@ type TaskStatisticsRow struct {
 	CountedAt         time.Time
 }
 
-// Counts of tasks, and the partitions of their history.
-// TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
-// adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
+// Statements on the counts of tasks, and on the partitions of their history.
+// TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks adds the difference to
+// facts. task_totals includes these differences until they are folded. counted_at is the time of the numbers.
 func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {
 	row := q.db.QueryRow(ctx, taskStatistics, companyID)
 	var i TaskStatisticsRow

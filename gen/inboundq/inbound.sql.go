@@ -88,7 +88,7 @@ type InboundFindParams struct {
 	CompanyID int64
 }
 
-// InboundFind returns an inbound of a company that is on.
+// InboundFind returns an active inbound of a company.
 func (q *Queries) InboundFind(ctx context.Context, arg InboundFindParams) (Inbound, error) {
 	row := q.db.QueryRow(ctx, inboundFind, arg.InboundNo, arg.CompanyID)
 	var i Inbound
@@ -150,7 +150,7 @@ type InboundListRow struct {
 	CompanyNo     string
 }
 
-// InboundList returns inbounds, newest first, of one company if company_id is given.
+// InboundList returns inbounds, newest first; with company_id, only those of one company.
 func (q *Queries) InboundList(ctx context.Context, arg InboundListParams) ([]InboundListRow, error) {
 	rows, err := q.db.Query(ctx, inboundList,
 		arg.BeforeID,

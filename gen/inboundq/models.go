@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// How the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person takes a number out of phone_numbers.
+// A description how the posts of one other program become messages of a company. Written by internal/transport/inbound; the erasure of a person removes a number from phone_numbers.
 type Inbound struct {
 	ID        int64
 	InboundNo string
 	CompanyID int64
-	// name of the description that internal/transport/inbound has for a program; custom: none
+	// name of the description that internal/transport/inbound has for a program; custom: no such description
 	Preset string
-	// members that replace those of the preset; null: the preset as it is
+	// members that replace those of the preset; null: the unchanged preset
 	Description []byte
-	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure took the last one, and posts are refused
+	// recipients of every post, in E.164; null: the body of the post names them; empty: an erasure removed the last recipient, and posts are rejected
 	PhoneNumbers []string
 	// as messages.message_type
 	MessageType int16
-	// null: that of the message type
+	// null: the priority of the message type
 	Priority *int16
-	// template of the messages; null: the description has their text. No foreign key: a template that was deleted is an error of each post
+	// template of the messages; null: the description contains their text. There is no foreign key: a deleted template is an error of each post
 	TemplateNo *string
-	// null: that of the template or the sender
+	// null: the signature of the template or the sender
 	Sign *string
-	// after how long a post that says the same as before is sent again; null: never
+	// seconds after which a repeated post is sent again; null: never
 	RepeatSeconds *int64
 	IsTest        bool
 	Status        string

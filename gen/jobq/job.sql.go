@@ -89,8 +89,8 @@ const jobHold = `-- name: JobHold :one
 SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at, skipped_by FROM task_jobs j WHERE j.id = $1 AND j.status = 'running' FOR UPDATE SKIP LOCKED
 `
 
-// JobHold locks a job that runs, so that no other server works on it and nobody stops it before the end of the transaction. No row: it has ended, or
-// another server works on it.
+// JobHold locks a running job, so that no other server works on the job and no user stops it before the end of the transaction. It returns no row if the job
+// has ended, or another server works on it.
 func (q *Queries) JobHold(ctx context.Context, id int64) (TaskJob, error) {
 	row := q.db.QueryRow(ctx, jobHold, id)
 	var i TaskJob
@@ -117,7 +117,7 @@ const jobIDsRunning = `-- name: JobIDsRunning :many
 SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id
 `
 
-// JobIDsRunning returns the jobs that run, the oldest first.
+// JobIDsRunning returns the running jobs, the oldest first.
 func (q *Queries) JobIDsRunning(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, jobIDsRunning)
 	if err != nil {
@@ -147,7 +147,7 @@ type JobListParams struct {
 	PageLimit int32
 }
 
-// JobList returns jobs before an id, newest first.
+// JobList returns jobs with ids before an id, newest first.
 func (q *Queries) JobList(ctx context.Context, arg JobListParams) ([]TaskJob, error) {
 	rows, err := q.db.Query(ctx, jobList, arg.BeforeID, arg.PageLimit)
 	if err != nil {
@@ -197,7 +197,7 @@ type JobPartRow struct {
 	TaskIds []string
 }
 
-// JobPart returns the first part of a job after another that is left. No row: none is left.
+// JobPart returns the first remaining part of a job after another part. It returns no row if no part remains.
 func (q *Queries) JobPart(ctx context.Context, arg JobPartParams) (JobPartRow, error) {
 	row := q.db.QueryRow(ctx, jobPart, arg.JobID, arg.After)
 	var i JobPartRow
@@ -209,7 +209,7 @@ const jobPartsDelete = `-- name: JobPartsDelete :exec
 DELETE FROM task_job_parts p WHERE p.job_id = $1
 `
 
-// JobPartsDelete deletes what is left of a job.
+// JobPartsDelete deletes the remaining parts of a job.
 func (q *Queries) JobPartsDelete(ctx context.Context, jobID int64) error {
 	_, err := q.db.Exec(ctx, jobPartsDelete, jobID)
 	return err
@@ -340,10 +340,10 @@ type JobPlanRow struct {
 	JobID int64
 }
 
-// Jobs: cancel or requeue all tasks of a filter.
-// JobPlan counts the tasks that a filter selects, up to most and one more, and, if expected is their number, creates a job of them. Both happen at one
-// moment. job_id is 0 if no job was created. A job that cancels selects tasks that wait; one that requeues selects those that have ended with a
-// status. The conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
+// Statements on jobs, which cancel or requeue all tasks of a filter.
+// JobPlan counts the tasks that a filter selects, at most `most` plus one. If expected is their number, it also creates a job for them. Both happen in one
+// snapshot. job_id is 0 if no job was created. A job that cancels selects waiting tasks; a job that requeues selects tasks that have ended with a status. The
+// conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
 func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, error) {
 	row := q.db.QueryRow(ctx, jobPlan,
 		arg.ProviderNo,
@@ -387,7 +387,7 @@ type JobStopParams struct {
 	ID        int64
 }
 
-// JobStop ends a job that runs. It waits for the part that is being changed.
+// JobStop ends a running job. It waits for the part that is being changed.
 func (q *Queries) JobStop(ctx context.Context, arg JobStopParams) (int64, error) {
 	result, err := q.db.Exec(ctx, jobStop, arg.StoppedBy, arg.ID)
 	if err != nil {
@@ -420,7 +420,7 @@ const jobsLock = `-- name: JobsLock :exec
 SELECT lock_table('lock_task_jobs')
 `
 
-// JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+// JobsLock makes other transactions that create a job wait until the end of the transaction, so that JobsRunning is exact for all of them.
 func (q *Queries) JobsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, jobsLock)
 	return err
@@ -447,8 +447,8 @@ type JobsRunningRow struct {
 	OfCompany int64
 }
 
-// JobsRunning returns how many jobs run, how many of them have an action and a filter (same), and how many are about batches of the company whose batch
-// the filter names (of_company).
+// JobsRunning returns the number of running jobs, the number of those with the given action and filter (same), and the number of those about batches of the
+// company whose batch the filter names (of_company).
 func (q *Queries) JobsRunning(ctx context.Context, arg JobsRunningParams) (JobsRunningRow, error) {
 	row := q.db.QueryRow(ctx, jobsRunning, arg.Action, arg.Filter)
 	var i JobsRunningRow

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/dispatch/job; a batch of tasks and the numbers that count it are changed in one transaction.
+// A request to cancel or requeue all tasks of a filter, and its progress. Written by internal/dispatch/job; a portion of tasks and its counts are changed in one transaction.
 type TaskJob struct {
 	ID     int64
 	Action string
-	// as the request gave it; the tasks that it selected then are in task_job_parts
+	// the filter of the request; the selected tasks are in task_job_parts
 	Filter []byte
 	Remark *string
 	// number of tasks that the filter selected when the job was created
 	Total int32
 	// number of tasks that the job cancelled or requeued
 	Done int32
-	// number of tasks whose state did not allow the action
+	// number of tasks whose state no longer allowed the action
 	Skipped int32
-	// number of tasks of which the database refused the change
+	// number of tasks whose change the database rejected
 	Failed    int32
 	Status    string
 	CreatedBy string
-	// the user who stopped the job; null: nobody did
+	// the user who stopped the job; null: not stopped
 	StoppedBy  *string
 	CreatedAt  time.Time
 	FinishedAt *time.Time

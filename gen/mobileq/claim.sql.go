@@ -27,9 +27,9 @@ type PhoneLeasesKeepParams struct {
 	DeviceNo string
 }
 
-// What a phone with the app of SMSGate writes in the transaction of its claim.
-// PhoneLeasesKeep records the leases that a phone takes. No row: another phone has been registered since. The lock on the row of the phone makes a
-// registration wait, so that it deletes these leases.
+// Statements in the transaction of a claim by a phone with the app of SMSGate.
+// PhoneLeasesKeep records the leases that a phone takes. It returns 0 if another phone has been registered since. The lock on the row of the phone makes a
+// registration wait, so that the registration deletes these leases.
 func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phoneLeasesKeep,
 		arg.LeaseIds,

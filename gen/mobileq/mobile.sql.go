@@ -23,7 +23,7 @@ type PhoneCodeUseRow struct {
 	SenderNo string
 }
 
-// PhoneCodeUse uses up an open code, and returns the sender for which it was. No row: no such code is open.
+// PhoneCodeUse uses up a valid code, and returns its sender. It returns no row if no such code exists.
 func (q *Queries) PhoneCodeUse(ctx context.Context, codeHash []byte) (PhoneCodeUseRow, error) {
 	row := q.db.QueryRow(ctx, phoneCodeUse, codeHash)
 	var i PhoneCodeUseRow
@@ -64,7 +64,7 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender gets the message after that
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
@@ -101,9 +101,9 @@ type PhoneHeldRow struct {
 	Content    string
 }
 
-// PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its leases that are over. The text is that of TaskLease.
-// A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
-// expires, until it expires.
+// PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its expired leases. The text is the same as in TaskLease. A message
+// is valid until margin before the end of its lease, or until two thirds of a short lease have passed. If a lease ends because its message expires, the
+// message is valid until it expires.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -136,8 +136,8 @@ const phoneLeasesDelete = `-- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = $1
 `
 
-// PhoneLeasesDelete deletes the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
-// them too.
+// PhoneLeasesDelete deletes the leases of the previously registered phone, so that the next phone does not get these messages again: the previous phone
+// possibly sent them.
 func (q *Queries) PhoneLeasesDelete(ctx context.Context, senderID int64) error {
 	_, err := q.db.Exec(ctx, phoneLeasesDelete, senderID)
 	return err
@@ -161,9 +161,8 @@ type PhonePairParams struct {
 	SenderNo  string
 }
 
-// Phones with the app of SMSGate, which are senders.
-// PhonePair opens a code with which one phone can register for a sender. A code that was open before ends. The phone that is registered now stays
-// as it is.
+// Statements on phones with the app of SMSGate, which are senders.
+// PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. The registered phone stays registered.
 func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, phonePair,
 		arg.CodeHash,
@@ -178,7 +177,7 @@ func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time
 
 const phonePause = `-- name: PhonePause :exec
 UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 exceed max_pause
+SET troubles = least(20, troubles + 1), -- 20 doublings exceed max_pause
     rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
 WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
 `
@@ -190,8 +189,8 @@ type PhonePauseParams struct {
 	DeviceNo string
 }
 
-// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
-// failures show nothing new.
+// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While the phone is paused,
+// further failures change nothing.
 func (q *Queries) PhonePause(ctx context.Context, arg PhonePauseParams) error {
 	_, err := q.db.Exec(ctx, phonePause,
 		arg.MaxPause,
@@ -229,7 +228,7 @@ type PhonePullBeginParams struct {
 	DeviceNo string
 }
 
-// PhonePullBegin gives one pull of a phone the right to claim, for a limited time. No row: another pull is underway, or another phone has been
+// PhonePullBegin allows one pull of a phone to claim tasks, for a limited time. It returns no row if another pull is in progress, or another phone has been
 // registered.
 func (q *Queries) PhonePullBegin(ctx context.Context, arg PhonePullBeginParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phonePullBegin, arg.ValidFor, arg.SenderID, arg.DeviceNo)
@@ -248,7 +247,7 @@ type PhonePullEndParams struct {
 	DeviceNo string
 }
 
-// PhonePullEnd gives that right back.
+// PhonePullEnd gives this permission back.
 func (q *Queries) PhonePullEnd(ctx context.Context, arg PhonePullEndParams) error {
 	_, err := q.db.Exec(ctx, phonePullEnd, arg.SenderID, arg.DeviceNo)
 	return err
@@ -284,14 +283,14 @@ WITH named AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id
 ),
 ended AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
     FROM report_logs r
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
-        -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
+        -- Without a segment size, any text counts as UCS-2: the phone never sends more parts.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY ($1::text[]) AND q.processing_app_id = $3::text AND q.lease_until IS NOT NULL
@@ -324,9 +323,9 @@ type PhoneReportedRow struct {
 	IsExpired bool
 }
 
-// PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
-// the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. is_expired: the lease
-// has not been taken back, and the message has expired. A lease of another sender, and one that never was, gives no row.
+// PhoneReported returns for leases that a sender has or had whether the sender reported SUCCESS (2) or FAILED (3), and whether the SUCCESS settled the task;
+// another sender can have claimed the task meanwhile. is_long is true if the lease is valid and the phone sends its message in several parts. is_expired is
+// true if the lease has not been taken back and the message has expired. Leases of other senders and unknown leases give no row.
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
 	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -371,7 +370,8 @@ type PhoneTroublesRow struct {
 	Troubles int16
 }
 
-// PhoneTroubles returns whether a phone is paused, and how often it was since its last message. No row: another phone has been registered.
+// PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last message. It returns no row if another phone has been
+// registered.
 func (q *Queries) PhoneTroubles(ctx context.Context, arg PhoneTroublesParams) (PhoneTroublesRow, error) {
 	row := q.db.QueryRow(ctx, phoneTroubles, arg.SenderID, arg.DeviceNo)
 	var i PhoneTroublesRow
@@ -383,7 +383,7 @@ const phoneUserDelete = `-- name: PhoneUserDelete :exec
 DELETE FROM users u USING phones p WHERE p.sender_id = $1 AND u.id = p.user_id
 `
 
-// PhoneUserDelete deletes the user of the phone that was registered for a sender before, and its key.
+// PhoneUserDelete deletes the user of the previously registered phone of a sender, and its key.
 func (q *Queries) PhoneUserDelete(ctx context.Context, senderID int64) error {
 	_, err := q.db.Exec(ctx, phoneUserDelete, senderID)
 	return err

@@ -41,7 +41,7 @@ type BusinessEndNodesParams struct {
 	TaskID    *int64
 }
 
-// BusinessEndNodes records that all nodes of a task have ended for which reminders exist.
+// BusinessEndNodes records that all nodes of a task with reminders have ended.
 func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
 	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
 	return err
@@ -95,7 +95,7 @@ type BusinessEndsRow struct {
 	AwaitsStart bool
 }
 
-// BusinessEnds returns the ends of a business task and of one of its nodes; no row for one that has not ended.
+// BusinessEnds returns the ends of a business task and of one of its nodes. It returns no row for a task or node that has not ended.
 func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
 	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
 	if err != nil {
@@ -123,7 +123,7 @@ WHERE p.dropped_at IS NOT NULL
     AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC'
 `
 
-// BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on days that were dropped.
+// BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on dropped days.
 func (q *Queries) BusinessEndsDeleteUnused(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, businessEndsDeleteUnused)
 	if err != nil {
@@ -143,8 +143,8 @@ type BusinessLockParams struct {
 	TaskID    int64
 }
 
-// BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
-// changes of the events before.
+// BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the changes of the earlier
+// events.
 func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int16, error) {
 	row := q.db.QueryRow(ctx, businessLock, arg.CompanyID, arg.TaskID)
 	var slot int16
@@ -200,7 +200,7 @@ type CompanyTemplateListRow struct {
 	UpdatedAt  time.Time
 }
 
-// CompanyTemplateList is NotificationTemplateList for the templates of a company.
+// CompanyTemplateList does for the templates of a company what NotificationTemplateList does for the templates of the platform.
 func (q *Queries) CompanyTemplateList(ctx context.Context, arg CompanyTemplateListParams) ([]CompanyTemplateListRow, error) {
 	rows, err := q.db.Query(ctx, companyTemplateList, arg.CompanyID, arg.BizType, arg.Channel)
 	if err != nil {
@@ -253,7 +253,7 @@ type CompanyTemplatePutParams struct {
 	Channel    string
 }
 
-// CompanyTemplatePut is NotificationTemplatePut for the template of a company.
+// CompanyTemplatePut does for a template of a company what NotificationTemplatePut does for a template of the platform.
 func (q *Queries) CompanyTemplatePut(ctx context.Context, arg CompanyTemplatePutParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyTemplatePut,
 		arg.CompanyID,
@@ -292,7 +292,8 @@ type EffectiveTemplateRow struct {
 	Sign       *string
 }
 
-// EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: no template exists.
+// EffectiveTemplate returns the template that a company uses for a business type on a channel: its own, or the platform's. It returns no row if no template
+// exists.
 func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplateParams) (EffectiveTemplateRow, error) {
 	row := q.db.QueryRow(ctx, effectiveTemplate, arg.CompanyID, arg.BizType, arg.Channel)
 	var i EffectiveTemplateRow
@@ -308,7 +309,7 @@ func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplatePa
 
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch: none
+    -- epoch: no start time was given
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 -- node timeout
@@ -325,9 +326,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders returns whether a node has reminders, and the latest start of those that have not ended, if its caller named a time. A
-// start without a time is stored with the time of its transaction, like created_at. Such a start may be later than the time that the
-// caller's clock gives for its end, so it is not compared with an end.
+// NodeReminders returns whether a node has reminders, and the latest start of the reminders that have not ended, if the caller gave a start time. A start
+// without a time is stored with the time of its transaction, like created_at. This time can be later than the end by the clock of the caller, so it is not
+// compared with an end.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -346,7 +347,7 @@ type NodeRemindersReplaceParams struct {
 	NodeID    int64
 }
 
-// NodeRemindersReplace frees the dedup_keys of a node's reminders for those of its next start.
+// NodeRemindersReplace releases the dedup_keys of a node's reminders for the reminders of its next start.
 func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersReplaceParams) error {
 	_, err := q.db.Exec(ctx, nodeRemindersReplace, arg.CompanyID, arg.NodeID)
 	return err
@@ -364,7 +365,8 @@ type NotificationAdvanceParams struct {
 	ID          int64
 }
 
-// NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
+// NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for the following contacts, after the other due
+// notifications.
 func (q *Queries) NotificationAdvance(ctx context.Context, arg NotificationAdvanceParams) error {
 	_, err := q.db.Exec(ctx, notificationAdvance, arg.RenderingID, arg.RunAfter, arg.ID)
 	return err
@@ -383,7 +385,7 @@ type NotificationAnnouncementRow struct {
 	Tag     *string
 }
 
-// NotificationAnnouncement returns the payload of a notification, and its people or their tag.
+// NotificationAnnouncement returns the payload of a notification, and its people or tag.
 func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (NotificationAnnouncementRow, error) {
 	row := q.db.QueryRow(ctx, notificationAnnouncement, id)
 	var i NotificationAnnouncementRow
@@ -441,11 +443,10 @@ type NotificationCreateRow struct {
 	AnnouncementID int64
 }
 
-// NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
-// that created it has committed. Keys of business events, of callers and of the service itself are apart (dedup_key_owner), so that nobody can
-// use up the key of a business event before it happens. ON CONFLICT names no index: the one of the version before counts, too. Without
-// announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of
-// the statement.
+// NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). In that case it returns no row, and a concurrent transaction that
+// created the other notification has committed. Keys of business events, of callers and of the service itself are separate (dedup_key_owner), so that a caller
+// cannot use the key of a business event in advance. ON CONFLICT names no index, because the index of the previous version counts, too. Without
+// announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -486,7 +487,7 @@ type NotificationDeleteParams struct {
 	Ids       []int64
 }
 
-// NotificationDelete hides notifications. Their dedup_keys are free again.
+// NotificationDelete hides notifications, and releases their dedup_keys.
 func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDeleteParams) (int64, error) {
 	result, err := q.db.Exec(ctx, notificationDelete, arg.Operator, arg.ChangedBy, arg.Ids)
 	if err != nil {
@@ -549,7 +550,7 @@ type NotificationDueRow struct {
 	HasRun         bool
 }
 
-// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. It reads no task: one that never ran
+// NotificationDue locks and returns up to batch_size due notifications, or only the notification with id. It reads no task: the first run of a notification
 // must not wait while a partition is locked.
 func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
 	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
@@ -601,7 +602,7 @@ ORDER BY n.next_run_at
 LIMIT $1::integer
 `
 
-// NotificationDueIDs returns the ids of up to batch_size notifications whose time has come.
+// NotificationDueIDs returns the ids of up to batch_size due notifications.
 func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationDueIDs, batchSize)
 	if err != nil {
@@ -625,7 +626,7 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 const notificationFail = `-- name: NotificationFail :one
 UPDATE notifications n
 SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
-    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, there is no limit
     run_rendering_id = NULL, run_after = NULL, remark = left($1::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
@@ -642,8 +643,8 @@ type NotificationFailParams struct {
 	ID     int64
 }
 
-// NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
-// interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
+// NotificationFail records why a notification cannot be sent. A repeating notification that was sent before keeps its state and runs again after its interval,
+// unless it expires first. Any other notification has failed (ended_as 2, is_failed). It returns no row if the notification has ended or was deleted
 // meanwhile.
 func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) (bool, error) {
 	row := q.db.QueryRow(ctx, notificationFail, arg.Remark, arg.ID)
@@ -678,7 +679,7 @@ type NotificationFailuresRow struct {
 	Reason         string
 }
 
-// NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
+// NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person decides.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
 	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
@@ -724,8 +725,8 @@ type NotificationFindRow struct {
 	Status int16
 }
 
-// NotificationFind returns the notification with a dedup_key, and its state: that of a business event if biz_task_id is given, else that of the
-// company's callers or of the service itself. In the version before, several submitters could have the same key: the oldest one counts.
+// NotificationFind returns the notification with a dedup_key, and its state. With biz_task_id, it searches the keys of business events, otherwise those of the
+// company's callers or of the service itself. In the previous version, several submitters could have the same key; the oldest notification is returned.
 func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (NotificationFindRow, error) {
 	row := q.db.QueryRow(ctx, notificationFind,
 		arg.CompanyID,
@@ -764,9 +765,9 @@ RETURNING coalesce(n.remark, (
 ), '')::text AS remark
 `
 
-// NotificationFree frees the dedup_key of a notification that has failed and reached nobody, and returns why it failed. No row: it has not failed,
-// somebody may have been reached (a message was accepted, its outcome is unclear, or its lease ran out), or the key has been freed. The caller has
-// locked it.
+// NotificationFree releases the dedup_key of a notification that has failed and reached nobody, and returns the reason of the failure. It returns no row if
+// the notification has not failed, the key is already released, or a person was possibly reached (a message was accepted, its outcome is unclear, or its lease
+// expired). The caller has locked the notification.
 func (q *Queries) NotificationFree(ctx context.Context, id int64) (string, error) {
 	row := q.db.QueryRow(ctx, notificationFree, id)
 	var remark string
@@ -847,7 +848,7 @@ type NotificationListRow struct {
 	Retries       int16
 }
 
-// NotificationList returns notifications, newest first, with the states that follow from their tasks.
+// NotificationList returns notifications, newest first, with their states, which are computed from their tasks.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
 	rows, err := q.db.Query(ctx, notificationList,
 		arg.CompanyID,
@@ -920,8 +921,8 @@ type NotificationLockParams struct {
 	Owner     *string
 }
 
-// NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of them,
-// its tasks are visible after the wait.
+// NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of these locks, its tasks
+// are visible after the wait.
 func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationLock,
 		arg.CompanyID,
@@ -1063,8 +1064,8 @@ type NotificationPeopleRow struct {
 	Times        int64
 }
 
-// NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
-// 3 cancelled, 4 ended abnormally. Of a tag, the first max_people who have a task are returned. A person without a task has the state and the remark of the notification.
+// NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended
+// abnormally. For a tag, it returns the first max_people people who have a task. A person without a task has the state and the remark of the notification.
 func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
 	rows, err := q.db.Query(ctx, notificationPeople, arg.MaxPeople, arg.ID)
 	if err != nil {
@@ -1112,7 +1113,7 @@ type NotificationReachedParams struct {
 	UserIds []string
 }
 
-// NotificationReached returns the people, all or those of user_ids, whom a notification has reached, or may still reach.
+// NotificationReached returns the people, all or those of user_ids, who were reached or can still be reached by a notification.
 func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationReached, arg.ID, arg.UserIds)
 	if err != nil {
@@ -1149,7 +1150,8 @@ type NotificationReceiptsRow struct {
 	Undelivered int64
 }
 
-// NotificationReceipts returns to how many people the provider says that the last message was delivered, and to how many that it was not.
+// NotificationReceipts returns the number of people whose last message was delivered, and the number of people whose last message was not, according to the
+// provider.
 func (q *Queries) NotificationReceipts(ctx context.Context, id int64) (NotificationReceiptsRow, error) {
 	row := q.db.QueryRow(ctx, notificationReceipts, id)
 	var i NotificationReceiptsRow
@@ -1179,8 +1181,8 @@ type NotificationSetParams struct {
 	Expected  []int16
 }
 
-// NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
-// waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
+// NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to waiting (0) runs
+// now, unless its dedup_key belongs to a later notification. The caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
@@ -1242,7 +1244,7 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
+// NotificationStatuses returns the states of up to scan_limit notifications, for a list with a filter by state.
 // OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
 	rows, err := q.db.Query(ctx, notificationStatuses,
@@ -1388,7 +1390,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 const notificationWaits = `-- name: NotificationWaits :many
 SELECT n.id,
     CASE
-        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
+        WHEN last.is_open THEN 60 -- messages are still in progress: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => n.repeat_minutes::integer) - now()))
     END::double precision AS wait
@@ -1409,7 +1411,7 @@ type NotificationWaitsRow struct {
 	Wait float64
 }
 
-// NotificationWaits returns the number of seconds for which notifications must still wait that ran before: a repeated one repeats repeat_minutes
+// NotificationWaits returns the number of seconds that notifications must still wait since their last run: a repeating notification repeats repeat_minutes
 // after its last message succeeded or failed (S1.5).
 func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]NotificationWaitsRow, error) {
 	rows, err := q.db.Query(ctx, notificationWaits, ids)
@@ -1488,9 +1490,9 @@ type NotificationsEndParams struct {
 	BatchSize int32
 }
 
-// NotificationsEnd deletes or ends up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
-// before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
-// many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
+// NotificationsEnd deletes or ends up to batch_size ended notifications that were created before a time, and returns their number. They have a task from
+// first_id on and before before_id, or no task at all. A notification with a dedup_key keeps its last state, so that the key still refers to it; the others
+// are deleted. The caller runs the statement while the tasks exist, because the state and the recipients cannot be computed without them.
 func (q *Queries) NotificationsEnd(ctx context.Context, arg NotificationsEndParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationsEnd,
 		arg.Before,
@@ -1524,8 +1526,8 @@ type NotificationsHoldParams struct {
 	Most     int32
 }
 
-// NotificationsHold returns up to most tasks from first_id on and before before_id of notifications that are being sent and do not repeat. Without
-// these tasks, nobody could tell whom they have reached.
+// NotificationsHold returns at most `most` tasks, from first_id on and before before_id, of notifications that are being sent and do not repeat. Without these
+// tasks, the people whom the notifications have reached would be unknown.
 func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -1557,7 +1559,7 @@ type NotificationsWaitingParams struct {
 	Most      int64
 }
 
-// NotificationsWaiting counts the notifications of a company that wait for their time, up to most.
+// NotificationsWaiting counts the notifications of a company that are scheduled for later, at most `most`.
 func (q *Queries) NotificationsWaiting(ctx context.Context, arg NotificationsWaitingParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationsWaiting, arg.CompanyID, arg.Most)
 	var count int64
@@ -1570,11 +1572,10 @@ const now = `-- name: Now :one
 SELECT now()::timestamptz AS at
 `
 
-// Notifications: a business event is announced to people, on each channel once. Notification states: 0 waiting, 1 success, 2 failed, 3
-// cancelled, 4 ended abnormally, 5 partly failed (the view notification_standings computes it; notifications.ended_as overrides it).
-// biz_type 5 is the reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED,
-// 4 CANCELLED.
-// Now returns the time of the transaction, by which every statement of it decides.
+// Statements on notifications: a business event is announced to people, once on each channel. Notification states: 0 waiting, 1 success, 2 failed, 3
+// cancelled, 4 ended abnormally, 5 partly failed. The view notification_standings computes the state; notifications.ended_as overrides it. biz_type 5 is the
+// reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED.
+// Now returns the time of the transaction, which all its statements use for their decisions.
 func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, now)
 	var at time.Time
@@ -1614,10 +1615,10 @@ type OrbitRemindersRow struct {
 	IsWaiting bool
 }
 
-// OrbitReminders locks the reminders of a business task that are of another time than the orbits of a new plan give, and returns them.
-// in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was cancelled is returned: the plan is
-// a new one. A reminder that was sent stays sent: it is returned only if it comes again later by more than its life, so that people are reminded of the new time.
-// A reminder expires a life after it is due, so its orbit's time is expires_at - life + remainMin.
+// OrbitReminders locks and returns the reminders of a business task whose time differs from the time of the orbits in a new plan. in_times are the times of
+// the orbits with these numbers. is_waiting is true if a person has not been reminded yet. A cancelled reminder is returned, because the plan is new. A sent
+// reminder is returned only if its new time is later by more than its life, so that people are reminded of the new time. A reminder expires one life after it
+// is due, so the time of its orbit is expires_at - life + remainMin.
 func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) ([]OrbitRemindersRow, error) {
 	rows, err := q.db.Query(ctx, orbitReminders,
 		arg.OrbitNos,
@@ -1658,7 +1659,7 @@ type RemindersReplaceParams struct {
 	Ids        []int64
 }
 
-// RemindersReplace frees the dedup_keys of reminders for those of a new time. Those that wait are cancelled.
+// RemindersReplace releases the dedup_keys of reminders for the reminders of a new time. Waiting reminders are cancelled.
 func (q *Queries) RemindersReplace(ctx context.Context, arg RemindersReplaceParams) error {
 	_, err := q.db.Exec(ctx, remindersReplace,
 		arg.WaitingIds,
@@ -1686,7 +1687,7 @@ type RenderingCreateParams struct {
 	IsTemplate     bool
 }
 
-// RenderingCreate stores the text that the tasks of one run have in common.
+// RenderingCreate stores the common text of the tasks of one run.
 func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, renderingCreate,
 		arg.NotificationID,
@@ -1719,7 +1720,7 @@ type RenderingCreateOfBatchParams struct {
 	Channel    string
 }
 
-// RenderingCreateOfBatch stores the text that the tasks of a batch have in common. No row: the channel does not exist.
+// RenderingCreateOfBatch stores the common text of the tasks of a batch. It returns no row if the channel does not exist.
 func (q *Queries) RenderingCreateOfBatch(ctx context.Context, arg RenderingCreateOfBatchParams) (int64, error) {
 	row := q.db.QueryRow(ctx, renderingCreateOfBatch,
 		arg.Title,
@@ -1771,7 +1772,7 @@ USING (
     CROSS JOIN LATERAL (
         SELECT o.id FROM renderings o
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
-            -- its tasks may be of the day after
+            -- its tasks can be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
             AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT $1::integer
@@ -1783,7 +1784,7 @@ USING (
 WHERE r.id = old.id
 `
 
-// RenderingsDeleteUnused deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
+// RenderingsDeleteUnused deletes up to batch_size texts of dropped days. It skips partitions that are being imported.
 func (q *Queries) RenderingsDeleteUnused(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, renderingsDeleteUnused, batchSize)
 	if err != nil {
@@ -1811,8 +1812,8 @@ type SubscribeCreateParams struct {
 	TemplateID     string
 }
 
-// SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
-// that created it has committed. ON CONFLICT names no index: the one of the version before counts, too.
+// SubscribeCreate creates a send-once message, unless one with the same key exists. In that case it returns no row, and a concurrent transaction that created
+// the other message has committed. ON CONFLICT names no index, because the index of the previous version counts, too.
 func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeCreate,
 		arg.CompanyID,
@@ -1843,7 +1844,7 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
-CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a message that has failed waits for nothing
+CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a failed message does not wait
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < ($2::timestamptz, $3::bigint)
     AND ($4::text IS NULL OR m.submitted_by = $4::text OR t.submitted_by = $4::text)
@@ -1891,7 +1892,7 @@ type SubscribeFailuresRow struct {
 	ErrorCode      string
 }
 
-// SubscribeFailures is SubscribeList for failed messages, the latest failure first.
+// SubscribeFailures does the same as SubscribeList for failed messages, the latest failure first.
 func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresParams) ([]SubscribeFailuresRow, error) {
 	rows, err := q.db.Query(ctx, subscribeFailures,
 		arg.CompanyID,
@@ -1960,7 +1961,7 @@ type SubscribeHoldParams struct {
 	ReceiverUserID string
 }
 
-// SubscribeHold finds and locks the send-once messages with a key, the oldest first. The version before made one for each submitter.
+// SubscribeHold finds and locks the send-once messages with a key, the oldest first. The previous version created one for each submitter.
 func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, subscribeHold,
 		arg.CompanyID,
@@ -2009,7 +2010,7 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 LEFT JOIN LATERAL (
-    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender does not rest
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender is not paused
     FROM pools p
     JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
         (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
@@ -2070,9 +2071,9 @@ type SubscribeListRow struct {
 	ErrorCode      string
 }
 
-// SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
-// tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest. held_by has the
-// switches that hold a waiting message, each followed by a space and its name.
+// SubscribeList returns send-once messages, newest first, with their states, which are computed from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
+// tasks are from from_id to to_id. waits_because and waits_until are set only if all senders of a waiting message are paused. held_by contains the switches
+// that hold a waiting message, each followed by a space and its name.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.FromID,
@@ -2140,7 +2141,7 @@ type SubscribeSendParams struct {
 	ID         int64
 }
 
-// SubscribeSend links a message to the task that sends it now. sends counts the tasks.
+// SubscribeSend links a message to its new task. sends counts the tasks.
 func (q *Queries) SubscribeSend(ctx context.Context, arg SubscribeSendParams) error {
 	_, err := q.db.Exec(ctx, subscribeSend, arg.TaskID, arg.TemplateID, arg.ID)
 	return err
@@ -2199,7 +2200,7 @@ const subscribeTask = `-- name: SubscribeTask :one
 SELECT m.task_id FROM subscribe_messages m WHERE m.id = $1
 `
 
-// SubscribeTask returns the task that sends a message.
+// SubscribeTask returns the current task of a message.
 func (q *Queries) SubscribeTask(ctx context.Context, id int64) (string, error) {
 	row := q.db.QueryRow(ctx, subscribeTask, id)
 	var task_id string

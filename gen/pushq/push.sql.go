@@ -26,7 +26,7 @@ type BreakerCloseParams struct {
 	Openings int64
 }
 
-// BreakerClose closes the circuit breaker of a sender after a message got through.
+// BreakerClose closes the circuit breaker of a sender after a message was sent.
 func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -85,10 +85,10 @@ type BreakerOpenRow struct {
 	PauseSeconds float64
 }
 
-// BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
-// or the next day of time zone day_of), else for pause, doubled with each opening up to max_pause. The caller names the version and the
-// openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
-// event. No row: another worker opened it, or the sender was changed.
+// BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. It stays open until the time that the provider named
+// (for_seconds, or the next day of the time zone day_of), otherwise for pause, doubled with each opening up to max_pause. The caller gives the version and the
+// openings that it read, so that only one of several concurrent failures opens the circuit breaker. Only the first opening since it was closed adds an event.
+// It returns no row if another worker opened it, or the sender was changed.
 func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
 	rows, err := q.db.Query(ctx, breakerOpen,
 		arg.DayOf,
@@ -132,8 +132,7 @@ type BreakerProbeParams struct {
 	Openings int64
 }
 
-// BreakerProbe gives one worker the right to try one message once the circuit breaker has been open long enough. No row: another worker
-// tries.
+// BreakerProbe allows one worker to try one message after the circuit breaker has been open long enough. It returns no row if another worker tries.
 func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerProbe, arg.Seconds, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -193,8 +192,8 @@ type SenderAnswersKeepParams struct {
 	Answers  []string
 }
 
-// SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
-// that do so at the same time may leave some more, until the next call.
+// SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays, and keeps earlier outcomes up to a total of ten. Servers that
+// run it at the same time can leave more than ten until the next call.
 func (q *Queries) SenderAnswersKeep(ctx context.Context, arg SenderAnswersKeepParams) error {
 	_, err := q.db.Exec(ctx, senderAnswersKeep,
 		arg.TaskIds,
@@ -224,7 +223,7 @@ type SenderTestedRow struct {
 	Status   string
 }
 
-// SenderTested returns a sender as the workers read it, whatever its status, with its channel.
+// SenderTested returns a sender in the form that the workers use, whatever its status, with its channel.
 func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTestedRow, error) {
 	row := q.db.QueryRow(ctx, senderTested, senderNo)
 	var i SenderTestedRow
@@ -263,9 +262,9 @@ type SendersDrivenRow struct {
 	PauseSeconds float64
 }
 
-// Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
-// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive pause_seconds: the circuit
-// breaker is open.
+// Statements of the workers that send for driven senders: senders, the content of messages, circuit breakers and tokens.
+// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. pause_seconds is greater than 0 if the circuit breaker is
+// open.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
 	if err != nil {
@@ -328,9 +327,9 @@ type TaskMayBeginRow struct {
 	Why    string
 }
 
-// TaskMayBegin returns those of the leases of a driven sender that go on, and why each of them may not be sent any more: sender_off, sender_paused,
-// batch_paused, batch_cancelled, switched_off; empty: it may be sent. It locks nothing. A cancelled batch that is settled has ended; a task of it that
-// was requeued since then is sent.
+// TaskMayBegin returns the leases of a driven sender that are still valid, and for each the reason why its message must no longer be sent: sender_off,
+// sender_paused, batch_paused, batch_cancelled, switched_off; empty means that the message can be sent. It locks nothing. A cancelled and settled batch is
+// ignored: its task was requeued since, and is sent.
 func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]TaskMayBeginRow, error) {
 	rows, err := q.db.Query(ctx, taskMayBegin, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -395,8 +394,8 @@ type TaskOutgoingRow struct {
 	FailsUnclear  bool
 }
 
-// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
-// circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
+// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases and the tasks expire, and the version and circuit breaker of
+// the sender. The driver does not send for another version, nor after another server has opened the circuit breaker.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -448,7 +447,7 @@ type TokenGetRow struct {
 	Seconds float64
 }
 
-// TokenGet returns the token of a sender and for how many seconds it is valid.
+// TokenGet returns the token of a sender, and the seconds for which the token is valid.
 func (q *Queries) TokenGet(ctx context.Context, senderNo string) (TokenGetRow, error) {
 	row := q.db.QueryRow(ctx, tokenGet, senderNo)
 	var i TokenGetRow
@@ -471,7 +470,7 @@ type TokenLeaseParams struct {
 }
 
 // -infinity: no token was fetched yet
-// TokenLease gives one caller the right to fetch the token of a sender, for a limited time. No row: another caller fetches it.
+// TokenLease allows one caller to fetch the token of a sender, for a limited time. It returns no row if another caller fetches the token.
 func (q *Queries) TokenLease(ctx context.Context, arg TokenLeaseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, tokenLease, arg.Seconds, arg.SenderNo)
 	var fetches int64
@@ -483,7 +482,7 @@ const tokenOpen = `-- name: TokenOpen :exec
 INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = $1 ON CONFLICT DO NOTHING
 `
 
-// TokenOpen makes sure that a sender has a row for its token.
+// TokenOpen creates the token row of a sender if it is missing.
 func (q *Queries) TokenOpen(ctx context.Context, senderNo string) error {
 	_, err := q.db.Exec(ctx, tokenOpen, senderNo)
 	return err
@@ -501,7 +500,7 @@ type TokenReleaseParams struct {
 	Fetches  int64
 }
 
-// TokenRelease gives that right back without a token.
+// TokenRelease gives this permission back without a token.
 func (q *Queries) TokenRelease(ctx context.Context, arg TokenReleaseParams) error {
 	_, err := q.db.Exec(ctx, tokenRelease, arg.SenderNo, arg.Fetches)
 	return err
@@ -521,7 +520,7 @@ type TokenSetParams struct {
 	Fetches  int64
 }
 
-// TokenSet stores a token, if its caller is the last that TokenLease returned a row to.
+// TokenSet stores a token if its caller is the last caller that got a row from TokenLease.
 func (q *Queries) TokenSet(ctx context.Context, arg TokenSetParams) error {
 	_, err := q.db.Exec(ctx, tokenSet,
 		arg.Token,

@@ -61,8 +61,8 @@ type TaskDueRow struct {
 }
 
 // step: received, repeated, claimed, ended
-// TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, the pool that serves it now, and the sender with
-// which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
+// TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, and the pool that serves it now. It also returns the
+// sender with which the task failed, as long as a claim prefers other senders for the task; otherwise an empty text.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -88,7 +88,7 @@ type TaskGetParams struct {
 	CompanyID *int64
 }
 
-// Reading tasks. owner limits a statement to the tasks that one user submitted, company_id to the tasks of one company; null means all.
+// Statements that read tasks. owner limits a statement to the tasks of one submitter, company_id to the tasks of one company; null means all.
 func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) {
 	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner, arg.CompanyID)
 	var i Task
@@ -149,9 +149,8 @@ type TaskIDsParams struct {
 	Most     int32
 }
 
-// A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
-// following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time. The planner
-// leaves out the partitions that are not between the two.
+// A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the following statements
+// returns at most `most` ids from from_id on and before before_id, newest first: ids ascend with time. The planner skips the partitions outside of this range.
 func (q *Queries) TaskIDs(ctx context.Context, arg TaskIDsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -218,7 +217,7 @@ WHERE q.processing_app_id = $1::text AND q.lease_until IS NOT NULL AND q.lease_u
 ORDER BY q.task_id
 `
 
-// TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this would cost each claim a quarter more WAL.
+// TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this query would add a quarter to the WAL of each claim.
 func (q *Queries) TaskIDsHeld(ctx context.Context, senderNo string) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsHeld, senderNo)
 	if err != nil {
@@ -317,8 +316,8 @@ type TaskIDsOfCompanyParams struct {
 	StartID   string
 }
 
-// TaskIDsOfCompany steps from one submitter of the company to the next. Each costs one probe of messages_submitted_by_idx in each partition
-// from start_id to end_id.
+// TaskIDsOfCompany steps from one submitter of the company to the next. Each submitter costs one probe of messages_submitted_by_idx in each partition from
+// start_id to end_id.
 func (q *Queries) TaskIDsOfCompany(ctx context.Context, arg TaskIDsOfCompanyParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfCompany,
 		arg.CompanyID,
@@ -407,8 +406,8 @@ type TaskIDsOfProviderNoParams struct {
 	Most       int32
 }
 
-// TaskIDsOfProviderNo returns tasks of which a message has a number of its provider: one number may be that of messages to many. It costs one probe of
-// deliveries_provider_no_idx for each sender.
+// TaskIDsOfProviderNo returns tasks with a message that has this number at its provider; one number can belong to messages of many tasks. It costs one probe
+// of deliveries_provider_no_idx for each sender.
 func (q *Queries) TaskIDsOfProviderNo(ctx context.Context, arg TaskIDsOfProviderNoParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfProviderNo,
 		arg.ProviderNo,
@@ -449,7 +448,7 @@ type TaskIDsOfReceiptParams struct {
 	Most     int32
 }
 
-// TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not (2).
+// TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not delivered (2).
 func (q *Queries) TaskIDsOfReceipt(ctx context.Context, arg TaskIDsOfReceiptParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfReceipt,
 		arg.Delivery,
@@ -537,8 +536,8 @@ type TaskIDsOfSenderParams struct {
 	Held     []string
 }
 
-// TaskIDsOfSender returns tasks that a sender settled, and those of held. UNION, because the sender may have settled one of held since
-// that was read.
+// TaskIDsOfSender returns tasks that a sender settled, and the tasks of held. UNION removes duplicates: the sender can have settled a task of held since held
+// was read.
 func (q *Queries) TaskIDsOfSender(ctx context.Context, arg TaskIDsOfSenderParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfSender,
 		arg.SenderNo,
@@ -626,7 +625,7 @@ type TaskIDsOfSubmitterAnywhereParams struct {
 	Most        int32
 }
 
-// TaskIDsOfSubmitterAnywhere is TaskIDsOfSubmitter for all companies: a submitter may have belonged to several. It costs one probe of
+// TaskIDsOfSubmitterAnywhere does the same as TaskIDsOfSubmitter for all companies, because a submitter can have belonged to several. It costs one probe of
 // messages_submitted_by_idx for each company in each partition.
 func (q *Queries) TaskIDsOfSubmitterAnywhere(ctx context.Context, arg TaskIDsOfSubmitterAnywhereParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfSubmitterAnywhere,
@@ -666,7 +665,7 @@ type TaskIDsPendingParams struct {
 	Most     int32
 }
 
-// TaskIDsPending walks the queue by task_id: the tasks between are leased, and few.
+// TaskIDsPending scans the queue by task_id. It also reads leased tasks, which are few.
 func (q *Queries) TaskIDsPending(ctx context.Context, arg TaskIDsPendingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsPending, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -703,7 +702,7 @@ type TaskIDsProcessingParams struct {
 	Most     int32
 }
 
-// TaskIDsProcessing sorts all leased tasks: they are few beside those that wait.
+// TaskIDsProcessing sorts all leased tasks, which are few compared with waiting tasks.
 func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsProcessing, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -737,7 +736,7 @@ type TaskIDsSettledParams struct {
 	Most     int32
 }
 
-// TaskIDsSettled returns tasks that have ended: almost all of them are SUCCESS.
+// TaskIDsSettled returns ended tasks, for the filter SUCCESS: almost all ended tasks are SUCCESS.
 func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -813,9 +812,9 @@ type TaskListOfParams struct {
 	PageLimit   int32
 }
 
-// TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
-// until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
-// left soonest. Only the submission has the template of a task.
+// TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first, until
+// page_limit tasks match; OFFSET 0 forces this. The joins of tasks_between are in an order that rejects a task without a match as early as possible. Only the
+// submission contains the template of a task.
 func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListOf,
 		arg.Ids,
@@ -917,8 +916,8 @@ type TaskMarksRow struct {
 	SeenAt    time.Time
 }
 
-// TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
-// (is_waiting), in the order of their times. seen_at is now.
+// TaskMarks returns the times from which the waiting time and duration of a task are calculated: each ended lease, the end of the task, and its row in the
+// queue (is_waiting), in the order of their times. seen_at is now.
 func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow, error) {
 	rows, err := q.db.Query(ctx, taskMarks, taskID)
 	if err != nil {
@@ -976,9 +975,9 @@ type TaskOriginsRow struct {
 	ProviderNo     *string
 }
 
-// TaskOrigins returns what each of some tasks belongs to, in the order of the tasks, and the number that a provider gave to the message of its last
-// attempt that has one. The caller has read the tasks and gives what leads there; the rendering of a task without one is 0. Companies, channels and
-// pools can be deleted while tasks of them are kept.
+// TaskOrigins returns the company, channel, pool and other origins of tasks, in the order of the tasks, and the provider's number from the last attempt that
+// has one. The caller passes the keys that it has read from the tasks; the rendering of a task without one is 0. Companies, channels and pools can be deleted
+// while their tasks are kept.
 func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]TaskOriginsRow, error) {
 	rows, err := q.db.Query(ctx, taskOrigins,
 		arg.CompanyIds,
@@ -1028,7 +1027,7 @@ type TaskPartitionsRow struct {
 	IsHistory bool
 }
 
-// TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
+// TaskPartitions returns the ids of the latest partitions that begin before before_id and do not begin in the future.
 func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) ([]TaskPartitionsRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitions, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -1053,7 +1052,8 @@ const taskStartUntil = `-- name: TaskStartUntil :one
 SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = $1 AND q.start_until = q.lease_until
 `
 
-// TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.
+// TaskStartUntil returns the time until which the sender that holds a task must start it. It returns no row if the task is not held, is started, or needs no
+// start.
 func (q *Queries) TaskStartUntil(ctx context.Context, taskID string) (time.Time, error) {
 	row := q.db.QueryRow(ctx, taskStartUntil, taskID)
 	var start_until time.Time
@@ -1082,8 +1082,8 @@ type TaskSwitchesRow struct {
 	Name   string
 }
 
-// TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled
-// (as in TaskReleaseSwitched), and its name.
+// TaskSwitches returns the switches that hold tasks of a pool, company, country, submitter and batch, with their names. A switch holds tasks if it is off,
+// paused or being cancelled (as in TaskReleaseSwitched).
 func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]TaskSwitchesRow, error) {
 	rows, err := q.db.Query(ctx, taskSwitches,
 		arg.PoolID,
@@ -1195,9 +1195,9 @@ type TaskTimelineRow struct {
 	ProviderNo   *string
 }
 
-// TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
-// returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing. So are the latest 500 unclear outcomes. content
-// is the text that the sender of a claim got, and sign the signature that its provider adds.
+// TaskTimeline returns the events of one task, oldest first. The number of some kinds of rows is unlimited, so only the latest 500 of each kind are returned:
+// repeated submissions; claims, and the rows that ended leases; reports that changed nothing; and unclear outcomes. content is the text that the sender of a
+// claim got, and sign is the signature that its provider adds.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and of a task that ended while it was.
+// The state of each task: submitted data from messages, waiting and leased tasks from queue, outcomes from report_logs. Read it by task_id or rendering_id, because other columns have no index. For a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null. due_at is null while the task is held, and for a task that ended while it was held.
 type Task struct {
 	TaskID          string
 	PhoneNumber     string

@@ -30,8 +30,7 @@ type DedupKeyTasksRow struct {
 	TaskID string
 }
 
-// DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). A key that was never used
-// gives no row.
+// DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). It returns no row for an unused key.
 func (q *Queries) DedupKeyTasks(ctx context.Context, arg DedupKeyTasksParams) ([]DedupKeyTasksRow, error) {
 	rows, err := q.db.Query(ctx, dedupKeyTasks, arg.DedupKeys, arg.CompanyID, arg.SubmittedBy)
 	if err != nil {
@@ -70,8 +69,8 @@ type DedupKeysDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// DedupKeysDeleteExpired deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
-// or is leased stays: its repeat would be sent beside it.
+// DedupKeysDeleteExpired deletes up to batch_size dedup keys that were submitted at least this number of full days (UTC) ago. The key of a task that waits or
+// is leased stays; otherwise a repeated submission would be sent in addition to that task.
 func (q *Queries) DedupKeysDeleteExpired(ctx context.Context, arg DedupKeysDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dedupKeysDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -97,8 +96,8 @@ USING (
 WHERE d.id = old.id
 `
 
-// DeliveriesDeleteExpired deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
-// being imported.
+// DeliveriesDeleteExpired deletes up to batch_size calls of providers whose tasks were dropped with their partitions. It skips partitions that are being
+// imported.
 func (q *Queries) DeliveriesDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, deliveriesDeleteExpired, batchSize)
 	if err != nil {
@@ -118,7 +117,7 @@ type SubmissionsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+// SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without their own task that are older than keep.
 func (q *Queries) SubmissionsDeleteExpired(ctx context.Context, arg SubmissionsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, submissionsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -145,10 +144,10 @@ type SubmissionsRefusedParams struct {
 	Refused []byte
 }
 
-// SubmissionsRefused logs refused submissions from a JSON list of objects with the names of the columns. If the statement is its own
-// transaction (alone), its commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes,
-// refusals of the last second may be missing; they changed nothing.
-// OFFSET 0 forces the call of set_config, whose result nothing uses.
+// SubmissionsRefused logs rejected submissions from a JSON list of objects with the names of the columns. If the statement is its own transaction (alone), its
+// commit does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, rejections of the last second can be missing;
+// they changed nothing.
+// OFFSET 0 forces the call of set_config, because no part of the query uses its result.
 func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefusedParams) error {
 	_, err := q.db.Exec(ctx, submissionsRefused, arg.Alone, arg.Refused)
 	return err
@@ -165,8 +164,8 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality($1::text[]) - 1) AS place
 ),
 known AS MATERIALIZED (
-    -- The state is that of the view tasks. The view would open all partitions of report_logs: the planner finds those of an array's ids, and
-    -- not those of a join.
+    -- The state is the same as in the view tasks. The view would open all partitions of report_logs: the planner can select partitions for the ids of an
+    -- array, but not for the ids of a join.
     SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
     FROM messages m
@@ -221,8 +220,8 @@ type SubmissionsRepeatedRow struct {
 	FinalContent string
 }
 
-// SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was
-// dropped with its partition gives a row, and no log.
+// SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was dropped with its
+// partition is returned, but its repetition is not logged.
 func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeatedParams) ([]SubmissionsRepeatedRow, error) {
 	rows, err := q.db.Query(ctx, submissionsRepeated,
 		arg.TaskIds,
@@ -263,7 +262,7 @@ const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
         unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
-        nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: that of all
+        nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: the content of the rendering
         nullif(unnest($11::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
@@ -329,10 +328,9 @@ type TaskEnqueueParams struct {
 	IsQueued      bool
 }
 
-// TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries, unless
-// is_queued: then they stand at the front of their lane and of their company at once, and no tasks that are due before them delay them. The
-// task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
-// sign means none.
+// TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. The tasks wait as due but unqueued, like retries. With is_queued
+// they are queued at once at the front of their lane and of their company, so that no earlier due tasks delay them. The task of a person with a reason is
+// FAILED from the start, because no message can be sent to this person. An empty recipient, reason, country_no or sign means no value.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
@@ -416,8 +414,8 @@ type TaskRefuseParams struct {
 	RequestData    []byte
 }
 
-// TaskRefuse stores the task of a submission that was accepted before it could be checked in full, and that is refused now: FAILED from the start,
-// with the result. It takes the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means none.
+// TaskRefuse stores the task of a submission that was accepted before it was fully checked, and that is now rejected: FAILED from the start, with the result.
+// The task gets the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means no value.
 func (q *Queries) TaskRefuse(ctx context.Context, arg TaskRefuseParams) error {
 	_, err := q.db.Exec(ctx, taskRefuse,
 		arg.TaskID,
@@ -464,17 +462,17 @@ input AS MATERIALIZED (
         unnest($9::text[]) AS request_id, unnest($10::text[]) AS content, unnest($11::boolean[]) AS use_template,
         unnest($12::text[]) AS source_ip, unnest($13::text[]) AS user_agent,
         unnest($14::jsonb[]) AS request_data,
-        nullif(unnest($15::text[]), '') AS traceparent, -- an empty array: none of the submissions has one
+        nullif(unnest($15::text[]), '') AS traceparent, -- an empty array: no submission has one
         -- its pool and its part of the queue
         unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
         unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
         nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
-        nullif(unnest($24::text[]), '') AS result, -- an empty array: none of them is simulated
-        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: none has one
+        nullif(unnest($24::text[]), '') AS result, -- an empty array: no task is simulated
+        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: no task has one
         nullif(unnest($27::bigint[]), 0) AS rendering_id, unnest($28::jsonb[]) AS contact_values, -- as before
         nullif(unnest($29::text[]), '') AS user_id, -- as before
-        -- its times, and its turn: arrays with NULLs, see sqlc.yaml
+        -- its times and its turn: arrays with NULLs, see sqlc.yaml
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::int8[]) AS every_seconds,
         unnest($32::timestamp with time zone[]) AS expires_at, unnest($33::float8[]) AS turn
     FROM directory d
@@ -499,7 +497,7 @@ reserved AS (
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: nothing of the company waits
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: no task of the company waits
         flow_finish = CASE
             WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
             WHEN f.flow = excluded.flow THEN f.flow_finish
@@ -507,7 +505,7 @@ reserved AS (
         END
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
 ),
-flow_ranks AS MATERIALIZED ( -- of the tasks of companies of which several flows wait; the first task of each flow looks for its start
+flow_ranks AS MATERIALIZED ( -- of the tasks of companies with several waiting flows; the first task of each flow gets the start
     SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
             task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
         ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
@@ -622,26 +620,26 @@ type TaskSubmitParams struct {
 	GroupFlows        []string
 }
 
-// Submissions: storing tasks, and the log of what was submitted.
-// TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
-// dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign, result or sender_no means none, and
-// so does a batch_id of 0.
+// Statements on submissions: they store tasks, and log what was submitted.
+// TaskSubmit stores tasks with their submissions, all or none, and returns the ids of the stored tasks. It does not store a task whose dedup_key its submitter
+// has already used. An empty source, dedup_key, country_no, sign, result or sender_no means no value, and so does a batch_id of 0.
 //
-// Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
-// range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
-// scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
-// that ranks ascend in the order in which tasks become visible.
+// Tasks that are not scheduled are queued at once, with start-time fair queueing. Each group, of one pool, priority and company, gets the next range of ranks
+// of its company, but never a range before the head of the queue. turn is the position of a task in its group, from 0 to 1. A scheduled task has no turn, and
+// is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so that ranks ascend in the order in which tasks
+// become visible.
 //
-// While tasks of one flow of a company wait (task_flow: its submitter, or its batch), those of another get a flow_rank, by start-time fair queueing
-// within the company: their ranks come behind those that wait, but claims let them take turns. Without a second flow, tasks have no flow_rank. A group has a
-// flow if all its tasks are of one.
+// A flow (task_flow) is the tasks of one submitter, or of one batch. While tasks of one flow of a company wait, tasks of other flows get a flow_rank, by
+// start-time fair queueing within the company. Their ranks are after the waiting tasks, but claims alternate between the flows. Without a second flow, tasks
+// have no flow_rank. A group has a flow if all its tasks belong to one flow.
 //
-// A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.
+// A task with a result is a test that is not sent: it is SUCCESS at once, and is never in the queue.
 //
-// The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
-// and returns one empty id. Without versions it does not check.
+// The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing and returns one
+// empty id. Without versions it does not check.
 //
-// A task with a rendering (0: none) has its text there, and contact_values (null: none) for the placeholders; content is the beginning.
+// The text of a task with a rendering (0: no rendering) is in the rendering, and contact_values (null: no values) fills its placeholders; content is the
+// beginning of the text.
 //
 // Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {

@@ -25,7 +25,7 @@ type DeliveryUnclearParams struct {
 	Answers    []string
 }
 
-// DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
+// DeliveryUnclear records why it is unknown whether messages were sent. The caller lets their leases expire, unless on_unclear is fail.
 func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams) error {
 	_, err := q.db.Exec(ctx, deliveryUnclear,
 		arg.TaskIds,
@@ -42,9 +42,8 @@ const poolSettle = `-- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `
 
-// PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
-// searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
-// of the routes.
+// PoolSettle marks pools as settled that began to serve longer ago than since: TaskMove has moved all their tasks, and no longer searches for more. since must
+// cover the duration of the move, and the time in which a server can still submit tasks with an older version of the routes.
 func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 	_, err := q.db.Exec(ctx, poolSettle, since)
 	return err
@@ -60,7 +59,7 @@ WITH input AS MATERIALIZED (
         unnest($6::jsonb[]) AS request_data, nullif(left(unnest($7::text[]), 200), '') AS provider_no
 ),
 known AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
 leases AS MATERIALIZED (
@@ -109,11 +108,11 @@ type ReportsLateRow struct {
 	Effect string
 }
 
-// Changes that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules of guards, locks and times
-// at the head of dispatch/claim.sql hold here too.
-// ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
-// too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
-// even for a late report: a receipt may name it.
+// Statements that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules for guards,
+// locks and times at the beginning of dispatch/claim.sql also apply here.
+// ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or too late), refused if
+// it never did. It returns no row for an unknown task. task_ids are distinct. The provider's number of the message is stored even for a late report, because a
+// receipt can refer to it.
 func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]ReportsLateRow, error) {
 	rows, err := q.db.Query(ctx, reportsLate,
 		arg.TaskIds,
@@ -169,9 +168,9 @@ SELECT e.id FROM ended e
 ORDER BY id
 `
 
-// RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
-// or another message to the same people comes before it, and the next statement sees that, or after it. So does a receipt: see TaskReceiptHold. The
-// ids say which rows it locked.
+// RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can wait again, until the end of the transaction. A withdrawal,
+// or another message to the same people, happens either before, and the next statement sees it, or after the transaction. The same is true for a receipt: see
+// TaskReceiptHold. The returned ids are those of the locked rows.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -322,7 +321,7 @@ type TaskCancelParams struct {
 	RequestData []byte
 }
 
-// TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as everywhere.
+// TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as in all statements.
 func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskCancel, arg.TaskIds, arg.RequestData)
 	if err != nil {
@@ -357,7 +356,7 @@ type TaskLastRequeueRow struct {
 	Remark    *string
 }
 
-// TaskLastRequeue returns who requeued a task last, when and why. No row: nobody did.
+// TaskLastRequeue returns the user, time and remark of the last requeue of a task. It returns no row if the task was never requeued.
 func (q *Queries) TaskLastRequeue(ctx context.Context, taskID string) (TaskLastRequeueRow, error) {
 	row := q.db.QueryRow(ctx, taskLastRequeue, taskID)
 	var i TaskLastRequeueRow
@@ -380,12 +379,12 @@ past AS MATERIALIZED (
 ),
 results AS MATERIALIZED (
     SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code,
-        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- of the provider that said so
+        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- the sender whose provider reported the state
     FROM (SELECT input.task_id, input.state, input.code, input.sender_no, input.lease_id, input.nth, state = 2 AND lease_id IS NOT NULL AND lease_id IN (SELECT past.lease_id FROM past) AS is_past FROM input) i
     GROUP BY i.task_id, i.is_past
 ),
 known AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
     WHERE m.task_id = ANY ($1::text[])
 ),
@@ -418,9 +417,9 @@ type TaskReceiptParams struct {
 	LeaseIds  []*int64
 }
 
-// TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
-// result: each state is stored once, none after delivered, and delivered wins. A receipt that a message of a lease from before a requeue was not
-// delivered says nothing about the new life of the task: it is stored as a past_receipt. Delivered is true for the task, whichever lease it was.
+// TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). The result does not depend on repetitions and order: each state is
+// stored once, no state is stored after delivered, and delivered takes precedence. A receipt that a message of a lease from before a requeue was not delivered
+// does not count for the requeued task; it is stored as a past_receipt. Delivered counts for the task, whichever lease it belongs to.
 func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error {
 	_, err := q.db.Exec(ctx, taskReceipt,
 		arg.TaskIds,
@@ -439,8 +438,8 @@ ORDER BY r.task_id
 FOR SHARE
 `
 
-// TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them, so that TaskReceipt sees in which life of a task
-// its receipt comes, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued: others lock nothing.
+// TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them. TaskReceipt then knows whether its receipt arrived before
+// or after a requeue, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued; other tasks are not locked.
 func (q *Queries) TaskReceiptHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskReceiptHold, taskIds)
 	if err != nil {
@@ -496,7 +495,7 @@ fit AS MATERIALIZED (
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
 batch AS MATERIALIZED (
-    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- as it is now, until the end
+    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- locked until the end of the transaction
 ),
 revived AS (
     UPDATE report_logs r
@@ -612,8 +611,8 @@ type TaskWithdrawParams struct {
 	RequestData     []byte
 }
 
-// TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
-// but it expires now, so that it is not sent again.
+// TaskWithdraw cancels the PENDING tasks of notifications and returns their number. The message of a task that a sender holds can still be sent, but the task
+// expires now, so that it is not sent again.
 func (q *Queries) TaskWithdraw(ctx context.Context, arg TaskWithdrawParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskWithdraw, arg.NotificationIds, arg.RequestData)
 	var count int64

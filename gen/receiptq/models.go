@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// An HTTP callback of a provider, as it came. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key: a callback does not stop the deletion of its sender.
+// An HTTP callback of a provider, stored unchanged. Written by internal/dispatch/receipt, which deletes old rows. sender_no has no foreign key, so that a callback does not prevent the deletion of its sender.
 type Callback struct {
 	ID       int64
 	SenderNo string
 	SourceIp string
-	// as it came, without characters that PostgreSQL cannot store
+	// the body, without characters that PostgreSQL cannot store
 	Body      string
 	CreatedAt time.Time
 	// the error reason that the provider got; null: the callback was accepted
@@ -22,26 +22,26 @@ type Callback struct {
 	LeftOut int64
 	// SHA-256 of the body; null: the row is older than this column
 	BodyHash []byte
-	// how often the same body came again
+	// how often the same body arrived again
 	Repeats int64
 }
 
-// What a provider reported later about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt may outlive its callback, and does not stop the deletion of its sender.
+// A later report of a provider about one accepted message. Written by internal/dispatch/receipt, which deletes old rows. callback_id and sender_no have no foreign keys: a receipt can be kept longer than its callback, and does not prevent the deletion of its sender.
 type Receipt struct {
 	ID         int64
 	CallbackID int64
 	SenderNo   string
 	// the number that the provider gave the message, as deliveries.provider_no
 	ProviderNo string
-	// as the provider wrote it; empty: not given
+	// the recipient as the provider wrote it; empty: not given
 	Recipient string
-	// 0 on its way, 1 delivered, 2 undelivered
+	// 0 in transit, 1 delivered, 2 undelivered
 	State int16
-	// status code of the provider; empty: none
+	// status code of the provider; empty: no code
 	Code      string
 	CreatedAt time.Time
-	// when the task of the message was found; null: not yet
+	// the time at which the task of the message was found; null: not yet
 	MatchedAt *time.Time
-	// when the task is searched next; null: it was found, or the search was given up
+	// the time of the next search for the task; null: the task was found, or the search has ended
 	LookAt *time.Time
 }

@@ -81,7 +81,7 @@ type CallbackIDsOfNumberParams struct {
 	Most       int32
 }
 
-// CallbackIDsOfNumber returns the callbacks that first brought receipts of some senders with a number of the provider.
+// CallbackIDsOfNumber returns the callbacks that were the first to bring receipts of some senders with a number of the provider.
 func (q *Queries) CallbackIDsOfNumber(ctx context.Context, arg CallbackIDsOfNumberParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbackIDsOfNumber,
 		arg.SenderNos,
@@ -167,7 +167,7 @@ type CallbackIDsUnreadableParams struct {
 	Most      int32
 }
 
-// CallbackIDsUnreadable returns callbacks of some senders that could not be read, or not in full.
+// CallbackIDsUnreadable returns callbacks of some senders that could not be read completely.
 func (q *Queries) CallbackIDsUnreadable(ctx context.Context, arg CallbackIDsUnreadableParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbackIDsUnreadable,
 		arg.SenderNos,
@@ -277,8 +277,8 @@ SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no
 `
 
 // A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
-// statements returns up to most ids before before_id and not before from_id, newest first.
-// CallbackSenders returns the senders of which callbacks are stored. It steps from one to the next by callbacks_sender_idx.
+// statements returns at most `most` ids from from_id on and before before_id, newest first.
+// CallbackSenders returns the senders with stored callbacks. It steps from one sender to the next by callbacks_sender_idx.
 func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, callbackSenders)
 	if err != nil {
@@ -360,8 +360,8 @@ type CallbacksKeepParams struct {
 	LeftOuts     []int64
 }
 
-// CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
-// came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
+// CallbacksKeep stores callbacks unchanged, the reasons why some are rejected, and the receipts of the others. It returns the ids of the new receipts. A
+// repeated body is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
 // indexes of the callbacks of the receipts, counted from 1.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
@@ -410,7 +410,7 @@ const firstReceiptSince = `-- name: FirstReceiptSince :one
 SELECT first_id_since('receipts'::regclass, $1::timestamptz)
 `
 
-// FirstReceiptSince returns about the first id of the receipts that came at a time or later, and FirstCallbackSince of the callbacks.
+// FirstReceiptSince returns approximately the first id of the receipts that arrived at a time or later. FirstCallbackSince does the same for callbacks.
 func (q *Queries) FirstReceiptSince(ctx context.Context, since time.Time) (int64, error) {
 	row := q.db.QueryRow(ctx, firstReceiptSince, since)
 	var first_id_since int64
@@ -623,7 +623,7 @@ type ReceiptIDsUnmatchedParams struct {
 	Most      int32
 }
 
-// ReceiptIDsUnmatched returns receipts of some senders that match no message.
+// ReceiptIDsUnmatched returns unmatched receipts of some senders.
 func (q *Queries) ReceiptIDsUnmatched(ctx context.Context, arg ReceiptIDsUnmatchedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptIDsUnmatched,
 		arg.SenderNos,
@@ -726,8 +726,9 @@ type ReceiptTriedParams struct {
 	Ids       []int64
 }
 
-// ReceiptTried records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
-// others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
+// ReceiptTried records which receipts were matched. The receipts of left, whose task could not be read, are tried again after half a minute. Each other
+// unmatched receipt is tried again after the time that it has waited so far, at least two seconds and at most six hours later, until it has waited for
+// parked_for.
 func (q *Queries) ReceiptTried(ctx context.Context, arg ReceiptTriedParams) error {
 	_, err := q.db.Exec(ctx, receiptTried,
 		arg.Found,
@@ -749,8 +750,8 @@ type ReceiptsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
-// nothing: its task has the result.
+// ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. If a deleted receipt arrives again, it changes nothing,
+// because its task has the result.
 func (q *Queries) ReceiptsDeleteExpired(ctx context.Context, arg ReceiptsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receiptsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -808,7 +809,7 @@ type ReceiptsFindRow struct {
 	MatchedAt *time.Time
 }
 
-// ReceiptsFind returns those of some receipts of a sender that are stored. nth is the index of each in the arrays, counted from 1.
+// ReceiptsFind returns the stored receipts among some receipts of a sender. nth is the index of each in the arrays, counted from 1.
 func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]ReceiptsFindRow, error) {
 	rows, err := q.db.Query(ctx, receiptsFind,
 		arg.ProviderNos,
@@ -867,8 +868,8 @@ type ReceiptsUnmatchedRow struct {
 	Receipts int64
 }
 
-// ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to max_counted of each
-// sender. A receipt may come before the answer to the sending of its message.
+// ReceiptsUnmatched counts the receipts of each sender that arrived within came_within and have been unmatched for at least grace, at most max_counted of each
+// sender. A receipt can arrive before the answer to the send request of its message.
 func (q *Queries) ReceiptsUnmatched(ctx context.Context, arg ReceiptsUnmatchedParams) ([]ReceiptsUnmatchedRow, error) {
 	rows, err := q.db.Query(ctx, receiptsUnmatched,
 		arg.CameWithin,
@@ -940,9 +941,9 @@ type SendersCalledRow struct {
 	Config   []byte
 }
 
-// Receipts: what providers report later about messages that they accepted.
-// SendersCalled returns what verifies and parses the callbacks of senders. Receipts come also for a sender that is off, and for one that was retired
-// less than late ago.
+// Statements on receipts, in which providers report the delivery of accepted messages.
+// SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It includes senders that are off, and senders that were
+// retired less than late ago, because receipts still arrive for them.
 func (q *Queries) SendersCalled(ctx context.Context, late time.Duration) ([]SendersCalledRow, error) {
 	rows, err := q.db.Query(ctx, sendersCalled, late)
 	if err != nil {

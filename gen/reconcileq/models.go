@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// What a provider says it accepted of a sender on one day, compared with what LKSMS has. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with the place behind it, so that any server can go on there.
+// The comparison of a provider's statement about a sender and a day with LKSMS. Written by internal/insight/reconcile: a total in one statement, the rows of a file in portions, each in one transaction with its end position, so that any server can continue there.
 type Reconciliation struct {
 	ID int64
-	// no foreign key: the row outlives the sender
+	// There is no foreign key, because the row is kept when the sender is deleted
 	SenderNo string
 	Day      time.Time
 	// the beginning of the day, by the setting monitoring.time_zone when it was created
 	FromAt time.Time
 	ToAt   time.Time
-	// of ours and theirs, if the provider gave a total; null: it gave a file, of messages
+	// the unit of ours and theirs, if the provider gave a total; null: the provider gave a file, which counts messages
 	Unit *string
-	// of a total daily_totals, tests included; of a file the messages with a number that it has, or should have
+	// for a total the sum of daily_totals, tests included; for a file the messages with a number that are in the file, or should be
 	Ours int64
-	// of a file its different numbers
+	// the provider's total; for a file the number of its different numbers
 	Theirs int64
-	// of ours, those of tests; 0 for a file
+	// the part of ours that are tests; 0 for a file
 	Tests    int64
 	FileName *string
-	// the file; no foreign key: it is deleted when it was read; null: it was
+	// the uploaded file. There is no foreign key, because the file is deleted after it was read; null: the file was read
 	UploadID *int64
-	// of a workbook; empty: the first that is not hidden
+	// the sheet of a workbook; empty: the first sheet that is not hidden
 	Sheet string
 	// the column with the provider's numbers
 	NumberColumn string
@@ -41,16 +41,16 @@ type Reconciliation struct {
 	// values of status_column that are not final, in lower case; all others mean undelivered
 	PendingValues []string
 	Status        string
-	// read: the file goes to reconciliation_rows; match: the attempts of these rows are looked for; search: attempts of the day without a row are; clear: the rows are deleted; null: it has ended
+	// read: the file is copied to reconciliation_rows; match: the attempts of these rows are searched; search: attempts of the day without a row are searched; clear: the rows are deleted; null: the reconciliation has ended
 	Phase *string
-	// read: the last row of the file that is stored
+	// read: the last stored row of the file
 	RowNo int64
-	// match: the last number that was looked for
+	// match: the last number that was searched
 	AfterNo string
-	// search: with after_id the last attempt that was looked at; null: none
+	// search: with after_id the last attempt that was checked; null: no attempt yet
 	AfterAt *time.Time
 	AfterID int64
-	// rows of the file that were read, without empty ones
+	// rows of the file that were read, except empty rows
 	Rows           int64
 	Matched        int64
 	MissingHere    int64
@@ -59,33 +59,33 @@ type Reconciliation struct {
 	SegmentsDiffer int64
 	Repeated       int64
 	Unreadable     int64
-	// attempts within minutes of the day's ends without a row: no difference, a neighbouring statement may have them
+	// attempts without a row within five minutes of the beginning or end of the day; no difference, because a neighbouring statement possibly contains them
 	NearMidnight int64
-	// by how much ours and theirs differ, or of a file how often; 0: the day matches
+	// the difference between ours and theirs; for a file the number of differences; 0: the day matches
 	Differences int64
-	// why the file could not be read to its end: a fault.Field as JSON
+	// the reason why the file could not be read completely: a fault.Field as JSON
 	Failure []byte
-	// the user; no foreign key: the configured user is in no table
+	// the user. There is no foreign key, because the configured user is in no table
 	CreatedBy  string
 	CreatedAt  time.Time
 	FinishedAt *time.Time
 }
 
-// A message about which a provider's file and LKSMS differ; of each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
+// A message for which a provider's file and LKSMS differ; for each kind and reconciliation the first 10,000. Written by internal/insight/reconcile with its portion.
 type ReconciliationDifference struct {
 	ReconciliationID int64
 	ID               int64
 	Kind             string
-	// null: the row of the file has none that can be read
+	// null: the row of the file has no readable number
 	ProviderNo *string
-	// of the file, as a spreadsheet program shows it; null: the file has no such row
+	// the row of the file, as a spreadsheet program shows it; null: the file has no such row
 	RowNo *int64
-	// null: no attempt has the number. No foreign key: tasks leave with their partitions
+	// null: no attempt has the number. There is no foreign key, because tasks are dropped with their partitions
 	TaskID *string
-	// when the attempt was reported; of missing_here, on another day
+	// the time at which the attempt was reported; for missing_here, on another day
 	AcceptedAt *time.Time
-	// the state, the segments or the number of messages that LKSMS has, by kind; null: none
+	// the state, the segments or the number of messages in LKSMS, depending on the kind; null: no value
 	Ours *string
-	// the same of the file; of unreadable why, a fault.Rule
+	// the value in the file; for unreadable the reason, a fault.Rule
 	Theirs *string
 }

@@ -12,7 +12,7 @@ import (
 
 const attemptStates = `-- name: AttemptStates :many
 SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
-    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: not known
+    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: unknown
 FROM report_logs r
 WHERE r.task_id = ANY ($1::text[]) AND (
     r.event = 'reported' AND r.status IS NOT NULL AND r.effect <> 'refused' OR r.event IN ('receipt', 'past_receipt')
@@ -30,7 +30,7 @@ type AttemptStatesRow struct {
 	Segments int64
 }
 
-// AttemptStates returns what was reported of tasks, and their receipts, in the order of their events. A receipt names the sender whose provider sent it.
+// AttemptStates returns the reports and receipts of tasks, in the order of their events. A receipt contains the sender whose provider sent it.
 func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]AttemptStatesRow, error) {
 	rows, err := q.db.Query(ctx, attemptStates, taskIds)
 	if err != nil {
@@ -63,7 +63,7 @@ const attemptsOfNumbers = `-- name: AttemptsOfNumbers :many
 SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM unnest($1::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends it where a number has too many.
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends the lookup if a number has too many attempts.
     SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
     WHERE o.sender_no = $2 AND o.provider_no = n.provider_no
     LIMIT $3::bigint + 1
@@ -85,8 +85,8 @@ type AttemptsOfNumbersRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsOfNumbers returns the attempts of a sender to which its provider gave one of these numbers, in the order of the numbers, and one more than most
-// at most, so that an answer is never larger than its reader can hold. A report that was repeated has several rows.
+// AttemptsOfNumbers returns the attempts of a sender with one of these provider's numbers, in the order of the numbers, at most `most` plus one, so that the
+// result fits into the memory of its reader. A report that was repeated has several rows.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
 	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.Most)
 	if err != nil {
@@ -144,8 +144,8 @@ type AttemptsUnlistedRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsUnlisted returns attempts of a sender in a range of time, behind a position, whose numbers are not in a file. A report that was repeated counts
-// once, at its first time.
+// AttemptsUnlisted returns attempts of a sender in a time range, after a position, whose numbers are not in a file. A repeated report counts once, at its
+// first time.
 func (q *Queries) AttemptsUnlisted(ctx context.Context, arg AttemptsUnlistedParams) ([]AttemptsUnlistedRow, error) {
 	rows, err := q.db.Query(ctx, attemptsUnlisted,
 		arg.FromAt,
@@ -219,9 +219,9 @@ type DailyTotalsAddParams struct {
 	TimeZone     string
 }
 
-// Daily totals, and reconciliations: comparisons with what providers say of a day.
-// DailyTotalsAdd adds what facts say to the days of their times, in the transaction that deletes the facts. Rows are locked in the order of their key, so
-// that concurrent folds cannot deadlock.
+// Statements on daily totals, and on reconciliations, which compare a day with the statement of a provider.
+// DailyTotalsAdd adds facts to the days of their times, in the transaction that deletes the facts. Rows are locked in the order of their key, so that
+// concurrent folds cannot deadlock.
 func (q *Queries) DailyTotalsAdd(ctx context.Context, arg DailyTotalsAddParams) error {
 	_, err := q.db.Exec(ctx, dailyTotalsAdd,
 		arg.Ats,
@@ -282,7 +282,7 @@ type DailyTotalsListRow struct {
 	Cost        int64
 }
 
-// DailyTotalsList returns totals before a position, newest first, without tests.
+// DailyTotalsList returns totals before a position, newest first, except totals of tests.
 func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams) ([]DailyTotalsListRow, error) {
 	rows, err := q.db.Query(ctx, dailyTotalsList,
 		arg.BeforeDay,
@@ -368,9 +368,9 @@ type DayOfRow struct {
 	IsBefore bool
 }
 
-// DayOf returns the bounds of a day, and why a statement about it cannot be compared: whether it is in the future, and whether it is from before the
-// first attempt in a daily total. A total without attempts has receipts alone, and may be of a day that was not counted: the version before accepted
-// the messages.
+// DayOf returns the bounds of a day, and why a statement about the day cannot be compared: whether the day is in the future, and whether it is before the
+// first attempt in a daily total. A total without attempts contains only receipts, and can belong to a day that was not counted, because the previous version
+// accepted the messages.
 func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) {
 	row := q.db.QueryRow(ctx, dayOf, arg.Day, arg.TimeZone)
 	var i DayOfRow
@@ -397,7 +397,7 @@ type DifferenceListParams struct {
 	PageLimit        int32
 }
 
-// DifferenceList returns differences behind an id, in the order in which they were found.
+// DifferenceList returns differences after an id, in the order in which they were found.
 func (q *Queries) DifferenceList(ctx context.Context, arg DifferenceListParams) ([]ReconciliationDifference, error) {
 	rows, err := q.db.Query(ctx, differenceList,
 		arg.ReconciliationID,
@@ -459,7 +459,7 @@ type DifferencesAddParams struct {
 	Counted          int64
 }
 
-// DifferencesAdd stores differences of one kind, of which at most most are kept of a reconciliation; counted is how many there were before.
+// DifferencesAdd stores differences of one kind, up to a total of `most` of a reconciliation; counted is the number of differences before.
 func (q *Queries) DifferencesAdd(ctx context.Context, arg DifferencesAddParams) error {
 	_, err := q.db.Exec(ctx, differencesAdd,
 		arg.ReconciliationID,
@@ -504,7 +504,7 @@ type FileReconcileParams struct {
 	Most            int64
 }
 
-// FileReconcile begins to compare a file, unless most are being compared. No row: they are.
+// FileReconcile starts the comparison of a file. It returns no row if `most` files are being compared.
 func (q *Queries) FileReconcile(ctx context.Context, arg FileReconcileParams) (int64, error) {
 	row := q.db.QueryRow(ctx, fileReconcile,
 		arg.SenderNo,
@@ -533,7 +533,7 @@ SET status = CASE WHEN r.failure IS NULL THEN 'finished' ELSE 'failed' END, phas
 WHERE r.id = $1 AND r.status = 'running'
 `
 
-// ReconciliationEnd ends a reconciliation: as finished, or as failed with the reason.
+// ReconciliationEnd ends a reconciliation as finished, or as failed with the reason.
 func (q *Queries) ReconciliationEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, reconciliationEnd, id)
 	return err
@@ -548,7 +548,7 @@ type ReconciliationFailParams struct {
 	ID      int64
 }
 
-// ReconciliationFail records why a file cannot be compared. What is left of it is deleted next.
+// ReconciliationFail records why a file cannot be compared. Its remaining rows are deleted next.
 func (q *Queries) ReconciliationFail(ctx context.Context, arg ReconciliationFailParams) error {
 	_, err := q.db.Exec(ctx, reconciliationFail, arg.Failure, arg.ID)
 	return err
@@ -558,7 +558,7 @@ const reconciliationGet = `-- name: ReconciliationGet :one
 SELECT id, sender_no, day, from_at, to_at, unit, ours, theirs, tests, file_name, upload_id, sheet, number_column, status_column, segments_column, delivered_values, pending_values, status, phase, row_no, after_no, after_at, after_id, rows, matched, missing_here, missing_there, status_differs, segments_differ, repeated, unreadable, near_midnight, differences, failure, created_by, created_at, finished_at FROM reconciliations r WHERE r.id = $1 AND r.status = 'running'
 `
 
-// ReconciliationGet returns a reconciliation that runs. No row: it has ended.
+// ReconciliationGet returns a running reconciliation. It returns no row if the reconciliation has ended.
 func (q *Queries) ReconciliationGet(ctx context.Context, id int64) (Reconciliation, error) {
 	row := q.db.QueryRow(ctx, reconciliationGet, id)
 	var i Reconciliation
@@ -620,7 +620,8 @@ type ReconciliationHoldParams struct {
 	AfterAt *time.Time
 }
 
-// ReconciliationHold locks a reconciliation that runs and stands at a position. No row: another server has moved it on, or it has ended.
+// ReconciliationHold locks a running reconciliation at the given position. It returns no row if the reconciliation has ended, or another server has advanced
+// it.
 func (q *Queries) ReconciliationHold(ctx context.Context, arg ReconciliationHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, reconciliationHold,
 		arg.ID,
@@ -639,7 +640,7 @@ const reconciliationIDsRunning = `-- name: ReconciliationIDsRunning :many
 SELECT r.id FROM reconciliations r WHERE r.status = 'running' ORDER BY r.id
 `
 
-// ReconciliationIDsRunning returns the reconciliations that run, the oldest first.
+// ReconciliationIDsRunning returns the running reconciliations, the oldest first.
 func (q *Queries) ReconciliationIDsRunning(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, reconciliationIDsRunning)
 	if err != nil {
@@ -677,7 +678,7 @@ type ReconciliationListParams struct {
 	PageLimit int32
 }
 
-// ReconciliationList returns reconciliations before an id, newest first.
+// ReconciliationList returns reconciliations with ids before an id, newest first.
 func (q *Queries) ReconciliationList(ctx context.Context, arg ReconciliationListParams) ([]Reconciliation, error) {
 	rows, err := q.db.Query(ctx, reconciliationList,
 		arg.BeforeID,
@@ -773,7 +774,7 @@ type ReconciliationMoveParams struct {
 	ID             int64
 }
 
-// ReconciliationMove moves a reconciliation that is locked on, and counts a portion of it.
+// ReconciliationMove advances a locked reconciliation, and counts a portion.
 func (q *Queries) ReconciliationMove(ctx context.Context, arg ReconciliationMoveParams) error {
 	_, err := q.db.Exec(ctx, reconciliationMove,
 		arg.Phase,
@@ -828,7 +829,7 @@ type StatementDefaultsRow struct {
 	Pending   []byte
 }
 
-// StatementDefaults returns the values of the state that callbacks of a sender have. No row: no such sender.
+// StatementDefaults returns the state values of the callbacks of a sender. It returns no row if the sender does not exist.
 func (q *Queries) StatementDefaults(ctx context.Context, senderNo string) (StatementDefaultsRow, error) {
 	row := q.db.QueryRow(ctx, statementDefaults, senderNo)
 	var i StatementDefaultsRow
@@ -858,7 +859,7 @@ type StatementRowsRow struct {
 	Segments   *int64
 }
 
-// StatementRows returns rows of a file behind a number.
+// StatementRows returns rows of a file after a number.
 func (q *Queries) StatementRows(ctx context.Context, arg StatementRowsParams) ([]StatementRowsRow, error) {
 	rows, err := q.db.Query(ctx, statementRows, arg.ID, arg.AfterNo, arg.Portion)
 	if err != nil {
@@ -932,8 +933,8 @@ type StatementRowsStoreParams struct {
 	Segments    []*int64
 }
 
-// StatementRowsStore stores rows of a file, each number once, and returns how many numbers are new. Of rows whose states differ, none is kept: the file does
-// not say which message has which.
+// StatementRowsStore stores rows of a file, each number once, and returns the number of new numbers. If rows with the same number have different states, no
+// state is stored, because the file does not show which message has which state.
 func (q *Queries) StatementRowsStore(ctx context.Context, arg StatementRowsStoreParams) (int64, error) {
 	row := q.db.QueryRow(ctx, statementRowsStore,
 		arg.ID,
@@ -974,8 +975,8 @@ type TotalReconcileParams struct {
 	CreatedBy string
 }
 
-// TotalReconcile compares a total with what the sender's messages of all companies were on the day: daily_totals, and what facts still hold. Both are
-// read at one moment.
+// TotalReconcile compares a total with the messages of the sender, of all companies, on the day: daily_totals plus the facts that are not folded yet. Both are
+// read in one snapshot.
 func (q *Queries) TotalReconcile(ctx context.Context, arg TotalReconcileParams) (int64, error) {
 	row := q.db.QueryRow(ctx, totalReconcile,
 		arg.SenderNo,

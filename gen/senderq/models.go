@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key: the task may leave first.
+// One of the last ten outcomes of calls of a driven sender. Written by internal/dispatch/push, which deletes older rows. task_id has no foreign key, because the task can be dropped earlier.
 type SenderAnswer struct {
 	ID       int64
 	SenderID int64
 	TaskID   string
 	Outcome  string
-	// the code of a failure, of the provider or of the driver; null: it has none
+	// the code of a failure, from the provider or the driver; null: no code
 	Code *string
 	// the failure as text; null: the message was sent
 	Error *string
-	// the answer of the provider as it came, without secrets, at most 2,000 characters; null: none came
+	// the unchanged answer of the provider, without secrets, at most 2,000 characters; null: no answer
 	Answer    *string
 	CreatedAt time.Time
 }
 
-// A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without one are in the default partition. No foreign keys: each charge would lock rows of senders and send_logs.
+// A change of the balance of a sender, or of its thresholds. Written by internal/dispatch/queue (charges, refunds) and internal/dispatch/sender (top-ups, corrections, thresholds). Partitioned by lease_id, see number_partitions; rows without a lease_id are in the default partition. There are no foreign keys, because each charge would lock rows of other tables.
 type SenderLedger struct {
 	// unique, and the order of the list; no primary key, because the table is partitioned by lease_id
 	ID       int64
@@ -35,13 +35,13 @@ type SenderLedger struct {
 	// the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day
 	LeaseID *int64
 	Remark  *string
-	// who changed the balance or the thresholds; null: an attempt
+	// the user who changed the balance or the thresholds; null: an attempt
 	Username  *string
 	CreatedAt time.Time
-	// the new threshold, of changed thresholds and an opening balance; null otherwise
+	// the new threshold, for changed thresholds and an opening balance; otherwise null
 	LowWarning *int64
 	// as low_warning
 	LowSwitch *int64
-	// whose tasks were charged or refunded; null: top-up, correction or thresholds
+	// the company whose tasks were charged or refunded; null: top-up, correction or thresholds
 	CompanyID *int64
 }

@@ -80,10 +80,10 @@ type PoolSendersRow struct {
 	Sort            float64
 }
 
-// PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
-// come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
-// one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
-// sender is outranked if a sender with a larger sort is available, as in RouteAdmit.
+// PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders are first. Senders with
+// equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest first (S4.3). has_quota
+// and has_funds compare with the segments that this task would cost the sender. A sender is outranked if a sender with a larger sort is available, as in
+// RouteAdmit.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.SilentAfter,
@@ -186,7 +186,8 @@ type SenderBalanceChangeParams struct {
 	SenderNo string
 }
 
-// SenderBalanceChange tops up or corrects a balance and writes the ledger. No row: no such sender, or the balance would become negative.
+// SenderBalanceChange tops up or corrects a balance and writes the ledger. It returns no row if the sender does not exist, or the balance would become
+// negative.
 func (q *Queries) SenderBalanceChange(ctx context.Context, arg SenderBalanceChangeParams) (SenderLedger, error) {
 	row := q.db.QueryRow(ctx, senderBalanceChange,
 		arg.Change,
@@ -223,8 +224,8 @@ type SenderConfigsRow struct {
 	Version  int64
 }
 
-// Senders: configuration, limits, balance, and statistics.
-// SenderConfigs returns the configurations that may contain secrets.
+// Statements on senders: configuration, limits, balance and statistics.
+// SenderConfigs returns the configurations that can contain secrets.
 func (q *Queries) SenderConfigs(ctx context.Context) ([]SenderConfigsRow, error) {
 	rows, err := q.db.Query(ctx, senderConfigs)
 	if err != nil {
@@ -342,7 +343,7 @@ WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = $1
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- changes of the balance
         AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
@@ -352,7 +353,7 @@ thresholds AS (
 SELECT count(*) FROM deleted
 `
 
-// SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
+// SenderDelete deletes a sender that never got a task. A foreign key prevents the deletion if a route names the sender, or tasks wait only for this sender.
 func (q *Queries) SenderDelete(ctx context.Context, senderNo string) (int64, error) {
 	row := q.db.QueryRow(ctx, senderDelete, senderNo)
 	var count int64
@@ -423,9 +424,9 @@ type SenderGaugesRow struct {
 	AllOff      int64
 }
 
-// SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
-// seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
-// app is not ready while it is silent.
+// SenderGauges returns up to page_limit senders for monitoring: first senders that are on, then senders that an admin added, then the most recently seen
+// senders. Each row also contains the number of all senders by state. A sender is ready if it can get tasks, now or after its interval. A silent app is not
+// ready.
 func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]SenderGaugesRow, error) {
 	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.RecordedApart, arg.PageLimit)
 	if err != nil {
@@ -472,7 +473,7 @@ type SenderLedgerDropParams struct {
 	Remark string
 }
 
-// SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
+// SenderLedgerDrop drops the first partition of charges that is older than keep, and returns the number of dropped partitions; see ledger_partition_drop.
 func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerDrop, arg.Keep, arg.Remark)
 	var dropped int64
@@ -484,7 +485,7 @@ const senderLedgerFold = `-- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger_default l
     USING (
-        -- in the order of the index that has only these: sums of days, which stay, are many
+        -- in the order of the partial index for leases: the sums of days stay, and are many
         SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT $1::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest($2::interval, interval '8 days'), 'UTC')
@@ -505,9 +506,10 @@ type SenderLedgerFoldParams struct {
 	Remark    string
 }
 
-// SenderLedgerFold replaces those of the batch_size oldest charges and refunds of the default partition that are older than keep by one row for each
-// sender, company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
-// days: a lease lasts a week at most, and its refund looks for its charge. The default partition has charges from before the first other one began.
+// SenderLedgerFold replaces charges and refunds by sums. It takes those of the batch_size oldest charges and refunds of the default partition that are older
+// than keep. For each sender, company and day (UTC) among them, it adds one row with the last balance of the day. It returns the number of replaced rows. Rows
+// of the last eight days stay, because a lease lasts a week at most, and its refund searches for its charge. The default partition contains charges from
+// before the first other partition began.
 func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerFold, arg.BatchSize, arg.Keep, arg.Remark)
 	var count int64
@@ -533,8 +535,7 @@ type SenderLedgerListParams struct {
 	PageLimit int32
 }
 
-// SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
-// left out.
+// SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are excluded.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
 	rows, err := q.db.Query(ctx, senderLedgerList,
 		arg.SenderNo,
@@ -588,7 +589,7 @@ CROSS JOIN LATERAL (
     SELECT (
         SELECT o.is_silent FROM sender_silences($1::interval, $2::interval) o WHERE o.sender_id = s.id
     )::boolean AS is_silent
-    OFFSET 0 -- else it is computed for each use
+    OFFSET 0 -- without it, the value is computed for each use
 ) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
@@ -670,8 +671,8 @@ type SenderListRow struct {
 	IsSilent        bool
 }
 
-// SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
-// does not matter, in any locale of the database.
+// SenderList returns senders with their remaining limits and their totals. part is a substring of their number or name; the case of the letters A to Z does
+// not matter, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.SilentAfter,
@@ -773,7 +774,7 @@ type SenderResealParams struct {
 	Version  int64
 }
 
-// SenderReseal stores a configuration that was sealed again with the current key, unless the sender was changed meanwhile.
+// SenderReseal stores a configuration that was encrypted again with the current key, unless the sender was changed meanwhile.
 func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderReseal, arg.Config, arg.SenderNo, arg.Version)
 	if err != nil {
@@ -826,9 +827,8 @@ type SenderTotalsAddParams struct {
 	Ats             []time.Time
 }
 
-// SenderTotalsAdd adds facts to the totals of their senders. A sender_no that names no sender is left out. Leases that are added together
-// count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so
-// that the two cannot deadlock.
+// SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. Leases that are added together count for one day, the latest in
+// the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two cannot deadlock.
 func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams) error {
 	_, err := q.db.Exec(ctx, senderTotalsAdd,
 		arg.SenderNos,
@@ -912,9 +912,9 @@ type SenderUpdateParams struct {
 	Username     string
 }
 
-// SenderUpdate writes all that can be changed of a sender. A null config stays as it is by now, because SenderReseal changes it without a
-// new version. A changed interval counts from the last claim: the sender is ready when the tasks of that claim have had the new interval
-// each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the ledger.
+// SenderUpdate writes all changeable columns of a sender. A null config keeps the current config, because SenderReseal changes the config without a new
+// version. A changed interval counts from the last claim: the sender is ready when the new interval has passed for each task of that claim (S4.4). is_mended
+// closes the circuit breaker. Changed thresholds are written to the ledger.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.SenderNo,
@@ -974,7 +974,7 @@ type SenderUsagesRow struct {
 	ResponseMs int64
 }
 
-// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet count.
+// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet are included.
 func (q *Queries) SenderUsages(ctx context.Context, senderNos []string) ([]SenderUsagesRow, error) {
 	rows, err := q.db.Query(ctx, senderUsages, senderNos)
 	if err != nil {
@@ -1042,8 +1042,8 @@ type SenderWaitsRow struct {
 	Sorts       []float64
 }
 
-// SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
-// each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
+// SenderWaits returns the remaining seconds of the interval of a sender, and the pools that it serves, with its sort in each. is_counted_on is true if other
+// senders depend on whether this sender polls; see has_routes and has_dependents of SenderAdmit.
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
@@ -1099,8 +1099,8 @@ type SendersReadyRow struct {
 	Number   int64
 }
 
-// SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
-// the same kind. A company gets the senders that its routes name.
+// SendersReady returns at most `most` senders that are on and cannot take tasks, with the reason, and one sender that can take tasks. number is the number of
+// senders with the same reason. A company gets the senders in its routes.
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,
@@ -1165,11 +1165,11 @@ type SendersSeenParams struct {
 	ApartSeconds          float64
 }
 
-// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
-// shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
-// was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
-// sender_silences. It waits for no lock: a claim holds the row of its sender
-// and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
+// SendersSeen records that senders polled, unless a poll was recorded within the last apart_seconds. The shorter limit counted_on_apart_seconds applies to a
+// sender on which others depend, and to a sender in whose shared pool a task has waited for waiting_seconds. If others depend on a sender that waits for tasks
+// now, a poll is also recorded if the last recorded poll was before the end of the sender's interval: such a sender could be busy or dead. See is_unseen of
+// SenderAdmit, and sender_silences. The statement waits for no lock, because a claim holds the row of its sender and can wait for a route, whose holder can
+// wait for one of these rows. A transaction that holds a row almost always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sendersSeen,
 		arg.SenderNos,

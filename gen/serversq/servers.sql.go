@@ -23,7 +23,7 @@ type ServerBeatParams struct {
 	Version  string
 }
 
-// ServerBeat writes down that a server is alive.
+// ServerBeat records that a server is alive.
 func (q *Queries) ServerBeat(ctx context.Context, arg ServerBeatParams) error {
 	_, err := q.db.Exec(ctx, serverBeat,
 		arg.ServerID,
@@ -44,8 +44,8 @@ type ServerDemandRow struct {
 	Callback bool
 }
 
-// ServerDemand returns what the senders need of the servers: one that pushes, and one that takes callbacks. Receipts may still come for a
-// sender that is off, and for one that was retired less than late ago.
+// ServerDemand returns whether the senders need a server that pushes, and a server that accepts callbacks. Callbacks can arrive for a sender that is off, and
+// for a sender that was retired less than late ago.
 func (q *Queries) ServerDemand(ctx context.Context, late time.Duration) (ServerDemandRow, error) {
 	row := q.db.QueryRow(ctx, serverDemand, late)
 	var i ServerDemandRow
@@ -85,7 +85,7 @@ type ServerListRow struct {
 	IsAlive   bool
 }
 
-// ServerList returns servers by host and start, those that were seen lately as alive.
+// ServerList returns servers by host and start time; recently seen servers are marked as alive.
 func (q *Queries) ServerList(ctx context.Context, arg ServerListParams) ([]ServerListRow, error) {
 	rows, err := q.db.Query(ctx, serverList, arg.AliveWithin, arg.Most)
 	if err != nil {
@@ -118,7 +118,7 @@ const serversDeleteStopped = `-- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day'
 `
 
-// ServersDeleteStopped deletes servers that were not seen for a day: they stopped without deleting their row.
+// ServersDeleteStopped deletes servers that were not seen for a day, because they stopped without deleting their row.
 func (q *Queries) ServersDeleteStopped(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, serversDeleteStopped)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A setting that was changed from its default. Written by internal/platform/setting, which knows the names, defaults and bounds.
+// A setting that was changed from its default. Written by internal/platform/setting, which defines the names, defaults and bounds.
 type Setting struct {
 	Category string
 	Name     string
 	Value    []byte
-	// null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table
+	// null: no user changed the value, which is the default; only inside the transaction of the first change. There is no foreign key, because the configured user is in no table
 	UpdatedBy *string
 	UpdatedAt time.Time
 }

@@ -88,8 +88,7 @@ type SettingStoreDefaultParams struct {
 	Value        []byte
 }
 
-// SettingStoreDefault stores the default of a setting that is about to get another value for the first time, so that SettingPut changes it: audit
-// and events have the value before.
+// SettingStoreDefault stores the default of a setting before its first change, so that SettingPut changes a row, and audit and events contain the old value.
 func (q *Queries) SettingStoreDefault(ctx context.Context, arg SettingStoreDefaultParams) error {
 	_, err := q.db.Exec(ctx, settingStoreDefault,
 		arg.Category,
@@ -104,7 +103,7 @@ const settingsLock = `-- name: SettingsLock :exec
 LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE
 `
 
-// SettingsLock lets no other change of settings begin before the end of the transaction: a rule between settings holds for what both leave.
+// SettingsLock blocks other changes of settings until the end of the transaction, so that a rule between several settings holds after concurrent changes.
 func (q *Queries) SettingsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, settingsLock)
 	return err
@@ -114,7 +113,7 @@ const tablespaceExists = `-- name: TablespaceExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = $1::text AND t.spcname <> 'pg_global')
 `
 
-// TablespaceExists is whether a tablespace has a name, and may hold tables of a database.
+// TablespaceExists returns whether a tablespace with this name exists and can contain tables of a database.
 func (q *Queries) TablespaceExists(ctx context.Context, tablespace string) (bool, error) {
 	row := q.db.QueryRow(ctx, tablespaceExists, tablespace)
 	var exists bool
@@ -126,8 +125,8 @@ const timeZoneExists = `-- name: TimeZoneExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
 `
 
-// TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
-// POSIX, in which UTC+8 is west of Greenwich.
+// TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations, which have no summer time, and offsets in POSIX
+// notation, in which UTC+8 is west of Greenwich. Both are rejected.
 func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
 	row := q.db.QueryRow(ctx, timeZoneExists, zone)
 	var exists bool

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller, which may be long: so it touches no row for which others wait. internal/transport/sqldoor makes a task of it and deletes it, in one transaction. No foreign keys: they would lock rows of companies.
+// A message that was submitted by SQL, until it is a task. Inserted by lksms.enqueue in the transaction of its caller. This transaction can be long, so the insert locks no row for which others wait. internal/transport/sqlinbox creates the task and deletes the row in one transaction. There are no foreign keys, because they would lock rows of companies.
 type SqlInbox struct {
 	ID int64
-	// the id that the task will have, which the caller knows; of a repeat an id that is never used
+	// the id that the task will have, and that the caller got; a repeated message has an id that is never used
 	TaskID    string
 	CompanyID int64
 	// as messages.submitted_by
 	SubmittedBy string
 	// session_user of the caller
 	RoleName string
-	// the address of the caller's connection to PostgreSQL; null: a socket
+	// the address of the caller's connection to PostgreSQL; null: the connection uses a socket
 	SourceIp *string
 	// sql- and the number of the transaction
 	RequestID   string
@@ -30,20 +30,20 @@ type SqlInbox struct {
 	Language   *string
 	Source     *string
 	DedupKey   *string
-	// an earlier message has the dedup key: the row is logged, and becomes no task
+	// true: an earlier message has the same dedup key, so the row is only logged and creates no task
 	IsRepeat bool
 	// as messages.message_type
 	MessageType int16
-	// null: that of the message type
+	// null: the priority of the message type
 	Priority       *int16
 	ExpectSendTime *time.Time
 	ExpiresAt      *time.Time
 	Sign           *string
 	IsTest         bool
-	// when it was submitted; its transaction was committed later
+	// the time of the submission; its transaction was committed later
 	CreatedAt time.Time
-	// how often the database refused to make a task of it alone
+	// how often the database rejected the creation of the task of this message alone
 	Tries int16
-	// not tried before; later than created_at after a failed try
+	// the next try is not before this time; later than created_at after a failed try
 	DueAt time.Time
 }

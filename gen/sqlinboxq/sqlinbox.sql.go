@@ -21,8 +21,8 @@ WITH RECURSIVE waiting AS (
 SELECT w.company_id::bigint AS company_id FROM waiting w ORDER BY w.company_id
 `
 
-// The inbox of messages that were submitted by SQL, and the roles that may submit.
-// SqlInboxCompanies returns the companies that have messages in the inbox. It jumps from one to the next, however many messages they have.
+// Statements on the inbox of messages that are submitted by SQL, and on the roles that are allowed to submit.
+// SqlInboxCompanies returns the companies with messages in the inbox. It steps from one company to the next, so the number of messages does not matter.
 func (q *Queries) SqlInboxCompanies(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, sqlInboxCompanies)
 	if err != nil {
@@ -59,7 +59,7 @@ SET tries = i.tries + 1, due_at = clock_timestamp() + least(interval '10 minutes
 WHERE i.id = ANY ($1::bigint[])
 `
 
-// SqlInboxPostpone lets messages that the caller has locked be tried again after 5, 10, 20 seconds and so on, at most after 10 minutes.
+// SqlInboxPostpone postpones messages that the caller has locked by 5, 10, 20 seconds and so on, at most by 10 minutes.
 func (q *Queries) SqlInboxPostpone(ctx context.Context, ids []int64) error {
 	_, err := q.db.Exec(ctx, sqlInboxPostpone, ids)
 	return err
@@ -78,7 +78,7 @@ type SqlInboxTakeParams struct {
 	Portion   int32
 }
 
-// SqlInboxTake locks the next messages of a company that are due, in the order in which they were submitted.
+// SqlInboxTake locks the next due messages of a company, in the order in which they were submitted.
 func (q *Queries) SqlInboxTake(ctx context.Context, arg SqlInboxTakeParams) ([]SqlInbox, error) {
 	rows, err := q.db.Query(ctx, sqlInboxTake, arg.CompanyID, arg.Portion)
 	if err != nil {
@@ -128,7 +128,7 @@ const sqlInboxWait = `-- name: SqlInboxWait :one
 SELECT greatest(0, extract(epoch FROM clock_timestamp() - i.created_at))::double precision AS seconds FROM sql_inbox i ORDER BY i.id LIMIT 1
 `
 
-// SqlInboxWait returns for how many seconds the first message has waited; no row: the inbox is empty.
+// SqlInboxWait returns the waiting time in seconds of the first message. It returns no row if the inbox is empty.
 func (q *Queries) SqlInboxWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, sqlInboxWait)
 	var seconds float64
@@ -140,7 +140,7 @@ const sqlRoleDelete = `-- name: SqlRoleDelete :execrows
 DELETE FROM sql_roles s WHERE s.role_name = $1
 `
 
-// SqlRoleDelete takes that right from a role.
+// SqlRoleDelete removes this permission from a role.
 func (q *Queries) SqlRoleDelete(ctx context.Context, roleName string) (int64, error) {
 	result, err := q.db.Exec(ctx, sqlRoleDelete, roleName)
 	if err != nil {
@@ -153,7 +153,7 @@ const sqlRoleExists = `-- name: SqlRoleExists :one
 SELECT (to_regrole(quote_ident($1::text)) IS NOT NULL)::boolean
 `
 
-// SqlRoleExists reports whether the cluster has a role.
+// SqlRoleExists returns whether the cluster has a role.
 func (q *Queries) SqlRoleExists(ctx context.Context, roleName string) (bool, error) {
 	row := q.db.QueryRow(ctx, sqlRoleExists, roleName)
 	var column_1 bool
@@ -165,7 +165,7 @@ const sqlRoleGrant = `-- name: SqlRoleGrant :exec
 SELECT sql_role_grant($1::text)
 `
 
-// SqlRoleGrant gives a role the grants in the schema lksms.
+// SqlRoleGrant grants a role the privileges in the schema lksms.
 func (q *Queries) SqlRoleGrant(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleGrant, roleName)
 	return err
@@ -187,7 +187,7 @@ type SqlRoleListRow struct {
 	HasRole    bool
 }
 
-// SqlRoleList returns the roles, with whether each exists in the cluster.
+// SqlRoleList returns the roles, and whether each exists in the cluster.
 func (q *Queries) SqlRoleList(ctx context.Context) ([]SqlRoleListRow, error) {
 	rows, err := q.db.Query(ctx, sqlRoleList)
 	if err != nil {
@@ -226,7 +226,7 @@ type SqlRolePutParams struct {
 	Username string
 }
 
-// SqlRolePut lets a role submit for a user. No row: the user does not exist, or may not submit.
+// SqlRolePut allows a role to submit for a user. It returns no row if the user does not exist, or is not allowed to submit.
 func (q *Queries) SqlRolePut(ctx context.Context, arg SqlRolePutParams) (int64, error) {
 	row := q.db.QueryRow(ctx, sqlRolePut, arg.RoleName, arg.Username)
 	var user_id int64
@@ -238,7 +238,7 @@ const sqlRoleRevoke = `-- name: SqlRoleRevoke :exec
 SELECT sql_role_revoke($1::text)
 `
 
-// SqlRoleRevoke takes them from it.
+// SqlRoleRevoke revokes these privileges.
 func (q *Queries) SqlRoleRevoke(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleRevoke, roleName)
 	return err

@@ -47,7 +47,7 @@ type StatisticsAddParams struct {
 	Durations      [][]byte
 }
 
-// StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds StatisticsLock.
+// StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds the lock of StatisticsLock.
 func (q *Queries) StatisticsAdd(ctx context.Context, arg StatisticsAddParams) error {
 	_, err := q.db.Exec(ctx, statisticsAdd,
 		arg.Steps,
@@ -80,7 +80,7 @@ type StatisticsCompaniesRow struct {
 	CompanyNo string
 }
 
-// StatisticsCompanies returns the numbers of those companies of ids that exist.
+// StatisticsCompanies returns the numbers of the existing companies among ids.
 func (q *Queries) StatisticsCompanies(ctx context.Context, ids []int64) ([]StatisticsCompaniesRow, error) {
 	rows, err := q.db.Query(ctx, statisticsCompanies, ids)
 	if err != nil {
@@ -148,8 +148,8 @@ type StatisticsEventsRow struct {
 	Failed    int64
 }
 
-// StatisticsEvents returns how many tasks were submitted, succeeded and failed since about two days before a time, tests included: for the difference
-// of two readings with the same time. company_id 0 means all companies.
+// StatisticsEvents returns the numbers of submitted, succeeded and failed tasks since about two days before a time, tests included. Callers use the difference
+// of two results with the same time. company_id 0 means all companies.
 func (q *Queries) StatisticsEvents(ctx context.Context, arg StatisticsEventsParams) (StatisticsEventsRow, error) {
 	row := q.db.QueryRow(ctx, statisticsEvents, arg.CompanyID, arg.Since)
 	var i StatisticsEventsRow
@@ -181,7 +181,7 @@ type StatisticsHistogramsRow struct {
 	Durations []byte
 }
 
-// StatisticsHistograms returns the histograms of those rows that exist, each with its index in the arrays (place).
+// StatisticsHistograms returns the histograms of existing rows, each with its index in the arrays (place).
 func (q *Queries) StatisticsHistograms(ctx context.Context, arg StatisticsHistogramsParams) ([]StatisticsHistogramsRow, error) {
 	rows, err := q.db.Query(ctx, statisticsHistograms,
 		arg.Steps,
@@ -212,7 +212,7 @@ const statisticsLock = `-- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics')
 `
 
-// StatisticsLock makes others wait who move staged rows: each adds to histograms that it has read before.
+// StatisticsLock makes concurrent moves of staged rows wait for each other, because each move adds to histograms that it has read before.
 func (q *Queries) StatisticsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, statisticsLock)
 	return err
@@ -275,8 +275,8 @@ type StatisticsPointsRow struct {
 	Durations      []byte
 }
 
-// StatisticsPoints returns the figures of some keys of a dimension in a range: a row for each step and key from statistics, with histograms
-// (is_packed); and rows for what is more recent, with one byte for each task. It reads everything at one moment.
+// StatisticsPoints returns the figures of some keys of a dimension in a range. Rows from statistics have one row for each step and key, with histograms
+// (is_packed). Rows for more recent events have one byte for each task. Everything is read in one snapshot.
 func (q *Queries) StatisticsPoints(ctx context.Context, arg StatisticsPointsParams) ([]StatisticsPointsRow, error) {
 	rows, err := q.db.Query(ctx, statisticsPoints,
 		arg.Step,
@@ -344,7 +344,7 @@ type StatisticsRangeRow struct {
 	ToAt   time.Time
 }
 
-// StatisticsRange returns the full minutes, hours or days that a range touches. Without to_at it ends now.
+// StatisticsRange returns the full minutes, hours or days that overlap a time range. Without to_at, the range ends now.
 func (q *Queries) StatisticsRange(ctx context.Context, arg StatisticsRangeParams) (StatisticsRangeRow, error) {
 	row := q.db.QueryRow(ctx, statisticsRange,
 		arg.Step,
@@ -393,8 +393,8 @@ type StatisticsSeriesRow struct {
 	Keys int64
 }
 
-// StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and how many keys there are (keys).
-// company_id 0 means all companies.
+// StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and the total number of keys (keys). company_id 0 means
+// all companies.
 func (q *Queries) StatisticsSeries(ctx context.Context, arg StatisticsSeriesParams) ([]StatisticsSeriesRow, error) {
 	rows, err := q.db.Query(ctx, statisticsSeries,
 		arg.Step,
@@ -456,9 +456,9 @@ type StatisticsStageParams struct {
 	Durations      [][]byte
 }
 
-// Figures over time, without those of tests: they have a message type of their own, and are in no other dimension. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
-// statistics.
-// StatisticsStage adds what a fold found, in its transaction. All arrays have one element for each row.
+// Statements on statistics over time. Tests have a message type of their own, and are not counted in any other dimension. A count is in facts until it is
+// folded, then in statistics_staged until its minute is over, then in all three steps of statistics.
+// StatisticsStage adds the counts of a fold, in the transaction of the fold. All arrays have one element for each row.
 func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams) error {
 	_, err := q.db.Exec(ctx, statisticsStage,
 		arg.Ats,
@@ -530,8 +530,8 @@ type StatisticsTakeRow struct {
 	Durations      []byte
 }
 
-// StatisticsTake deletes up to portion staged rows of minutes that are over, the oldest first, and returns their sums: a row for each minute,
-// company, channel, sender, message type and outcome, with the hour and the day in which the minute is. taken counts the staged rows.
+// StatisticsTake deletes up to portion staged rows of past minutes, the oldest first, and returns their sums. There is one row for each minute, company,
+// channel, sender, message type and outcome, with the hour and the day of the minute. taken counts the staged rows.
 func (q *Queries) StatisticsTake(ctx context.Context, arg StatisticsTakeParams) ([]StatisticsTakeRow, error) {
 	rows, err := q.db.Query(ctx, statisticsTake, arg.TimeZone, arg.Portion)
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// The text that is sent once to a phone number when a submission has none. Written by internal/dispatch/template.
+// The text for a phone number when a submission has no text; it is sent once. Written by internal/dispatch/template.
 type DefaultContent struct {
 	ID int64
-	// as the caller wrote it
+	// the number as the caller wrote it
 	PhoneNumber string
-	// the same number in E.164, so that it is unique in every notation
+	// the number in E.164, so that it is unique in every notation
 	Recipient string
 	Content   string
 	// render the active template with the content as its parameters
 	UseTemplate bool
-	// a submission used it; reset by an administrator
+	// a submission used the content; an administrator can reset it
 	IsSent    bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// the company whose users send it; unique together with recipient
+	// the company whose users send the content; unique together with recipient
 	CompanyID int64
 }
 
@@ -33,31 +33,31 @@ type Template struct {
 	TemplateContent string
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
-	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time
+	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission has its own time
 	SendType string
-	// company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.
+	// company_no of the companies that can use the template; empty: all companies. An array cannot have a foreign key, so the deletion of a company checks this column.
 	Companies []string
-	// template_no as an administrator chose it; null: it is made from the id
+	// template_no as an administrator chose it; null: it is derived from the id
 	GivenNo    *string
 	TemplateNo string
 	// what the message is about, such as registration; for lists only
 	Scene string
 	// explanation for administrators
 	Purpose string
-	// only active ones are sent; voided is final
+	// messages can use only active templates; voided is final
 	Status   string
 	IsActive bool
-	// language of template_content (BCP 47); null: not known
+	// language of template_content (BCP 47); null: unknown
 	Language *string
 	// texts with the same placeholders, by language
 	Translations []byte
-	// signature of a message whose submission has none; null: that of the sender
+	// signature of messages without their own signature; null: the signature of the sender
 	Sign *string
-	// counts the changes of template_content, language, translations and sign; 1: as it was created
+	// counts the changes of template_content, language, translations and sign; 1: unchanged since its creation
 	Version int64
 }
 
-// One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/dispatch/template; deleted with the template.
+// One row is one version of the texts of a template; the row with the greatest version is current. Written by internal/dispatch/template; deleted with the template.
 type TemplateVersion struct {
 	TemplateID      int64
 	Version         int64
@@ -66,6 +66,6 @@ type TemplateVersion struct {
 	Translations    []byte
 	Sign            *string
 	CreatedAt       time.Time
-	// name of the user who set these texts; null: nobody did through the service, or before versions were kept
+	// name of the user who set these texts; null: not set through the service, or set before versions were kept
 	CreatedBy *string
 }

@@ -25,9 +25,9 @@ type DefaultContentConsumeRow struct {
 	UseTemplate bool
 }
 
-// DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits here for the
-// first transaction: if that commits, the content is sent; if it rolls back, the second caller gets the content. No row: no default
-// content, or it was sent before.
+// DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits for the first transaction: if that
+// transaction commits, the content is already sent; if it rolls back, the second caller gets the content. It returns no row if there is no default content, or
+// it was sent before.
 func (q *Queries) DefaultContentConsume(ctx context.Context, arg DefaultContentConsumeParams) (DefaultContentConsumeRow, error) {
 	row := q.db.QueryRow(ctx, defaultContentConsume, arg.CompanyID, arg.Recipient)
 	var i DefaultContentConsumeRow
@@ -265,7 +265,7 @@ const templateCompanies = `-- name: TemplateCompanies :many
 SELECT c.company_no FROM companies c WHERE c.company_no = ANY ($1::text[]) ORDER BY c.company_no FOR KEY SHARE
 `
 
-// TemplateCompanies returns those of the companies that exist, and keeps them until the transaction ends.
+// TemplateCompanies returns the existing companies among the given ones, and protects them from deletion until the transaction ends.
 func (q *Queries) TemplateCompanies(ctx context.Context, companies []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, templateCompanies, companies)
 	if err != nil {
@@ -372,7 +372,7 @@ type TemplateFindParams struct {
 	CompanyID  int64
 }
 
-// TemplateFind returns the template with a number, in any state, if the company may use it.
+// TemplateFind returns the template with a number, in any state, if the company is allowed to use it.
 func (q *Queries) TemplateFind(ctx context.Context, arg TemplateFindParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateFind, arg.TemplateNo, arg.CompanyID)
 	var i Template
@@ -408,7 +408,7 @@ ORDER BY t.id
 LIMIT 1
 `
 
-// TemplateFirstActive returns the active template with the smallest id that the company may use.
+// TemplateFirstActive returns the active template with the smallest id that the company is allowed to use.
 func (q *Queries) TemplateFirstActive(ctx context.Context, companyID int64) (Template, error) {
 	row := q.db.QueryRow(ctx, templateFirstActive, companyID)
 	var i Template
@@ -486,7 +486,7 @@ type TemplateListParams struct {
 	PageLimit  int32
 }
 
-// TemplateList returns templates, newest first. company_no selects those that the company may use.
+// TemplateList returns templates, newest first. company_no selects the templates that the company is allowed to use.
 func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]Template, error) {
 	rows, err := q.db.Query(ctx, templateList,
 		arg.BeforeID,
@@ -537,7 +537,7 @@ const templateLock = `-- name: TemplateLock :one
 SELECT id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version FROM templates WHERE id = $1 FOR UPDATE
 `
 
-// TemplateLock keeps other changes of a template out until the transaction ends: its texts are compared with each other before they are stored.
+// TemplateLock blocks other changes of a template until the transaction ends, because its texts are compared with each other before they are stored.
 func (q *Queries) TemplateLock(ctx context.Context, id int64) (Template, error) {
 	row := q.db.QueryRow(ctx, templateLock, id)
 	var i Template
@@ -600,7 +600,7 @@ type TemplateUpdateParams struct {
 	FromStatuses    []string
 }
 
-// TemplateUpdate changes a template that is in one of the states from_statuses. Other texts are a new version.
+// TemplateUpdate changes a template that is in one of the states from_statuses. Changed texts create a new version.
 func (q *Queries) TemplateUpdate(ctx context.Context, arg TemplateUpdateParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateUpdate,
 		arg.TemplateName,
@@ -647,7 +647,7 @@ WHERE t.id = $1
 ON CONFLICT (template_id, version) DO NOTHING
 `
 
-// TemplateVersionKeep stores the texts of a template as its version, unless this version is stored.
+// TemplateVersionKeep stores the current texts of a template as a version, unless this version is already stored.
 func (q *Queries) TemplateVersionKeep(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, templateVersionKeep, id)
 	return err

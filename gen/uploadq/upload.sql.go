@@ -26,8 +26,8 @@ type UploadAddParams struct {
 	Most        int64
 }
 
-// Uploads: files that requests brought.
-// UploadAdd begins an upload, unless the uploads of the company have most bytes already. No row: they do.
+// Statements on uploads: files of requests.
+// UploadAdd creates an upload. It returns no row if the uploads of the company already have `most` bytes.
 func (q *Queries) UploadAdd(ctx context.Context, arg UploadAddParams) (int64, error) {
 	row := q.db.QueryRow(ctx, uploadAdd,
 		arg.CompanyID,
@@ -49,7 +49,7 @@ type UploadCompleteParams struct {
 	ID   int64
 }
 
-// UploadComplete says that all parts of an upload are stored.
+// UploadComplete records that all parts of an upload are stored.
 func (q *Queries) UploadComplete(ctx context.Context, arg UploadCompleteParams) (int64, error) {
 	result, err := q.db.Exec(ctx, uploadComplete, arg.Size, arg.ID)
 	if err != nil {
@@ -71,7 +71,7 @@ const uploadDrop = `-- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = $1 AND u.used_by IS NULL
 `
 
-// UploadDrop deletes an upload that nothing uses.
+// UploadDrop deletes an unused upload.
 func (q *Queries) UploadDrop(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, uploadDrop, id)
 	return err
@@ -135,7 +135,7 @@ type UploadSetEncodingParams struct {
 	ID       int64
 }
 
-// UploadSetEncoding stores the encoding of an upload, as its owner names it.
+// UploadSetEncoding stores the encoding of an upload that its owner named.
 func (q *Queries) UploadSetEncoding(ctx context.Context, arg UploadSetEncodingParams) error {
 	_, err := q.db.Exec(ctx, uploadSetEncoding, arg.Encoding, arg.ID)
 	return err
@@ -150,7 +150,7 @@ type UploadUseParams struct {
 	ID     int64
 }
 
-// UploadUse keeps a complete upload that nothing uses yet from being deleted.
+// UploadUse protects a complete, unused upload from deletion.
 func (q *Queries) UploadUse(ctx context.Context, arg UploadUseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, uploadUse, arg.UsedBy, arg.ID)
 	if err != nil {
@@ -176,7 +176,7 @@ type UploadsDeleteUnusedParams struct {
 	BatchSize int32
 }
 
-// UploadsDeleteUnused deletes up to batch_size uploads that nothing uses and that are older than keep.
+// UploadsDeleteUnused deletes up to batch_size unused uploads that are older than keep.
 func (q *Queries) UploadsDeleteUnused(ctx context.Context, arg UploadsDeleteUnusedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, uploadsDeleteUnused, arg.Keep, arg.BatchSize)
 	if err != nil {

@@ -62,7 +62,7 @@ const feedIDNext = `-- name: FeedIDNext :one
 SELECT nextval('feed_ids')::bigint
 `
 
-// FeedIDNext returns an id that no event of the feed has.
+// FeedIDNext returns an unused id of the feed.
 func (q *Queries) FeedIDNext(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, feedIDNext)
 	var column_1 int64
@@ -89,8 +89,8 @@ type FeedSpanRow struct {
 	IsPruned bool
 }
 
-// FeedSpan returns the ids between which all events of a time are, 0 and 0 if none is, the time of the oldest event, and whether any was deleted.
-// + 0 forces the index by time: the plan for min would walk the feed in the order of ids.
+// FeedSpan returns the ids between which all events of a time range are (0 and 0 if there are no events), the time of the oldest event, and whether any event
+// was deleted. + 0 forces the index by time: the plan for min would scan the feed in the order of ids.
 func (q *Queries) FeedSpan(ctx context.Context, arg FeedSpanParams) (FeedSpanRow, error) {
 	row := q.db.QueryRow(ctx, feedSpan, arg.FromAt, arg.ToAt)
 	var i FeedSpanRow
@@ -107,7 +107,7 @@ const webhookBegins = `-- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = $1
 `
 
-// WebhookBegins ends the pause of a webhook, and lets a run that began before count for nothing. The caller holds the webhook.
+// WebhookBegins ends the pause of a webhook, and invalidates a run that began before. The caller has locked the webhook.
 func (q *Queries) WebhookBegins(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookBegins, id)
 	return err
@@ -135,8 +135,9 @@ type WebhookCreateParams struct {
 	ExternalID  string
 }
 
-// Webhooks: addresses to which events of the feed are posted. A run of a webhook reads, posts without a transaction, and settles what it posted in one.
-// WebhookCreate creates a webhook that begins behind the last event. An empty external_id means none.
+// Statements on webhooks: addresses to which events of the feed are posted. A run of a webhook reads the events, posts them outside of a transaction, and
+// records all outcomes in one transaction.
+// WebhookCreate creates a webhook that begins after the last event. An empty external_id means no value.
 func (q *Queries) WebhookCreate(ctx context.Context, arg WebhookCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookCreate,
 		arg.CompanyID,
@@ -199,7 +200,7 @@ type WebhookDeliveriesAddRow struct {
 	FeedID int64
 }
 
-// WebhookDeliveriesAdd keeps posts, and returns their ids in their order. Empty texts, and the status code 0, mean none.
+// WebhookDeliveriesAdd stores posts, and returns their ids in their order. Empty texts and the status code 0 mean no value.
 func (q *Queries) WebhookDeliveriesAdd(ctx context.Context, arg WebhookDeliveriesAddParams) ([]WebhookDeliveriesAddRow, error) {
 	rows, err := q.db.Query(ctx, webhookDeliveriesAdd,
 		arg.WebhookID,
@@ -243,7 +244,7 @@ type WebhookDeliveriesDeleteOldestParams struct {
 	Most      int32
 }
 
-// WebhookDeliveriesDeleteOldest deletes the posts of a webhook but the last few, and the last one of each event that is to be posted again.
+// WebhookDeliveriesDeleteOldest deletes the posts of a webhook, except the last few and the last post of each event that must be posted again.
 func (q *Queries) WebhookDeliveriesDeleteOldest(ctx context.Context, arg WebhookDeliveriesDeleteOldestParams) error {
 	_, err := q.db.Exec(ctx, webhookDeliveriesDeleteOldest, arg.WebhookID, arg.Most)
 	return err
@@ -277,7 +278,8 @@ type WebhookDeliveryListRow struct {
 	NextAt     *time.Time
 }
 
-// WebhookDeliveryList returns posts of a webhook before an id, newest first. next_at: when the event is posted again, if it is this one that failed last.
+// WebhookDeliveryList returns posts of a webhook with ids before an id, newest first. next_at is the time at which the event is posted again; it is set only
+// for the last failed post of the event.
 func (q *Queries) WebhookDeliveryList(ctx context.Context, arg WebhookDeliveryListParams) ([]WebhookDeliveryListRow, error) {
 	rows, err := q.db.Query(ctx, webhookDeliveryList, arg.WebhookID, arg.BeforeID, arg.PageLimit)
 	if err != nil {
@@ -324,7 +326,7 @@ func (q *Queries) WebhookHold(ctx context.Context, id int64) (*int64, error) {
 const webhookList = `-- name: WebhookList :many
 SELECT w.id, c.company_no, w.company_id, u.username, w.url, w.events, w.description, w.status, w.off_reason, w.created_by, w.failing_since, w.rotated_at,
     w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting,
-    w.form, w.external_id, coalesce(u.role = 'admin', true)::boolean AS is_trusted -- an administrator gave the address
+    w.form, w.external_id, coalesce(u.role = 'admin', true)::boolean AS is_trusted -- true if an administrator set the address
 FROM webhooks w
 LEFT JOIN companies c ON c.id = w.company_id
 LEFT JOIN users u ON u.id = w.user_id
@@ -367,7 +369,7 @@ type WebhookListRow struct {
 	IsTrusted    bool
 }
 
-// WebhookList returns webhooks before an id, newest first: of one user, or all.
+// WebhookList returns webhooks with ids before an id, newest first: of one user, or all.
 func (q *Queries) WebhookList(ctx context.Context, arg WebhookListParams) ([]WebhookListRow, error) {
 	rows, err := q.db.Query(ctx, webhookList,
 		arg.BeforeID,
@@ -422,7 +424,8 @@ WHERE l.is_pushed AND NOT EXISTS (
 )
 `
 
-// WebhookListenersEnd lets companies without a webhook that is on listen only for a while more: one that is switched on again goes on where it was.
+// WebhookListenersEnd sets an end time for listeners without an active webhook. If the webhook is switched on again before that time, it continues with its
+// next event.
 func (q *Queries) WebhookListenersEnd(ctx context.Context, listens time.Duration) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookListenersEnd, listens)
 	if err != nil {
@@ -435,7 +438,7 @@ const webhookListenersHold = `-- name: WebhookListenersHold :many
 SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE
 `
 
-// WebhookListenersHold locks the listeners with webhooks until the end of the transaction, so that one that gets a webhook now is not overlooked.
+// WebhookListenersHold locks the listeners with webhooks until the end of the transaction, so that a listener that gets a webhook now is not overlooked.
 func (q *Queries) WebhookListenersHold(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, webhookListenersHold)
 	if err != nil {
@@ -474,7 +477,7 @@ type WebhookOffParams struct {
 	ID     int64
 }
 
-// WebhookOff switches a webhook off by itself, and is an operator event.
+// WebhookOff switches a webhook off automatically, and adds an operator event.
 func (q *Queries) WebhookOff(ctx context.Context, arg WebhookOffParams) error {
 	_, err := q.db.Exec(ctx, webhookOff, arg.Reason, arg.ID)
 	return err
@@ -482,7 +485,7 @@ func (q *Queries) WebhookOff(ctx context.Context, arg WebhookOffParams) error {
 
 const webhookRead = `-- name: WebhookRead :one
 SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
-    coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- an administrator gave the address
+    coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- true if an administrator set the address
     ((SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $1::integer) x) < $1::integer)::boolean AS has_room
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
@@ -510,7 +513,8 @@ type WebhookReadRow struct {
 	HasRoom    bool
 }
 
-// WebhookRead returns what a run of a webhook needs to know. has_room: few enough events have failed, so that it goes on behind after_id.
+// WebhookRead returns the data that a run of a webhook needs. has_room is true if few enough events have failed, so that the run can post new events after
+// after_id.
 func (q *Queries) WebhookRead(ctx context.Context, arg WebhookReadParams) (WebhookReadRow, error) {
 	row := q.db.QueryRow(ctx, webhookRead, arg.MaxWaiting, arg.ID, arg.OnlyOn)
 	var i WebhookReadRow
@@ -570,9 +574,8 @@ type WebhookReplayRow struct {
 	LastID int64
 }
 
-// WebhookReplay lets up to most events of the feed be posted again: some ids, or those of a time, of the events that the webhook gets. It returns how many, and the
-// last id. An event whose task has an earlier one that waits goes behind it. All of
-// them are between from_id and until_id.
+// WebhookReplay makes at most `most` events of the feed due again: events with some ids, or events of a time range, among the events that the webhook gets. It
+// returns their number and the last id. An event whose task has an earlier waiting event waits for that event. All ids are between from_id and until_id.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
 	row := q.db.QueryRow(ctx, webhookReplay,
 		arg.AllCompanies,
@@ -602,7 +605,7 @@ WHERE r.webhook_id = $1 AND r.due_at IS NOT NULL AND EXISTS (
 )
 `
 
-// WebhookRetriesBehind lets events wait whose task has an earlier one that is not due.
+// WebhookRetriesBehind makes events wait whose task has an earlier event that is not due.
 func (q *Queries) WebhookRetriesBehind(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesBehind, webhookID)
 	return err
@@ -617,7 +620,7 @@ type WebhookRetriesDoneParams struct {
 	FeedIds   []int64
 }
 
-// WebhookRetriesDone deletes events that were taken.
+// WebhookRetriesDone deletes accepted events.
 func (q *Queries) WebhookRetriesDone(ctx context.Context, arg WebhookRetriesDoneParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesDone, arg.WebhookID, arg.FeedIds)
 	return err
@@ -652,7 +655,8 @@ type WebhookRetriesDueRow struct {
 	Tries       int64
 }
 
-// WebhookRetriesDue returns the events of a webhook that are to be posted again now, in their order; none whose task has an earlier one that is not.
+// WebhookRetriesDue returns the events of a webhook that must be posted again now, in their order. It skips events whose task has an earlier event that is not
+// due.
 func (q *Queries) WebhookRetriesDue(ctx context.Context, arg WebhookRetriesDueParams) ([]WebhookRetriesDueRow, error) {
 	rows, err := q.db.Query(ctx, webhookRetriesDue, arg.WebhookID, arg.PageLimit)
 	if err != nil {
@@ -690,7 +694,7 @@ WHERE r.webhook_id = $1 AND r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFree lets events be posted whose task has no earlier one any more.
+// WebhookRetriesFree makes events due whose task no longer has an earlier event.
 func (q *Queries) WebhookRetriesFree(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesFree, webhookID)
 	return err
@@ -703,7 +707,7 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFreed does the same for all webhooks: events before them were deleted.
+// WebhookRetriesFreed does the same for all webhooks, after earlier events were deleted.
 func (q *Queries) WebhookRetriesFreed(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookRetriesFreed)
 	if err != nil {
@@ -716,7 +720,7 @@ const webhookRetriesNow = `-- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = $1 AND r.due_at > now()
 `
 
-// WebhookRetriesNow lets all events of a webhook be posted again now, because its receiver is well again.
+// WebhookRetriesNow makes all events of a webhook due now, because its receiver works again.
 func (q *Queries) WebhookRetriesNow(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesNow, webhookID)
 	return err
@@ -745,8 +749,9 @@ type WebhookRetriesPutParams struct {
 	AreRetries  []bool
 }
 
-// WebhookRetriesPut keeps events to be posted again, after wait seconds; -1: behind an earlier one of its task. An event that is deleted by now is left out,
-// and so is one that was to be posted again and that another server settled meanwhile. The caller holds the webhook.
+// WebhookRetriesPut stores events that must be posted again after wait seconds; -1 means after an earlier event of the same task. An event that was deleted
+// meanwhile is skipped. An event that was already waiting to be posted again, and that another server settled meanwhile, is also skipped. The caller has
+// locked the webhook.
 func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesPut,
 		arg.WebhookID,
@@ -763,7 +768,7 @@ const webhookRotated = `-- name: WebhookRotated :exec
 UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = $1
 `
 
-// WebhookRotated records when a webhook got another secret.
+// WebhookRotated records the time at which a webhook got another secret.
 func (q *Queries) WebhookRotated(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookRotated, id)
 	return err
@@ -773,7 +778,7 @@ const webhookSecretAdd = `-- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES ($1, '') RETURNING id
 `
 
-// WebhookSecretAdd stores a secret of a webhook; it is not sealed yet.
+// WebhookSecretAdd stores a new secret of a webhook, which is not encrypted yet.
 func (q *Queries) WebhookSecretAdd(ctx context.Context, webhookID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookSecretAdd, webhookID)
 	var id int64
@@ -790,7 +795,7 @@ type WebhookSecretListRow struct {
 	Sealed string
 }
 
-// WebhookSecretList returns all secrets, to seal them anew.
+// WebhookSecretList returns all secrets, so that they can be encrypted again.
 func (q *Queries) WebhookSecretList(ctx context.Context) ([]WebhookSecretListRow, error) {
 	rows, err := q.db.Query(ctx, webhookSecretList)
 	if err != nil {
@@ -821,7 +826,7 @@ type WebhookSecretSealParams struct {
 	Before string
 }
 
-// WebhookSecretSeal stores the sealed form of a secret, unless it is not the one that was sealed.
+// WebhookSecretSeal stores the encrypted form of a secret, unless the secret was changed meanwhile.
 func (q *Queries) WebhookSecretSeal(ctx context.Context, arg WebhookSecretSealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookSecretSeal, arg.Sealed, arg.ID, arg.Before)
 	if err != nil {
@@ -879,8 +884,8 @@ type WebhookSecretsExpireParams struct {
 	Most      int32
 }
 
-// WebhookSecretsExpire lets the current secret of a webhook sign for a while, and deletes those that do not sign any more, and all but the newest few.
-// The caller holds the webhook.
+// WebhookSecretsExpire sets the time until which the current secret of a webhook still signs, and deletes expired secrets and all except the newest few. The
+// caller has locked the webhook.
 func (q *Queries) WebhookSecretsExpire(ctx context.Context, arg WebhookSecretsExpireParams) error {
 	_, err := q.db.Exec(ctx, webhookSecretsExpire, arg.Overlap, arg.WebhookID, arg.Most)
 	return err
@@ -912,8 +917,8 @@ type WebhookSettleRow struct {
 	IsOver       bool
 }
 
-// WebhookSettle moves a webhook on after a run, and records how it went: taken, if the receiver took a post. After a run without one, the webhook is paused. No row: it was
-// changed, switched off or moved meanwhile, and the run counts for nothing.
+// WebhookSettle advances a webhook after a run, and records the outcome. taken is true if the receiver accepted a post; otherwise the webhook is paused. It
+// returns no row if the webhook was changed, switched off or advanced meanwhile; the run then has no effect.
 func (q *Queries) WebhookSettle(ctx context.Context, arg WebhookSettleParams) (WebhookSettleRow, error) {
 	row := q.db.QueryRow(ctx, webhookSettle,
 		arg.NextID,
@@ -941,7 +946,7 @@ type WebhookTasksWaitingParams struct {
 	TaskIds   []string
 }
 
-// WebhookTasksWaiting returns which of some tasks have events that a webhook is to post again.
+// WebhookTasksWaiting returns which of some tasks have events that a webhook must post again.
 func (q *Queries) WebhookTasksWaiting(ctx context.Context, arg WebhookTasksWaitingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, webhookTasksWaiting, arg.WebhookID, arg.TaskIds)
 	if err != nil {
@@ -978,7 +983,7 @@ type WebhookUpdateParams struct {
 	Version     int64
 }
 
-// WebhookUpdate changes a webhook, and lets it try again at once.
+// WebhookUpdate changes a webhook, and ends its pause.
 func (q *Queries) WebhookUpdate(ctx context.Context, arg WebhookUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookUpdate,
 		arg.Url,
@@ -1003,8 +1008,8 @@ type WebhookUserHoldParams struct {
 	CompanyID int64
 }
 
-// WebhookUserHold locks a user of the database until the end of the transaction, so that one request at a time changes its webhooks of a form. No row: the
-// configured admin, who is in no table, or a user that was deleted.
+// WebhookUserHold locks a user of the database until the end of the transaction, so that only one request at a time changes its webhooks of a form. It returns
+// no row for the configured admin, who is in no table, and for a deleted user.
 func (q *Queries) WebhookUserHold(ctx context.Context, arg WebhookUserHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookUserHold, arg.Username, arg.CompanyID)
 	var id int64
@@ -1021,7 +1026,7 @@ type WebhookWaitingRow struct {
 	AfterID int64
 }
 
-// WebhookWaiting returns how many events of a webhook are to be posted again, and its after_id.
+// WebhookWaiting returns the number of events that a webhook must post again, and its after_id.
 func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingRow, error) {
 	row := q.db.QueryRow(ctx, webhookWaiting, id)
 	var i WebhookWaitingRow
@@ -1030,7 +1035,7 @@ func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingR
 }
 
 const webhooksDue = `-- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all companies
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
@@ -1040,7 +1045,7 @@ WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL O
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $2::integer) x) < $2::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
-                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- as it reads: what others of the company submit is nothing to post
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- like the statement that reads the events: events of other submitters of the company do not count
                     SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
                 )
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
@@ -1060,8 +1065,8 @@ type WebhooksDueRow struct {
 	CompanyID int64
 }
 
-// WebhooksDue returns webhooks for which there is something to post, or to pass over: those that fail last. A webhook of a user who is disabled waits.
-// A webhook is paused for a day at most, and an event waits for 27 hours at most: the last delay and a tenth.
+// WebhooksDue returns webhooks with events to post or to skip; failing webhooks are last. A webhook of a disabled user waits. A webhook is paused for a day at
+// most, and an event waits for 27 hours at most: the last delay plus a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.MaxWaiting)
 	if err != nil {

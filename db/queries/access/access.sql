@@ -16,9 +16,9 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 -- name: UserList :many
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
--- UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its
--- company. The constraint users_company_binds_role rejects a company for other roles than submit and read. An admin may have a company_id
--- without has_company, from before that constraint: the company binds the user once its role is submit or read.
+-- UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its company. The constraint
+-- users_company_binds_role rejects a company for roles other than submit and read. An admin can have a company_id without has_company, from before that
+-- constraint. The company applies to the user once its role is submit or read.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -57,12 +57,12 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
--- CredentialsVersion returns the transaction that changed users or API keys last; 0: none did.
+-- CredentialsVersion returns the last transaction that changed users or API keys; 0 if there was no change.
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
 
--- UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
--- days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
+-- UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses older than 30 days, and all addresses
+-- except the latest 1000, so that a user with constantly new addresses cannot fill the table.
 -- name: UserAddressRecord :exec
 WITH old AS (
     DELETE FROM user_addresses o
@@ -83,8 +83,9 @@ WHERE a.network = @network AND a.seen_at > now() - interval '30 days'
 ORDER BY a.seen_at DESC, a.username
 LIMIT @page_limit::integer;
 
--- SessionCreate creates a session of a user that is not disabled, or of the configured user, and ends the oldest ones beyond most. FOR SHARE
--- makes it wait for a change of the user that is about to commit, and such a change wait for it. No row: the user is disabled or was deleted.
+-- SessionCreate creates a session of a user that is not disabled, or of the configured user, and deletes the oldest sessions above the limit `most`. FOR SHARE
+-- makes the statement wait for an uncommitted change of the user, and makes later changes wait for it. It returns no row if the user is disabled or was
+-- deleted.
 -- name: SessionCreate :one
 WITH owner AS (
     SELECT u.username FROM users u WHERE u.username = @username::text AND NOT u.is_disabled AND NOT @is_configured::boolean
@@ -101,7 +102,7 @@ SELECT @token_hash, @username::text, @password_proof, @source_ip, @user_agent
 WHERE @is_configured::boolean OR EXISTS (SELECT FROM owner)
 RETURNING created_at;
 
--- SessionGet returns the session of a token, unless it is over. is_unseen: its last use was stored more than a minute ago.
+-- SessionGet returns the session of a token, unless the session has expired. is_unseen is true if its last use was stored more than a minute ago.
 -- name: SessionGet :one
 SELECT s.id, s.username, s.password_proof, s.created_at, (s.last_seen_at < now() - interval '1 minute')::boolean AS is_unseen
 FROM sessions s
@@ -117,7 +118,7 @@ DELETE FROM sessions WHERE token_hash = @token_hash;
 -- name: SessionsEnd :exec
 DELETE FROM sessions WHERE username = @username;
 
--- SessionsDeleteExpired deletes up to batch_size sessions that are over.
+-- SessionsDeleteExpired deletes up to batch_size expired sessions.
 -- name: SessionsDeleteExpired :execrows
 DELETE FROM sessions s
 WHERE s.id IN (

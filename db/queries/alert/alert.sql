@@ -1,4 +1,4 @@
--- Alerts: the table events, which keeps what operators should know.
+-- Statements on operator events, in the table events.
 
 -- name: EventList :many
 SELECT * FROM events

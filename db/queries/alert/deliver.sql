@@ -1,6 +1,6 @@
--- Alerts: the deliveries to receivers, and the deliveries that are due.
+-- Statements on deliveries of alerts to receivers.
 
--- AlertDeliveriesOpen makes the deliveries of alerts that fire: one for each receiver of the rule. While a rule is silenced it makes none.
+-- AlertDeliveriesOpen creates the deliveries of firing alerts: one for each receiver of the rule. It creates no deliveries while the rule is silenced.
 -- name: AlertDeliveriesOpen :execrows
 INSERT INTO alert_deliveries (alert_id, receiver_id)
 SELECT a.id, r.id
@@ -12,11 +12,11 @@ WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(u.silenced_u
 ORDER BY a.id, r.id
 ON CONFLICT DO NOTHING;
 
--- AlertDeliveriesDue returns up to batch_size deliveries that are due now, the worst first. is_end: that the alert is resolved,
--- which is sent for a day to receivers that know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
--- acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it resolves an alert that is not sent again.
--- People are not notified of an alert while they are notified of a worse one of the same kind and subject, nor of warnings while they have had max_messages
--- messages within five minutes: all of one message have the same time.
+-- AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first. is_end is true for the message that the alert is
+-- resolved. This message is sent for a day to receivers that were notified that the alert fires. Otherwise the message is that the alert fires. It is sent
+-- once, and again after repeat_seconds unless the alert is acknowledged or the rule is silenced. An alertmanager gets it once a minute in any case, because it
+-- resolves an alert that is not sent again. People are not notified of an alert while they are notified of a more severe alert of the same kind and subject.
+-- They are not notified of warnings while they have had max_messages messages within five minutes; all deliveries of one message have the same time.
 -- name: AlertDeliveriesDue :many
 WITH outranked AS MATERIALIZED (
     SELECT a.id AS alert_id, e.receiver_id
@@ -62,7 +62,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
 ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. Another server delivered a missing one meanwhile.
+-- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. If an alert is missing, another server has delivered it meanwhile.
 -- name: AlertDeliveriesHold :many
 SELECT d.alert_id
 FROM (SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries) x
@@ -70,9 +70,9 @@ JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = @receiver
 ORDER BY d.alert_id
 FOR UPDATE OF d;
 
--- AlertDeliveriesMark records how a receiver was notified of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
--- each failure up to an hour. awaits are the notifications that were made; null: the receiver is a program, which knows of the alerts now. The first
--- try says when the delivery escalates, unless it is itself an escalation.
+-- AlertDeliveriesMark records how a receiver was notified of alerts. After a failure, a delivery is tried again after retry_seconds, doubled with each failure
+-- up to an hour. awaits are the notifications that were created; null means that the receiver is a program, which has accepted the alerts. The first attempt
+-- sets the time at which the delivery escalates, unless the delivery is itself an escalation.
 -- name: AlertDeliveriesMark :exec
 UPDATE alert_deliveries d
 SET awaits = CASE WHEN x.is_end THEN d.awaits ELSE sqlc.narg(awaits)::bigint[] END,
@@ -93,8 +93,8 @@ FROM (
 CROSS JOIN alert_receivers r
 WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries AND r.id = d.receiver_id;
 
--- AlertsAwaited returns the alerts with deliveries of which a message may still be sent. The end of an alert is sent for a day, and such a message
--- ends within another (keptFor).
+-- AlertsAwaited returns the alerts with deliveries of which a message can still be sent. The end of an alert is sent for a day, and such a message ends within
+-- another day (keptFor).
 -- name: AlertsAwaited :many
 SELECT DISTINCT a.id
 FROM alerts a
@@ -102,8 +102,8 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
 ORDER BY a.id;
 
--- AlertDeliveriesSent records of deliveries of alerts when the first of their messages was sent. A delivery waits no more when one was, or when no
--- message is left that may still be sent.
+-- AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery stops waiting when a message was sent, or when no
+-- message is left that can still be sent.
 -- name: AlertDeliveriesSent :exec
 WITH outcomes AS MATERIALIZED (
     SELECT w.id, o.sent_at, o.is_open
@@ -131,11 +131,11 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY (@alert_ids::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server delivered it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server has delivered it meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}');
 
--- AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the worst first: no message was sent in time, or none may be sent any
--- more. Nobody else is woken for an alert that somebody looks after, or whose rule is silenced.
+-- AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the most severe alerts first: no message was sent in time, or no message can be
+-- sent any more. An alert that is acknowledged, or whose rule is silenced, does not escalate.
 -- name: AlertDeliveriesUnsent :many
 SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, d.escalate_at::timestamptz AS escalate_at, (d.escalated_at IS NOT NULL)::boolean AS was_escalated,
     coalesce(u.name, '')::text AS rule_name
@@ -150,8 +150,8 @@ WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.acknowledged_at IS 
 ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. One that is missing has escalated on another
--- server meanwhile, or was sent.
+-- AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. If an alert is missing, its delivery was sent meanwhile,
+-- or has escalated on another server.
 -- name: AlertDeliveriesHoldUnsent :many
 SELECT d.alert_id
 FROM (SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@escalate_ats::timestamptz[]) AS escalate_at) x
@@ -159,8 +159,9 @@ JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = @receiver
 ORDER BY d.alert_id
 FOR UPDATE OF d;
 
--- AlertDeliveriesEscalate records that deliveries of a receiver escalated: to further channels, whose notifications are awaited for as long again; or,
--- with is_last, to all receivers that know nothing of the alerts yet, whose deliveries it makes. These do not escalate.
+-- AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels, whose notifications are awaited for the same time again. With
+-- is_last, the alerts escalate to all receivers that have not been notified of them; the statement creates the deliveries of these receivers. Such deliveries
+-- do not escalate.
 -- name: AlertDeliveriesEscalate :exec
 WITH escalated AS (
     UPDATE alert_deliveries d
@@ -197,20 +198,20 @@ JOIN alert_receivers r ON r.id = d.receiver_id
 WHERE d.alert_id = ANY (@alert_ids::bigint[])
 ORDER BY d.alert_id, r.id;
 
--- AlertReceiversFailing returns the receivers that failed and may be called again.
+-- AlertReceiversFailing returns the receivers that failed and can be called again.
 -- name: AlertReceiversFailing :many
 SELECT s.receiver_id FROM alert_receiver_states s
 WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes')
 ORDER BY s.receiver_id;
 
--- AlertReceiverClaim keeps other servers from calling a receiver, for longer than a call takes: of two calls at a time, the one that tells that an
--- alert fires could arrive after the one that tells its end. No row: another server calls it.
+-- AlertReceiverClaim prevents other servers from calling a receiver, for longer than a call takes. Of two concurrent calls, the firing of an alert could
+-- otherwise arrive after its end. It returns no row if another server is calling the receiver.
 -- name: AlertReceiverClaim :execrows
 UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
 WHERE s.receiver_id = @receiver_id AND is_due(s.next_call_at, interval '2 minutes');
 
--- AlertReceiverCalled records how a call of a receiver went. After a failure it is not called for ten seconds, doubled with each failure up to
--- two minutes.
+-- AlertReceiverCalled records the outcome of a call of a receiver. After a failure, the receiver is not called for ten seconds, doubled with each failure up
+-- to two minutes.
 -- name: AlertReceiverCalled :exec
 UPDATE alert_receiver_states s
 SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.failing_since, now()) END,
@@ -219,8 +220,8 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.fa
         ELSE now() END
 WHERE s.receiver_id = @receiver_id;
 
--- AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender: one that is on,
--- has quota and funds, whose circuit breaker is closed, and that is not silent.
+-- AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender. A sender is available if it
+-- is on, has quota and funds, its circuit breaker is closed, and it is not silent.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
@@ -231,8 +232,8 @@ WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND
     )
 ORDER BY c.channel;
 
--- AlertGuard records whether people can be notified of an alert in no other way than the channel that it is about, or of one about all channels, through
--- one channel only. When that becomes so, it is an event.
+-- AlertGuard records whether people can be notified of an alert only through the channel that the alert is about, or, for an alert about all channels, only
+-- through one channel. When this becomes true, it adds an event.
 -- name: AlertGuard :exec
 WITH changed AS (
     UPDATE alerts a SET only_own_channel = @only_own_channel::boolean

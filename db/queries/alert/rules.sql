@@ -1,12 +1,12 @@
--- Alerts: rules and receivers, as administrators write them, and the list of alerts.
+-- Statements on rules and receivers, which administrators change, and on the list of alerts.
 
--- AlertScopeFind returns the ids of what a rule or a receiver names; 0: not named, or missing.
+-- AlertScopeFind returns the ids of the records that a rule or a receiver names; 0 means not named, or missing.
 -- name: AlertScopeFind :one
 SELECT coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), 0)::bigint AS company_id,
     coalesce((SELECT h.id FROM channels h WHERE h.channel = sqlc.narg(channel)::text), 0)::bigint AS channel_id,
     coalesce((SELECT s.id FROM senders s WHERE s.sender_no = sqlc.narg(sender_no)::text), 0)::bigint AS sender_id;
 
--- AlertChannelsMissing returns those of channels that do not exist.
+-- AlertChannelsMissing returns the channels of `channels` that do not exist.
 -- name: AlertChannelsMissing :many
 SELECT n.channel::text AS channel
 FROM unnest(@channels::text[]) AS n (channel)
@@ -14,7 +14,7 @@ LEFT JOIN channels c ON c.channel = n.channel
 WHERE c.id IS NULL
 ORDER BY n.channel;
 
--- AlertReceiversHold returns how many of ids exist, and keeps them from being deleted until the end of the transaction.
+-- AlertReceiversHold returns how many of ids exist, and protects them from deletion until the end of the transaction.
 -- name: AlertReceiversHold :one
 WITH held AS (
     SELECT r.id FROM alert_receivers r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR KEY SHARE
@@ -69,7 +69,7 @@ state AS (
 )
 SELECT m.id FROM made m;
 
--- AlertReceiverSeal stores the sealed header Authorization; null removes it. It is sealed for the id of the receiver.
+-- AlertReceiverSeal stores the encrypted header Authorization; null removes it. It is encrypted for the id of the receiver.
 -- name: AlertReceiverSeal :exec
 UPDATE alert_receivers SET sealed_authorization = sqlc.narg(sealed_authorization) WHERE id = @id;
 
@@ -88,11 +88,11 @@ SET name = @name, language = @language, company_id = sqlc.narg(company_id), chan
     user_ids = sqlc.narg(user_ids)::text[], url = sqlc.narg(url), escalate_seconds = @escalate_seconds, version = version + 1, updated_at = now()
 WHERE id = @id AND version = @version;
 
--- AlertReceiverReseal stores a header that was sealed again with the current key, unless it was changed meanwhile.
+-- AlertReceiverReseal stores a header that was encrypted again with the current key, unless the header was changed meanwhile.
 -- name: AlertReceiverReseal :execrows
 UPDATE alert_receivers SET sealed_authorization = @sealed_authorization WHERE id = @id AND sealed_authorization = @before;
 
--- AlertReceiverLock waits for transactions that give the receiver to a rule, which AlertReceiverDelete then sees.
+-- AlertReceiverLock waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete sees them.
 -- name: AlertReceiverLock :many
 SELECT r.id FROM alert_receivers r WHERE r.id = @id ORDER BY r.id FOR UPDATE;
 
@@ -101,7 +101,7 @@ SELECT r.id FROM alert_receivers r WHERE r.id = @id ORDER BY r.id FOR UPDATE;
 DELETE FROM alert_receivers r
 WHERE r.id = @id AND NOT EXISTS (SELECT FROM alert_rules u WHERE r.id = ANY (u.receivers));
 
--- AlertReceiverRenewed makes a receiver be called at once, because it was changed.
+-- AlertReceiverRenewed makes a changed receiver due at once.
 -- name: AlertReceiverRenewed :exec
 UPDATE alert_receiver_states SET next_call_at = now() WHERE receiver_id = @id;
 
@@ -115,7 +115,7 @@ WHERE a.id < @before_id AND a.fired_at IS NOT NULL AND (sqlc.narg(id)::bigint IS
 ORDER BY a.id DESC
 LIMIT @page_limit::integer;
 
--- AlertListFiring is AlertList for alerts that fire, which are few among many that are resolved.
+-- AlertListFiring is AlertList for firing alerts, which are few among many resolved ones.
 -- name: AlertListFiring :many
 SELECT a.* FROM alerts a
 WHERE a.id < @before_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
@@ -132,8 +132,8 @@ SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT 
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;
 
--- AlertAcknowledge records who looks after an alert that fires. The first one stays; the remark is that of the last who gave one. No row:
--- the alert does not fire.
+-- AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user; the last given remark is stored. It
+-- returns no row if the alert does not fire.
 -- name: AlertAcknowledge :execrows
 UPDATE alerts
 SET acknowledged_at = coalesce(acknowledged_at, now()), acknowledged_by = coalesce(acknowledged_by, @username::text),

@@ -1,27 +1,27 @@
--- Alerts: the way of an alert. It is pending from the first evaluation that finds its condition, fires when the condition has held for long
--- enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by
--- the state that it expects, and the row of the rule is locked, so that several servers may evaluate a rule at the same time.
+-- Statements on the states of an alert. The alert is pending from the first evaluation that finds its condition, fires when the condition has held for long
+-- enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by the state that it
+-- expects, and the row of the rule is locked, so that several servers can evaluate a rule at the same time.
 
--- AlertRuleHold locks a rule that is to be evaluated. No row: it was changed, disabled or deleted since it was read.
+-- AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 -- name: AlertRuleHold :one
 SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
 
--- AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+-- AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement later than looked_at.
 -- name: AlertRuleIsMoved :one
 SELECT EXISTS (
     SELECT FROM alerts a
     WHERE a.rule_id = @rule_id AND (a.resolved_at IS NULL OR a.resolved_at > @looked_at::timestamptz)
         AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > @looked_at::timestamptz
-        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores later times, which come from a clock that was set back
 );
 
--- AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
+-- AlertsOpen returns the unresolved alerts of enabled rules, pending ones included.
 -- name: AlertsOpen :many
 SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
 
--- AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
--- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
--- the clock was set back.
+-- AlertsFound records that the condition of a rule holds for subjects. A new alert is pending; a cleared alert continues to fire. A pending alert that was not
+-- evaluated for a minute begins again, because it is unknown whether its condition held meanwhile. A pending alert whose start is in the future, because the
+-- clock was set back, also begins again.
 -- name: AlertsFound :exec
 INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
 SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
@@ -39,8 +39,8 @@ SET value = excluded.value, threshold = excluded.threshold, company_no = exclude
         ELSE least(a.started_at, now())
     END;
 
--- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
--- was cleared in the future, because the clock was set back, is cleared from now on.
+-- AlertsLost records that the condition of a rule holds for no subjects other than these: pending alerts of other subjects are deleted, firing alerts are
+-- cleared. An alert whose clear time is in the future, because the clock was set back, is cleared from now on.
 -- name: AlertsLost :exec
 WITH dropped AS (
     DELETE FROM alerts a
@@ -51,7 +51,7 @@ SET cleared_at = now()
 WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY (@subjects::text[]);
 
--- AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.
+-- AlertsFire lets those pending alerts of a rule fire whose condition has held for long enough, and returns their number.
 -- name: AlertsFire :execrows
 WITH fired AS (
     UPDATE alerts a
@@ -67,8 +67,8 @@ SELECT 'alert.firing', f.subject, jsonb_build_object(
 FROM fired f
 ORDER BY f.id;
 
--- AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many. This transaction may have begun before
--- the one that let the alert fire.
+-- AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns their number. This transaction can have begun before the
+-- transaction in which the alert fired.
 -- name: AlertsResolve :execrows
 WITH resolved AS (
     UPDATE alerts a
@@ -82,7 +82,7 @@ SELECT 'alert.resolved', r.subject, jsonb_build_object('alert_id', r.id, 'rule_n
 FROM resolved r
 ORDER BY r.id;
 
--- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many fired.
+-- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many of them were firing.
 -- name: AlertsEnd :execrows
 WITH dropped AS (
     DELETE FROM alerts a WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
@@ -100,8 +100,8 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is sent for a day, and such a
--- task ends within another (keptFor).
+-- AlertRenderings returns the renderings of messages about alerts of some kinds that have a task in the queue. The end of an alert is sent for a day, and such
+-- a task ends within another day (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
 FROM alerts a
@@ -113,8 +113,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id;
 
--- PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
--- that is not silent.
+-- PoolsUnserved returns the pools of `pools` that no available sender serves. A sender is available if it is on, has quota and funds, its circuit breaker is
+-- closed, and it is not silent.
 -- name: PoolsUnserved :many
 SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
 FROM pools p
@@ -137,10 +137,9 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     )
 ORDER BY p.id;
 
--- SendersSilent returns the apps that are on and have not polled for more than after_seconds, and the slack of sender_silences, the last that fell
--- silent first. is_used: it had sent in the day before it fell
--- silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
--- creation.
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent
+-- first. is_used is true if the app had sent a message in the day before it became silent. An app that is silent for more than gone_seconds counts as gone.
+-- The apps of `named` are returned in any case; if such an app never polled, the time counts from its creation.
 -- name: SendersSilent :many
 SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
     coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
@@ -163,7 +162,7 @@ WHERE s.status = 'on' AND s.kind = 'app'
     )
 ORDER BY seconds, s.sender_no;
 
--- BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
+-- BalancesLow returns the senders that are on and whose balance is at most `most`, or at most their own low_warning.
 -- name: BalancesLow :many
 SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
 FROM senders s
@@ -181,8 +180,8 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns what ended within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of the
--- arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
+-- OutcomeSums returns the outcomes within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of
+-- the arrays selects one key of a dimension (total: the empty key) of a company (0: of all companies). A window begins with its first full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (
     SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@dimensions::text[]) AS dimension, unnest(@keys::text[]) AS key,
@@ -216,8 +215,8 @@ LEFT JOIN LATERAL (
 GROUP BY a.place
 ORDER BY a.place;
 
--- SenderOutcomes returns the senders that are on and of which at least least attempts ended within window_seconds: leases that were reported, without
--- tests. The window begins with its first full minute.
+-- SenderOutcomes returns the senders that are on and had at least `least` attempts that ended within window_seconds: reported leases, without tests. The
+-- window begins with its first full minute.
 -- name: SenderOutcomes :many
 WITH minutes AS (
     SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
@@ -236,8 +235,8 @@ GROUP BY n.sender_no, h.channel
 HAVING sum(m.succeeded + m.reported_failed) >= @least::bigint
 ORDER BY n.sender_no;
 
--- ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent something within window_seconds, and of which no
--- receipt came within them.
+-- ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent a message within window_seconds, and for which no receipt arrived
+-- within that time.
 -- name: ReceiptsMissing :many
 SELECT n.sender_no, h.channel
 FROM senders n
@@ -254,18 +253,18 @@ ORDER BY n.sender_no;
 INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES (@host, @folder, @bytes, @free_bytes)
 ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now();
 
--- DiskSpaces returns what servers measured in the last five minutes: one that is gone has no disk to watch.
+-- DiskSpaces returns the measurements of servers within the last five minutes. A server that has stopped has no disk to watch.
 -- name: DiskSpaces :many
 SELECT d.host, d.folder, (d.free_bytes::double precision / d.bytes)::double precision AS free
 FROM disk_spaces d
 WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
 ORDER BY d.host, d.folder;
 
--- DiskSpacesDelete deletes the rows of servers that are gone.
+-- DiskSpacesDelete deletes the rows of servers that have stopped.
 -- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
 
--- PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.
+-- PartitionDays returns the number of consecutive days (UTC), from today on, for which a partition of tasks exists; at most 400.
 -- name: PartitionDays :one
 SELECT coalesce(min(d.n), 400)::bigint
 FROM generate_series(0, 399) AS d (n)
@@ -274,7 +273,7 @@ WHERE NOT EXISTS (
     WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
 );
 
--- ReceiversFailing returns the receivers that have refused all calls for more than after_seconds.
+-- ReceiversFailing returns the receivers that have rejected all calls for more than after_seconds.
 -- name: ReceiversFailing :many
 SELECT r.id, r.name, extract(epoch FROM now() - s.failing_since)::double precision AS seconds
 FROM alert_receiver_states s
@@ -282,7 +281,7 @@ JOIN alert_receivers r ON r.id = s.receiver_id
 WHERE s.failing_since < now() - make_interval(secs => @after_seconds::double precision)
 ORDER BY r.id;
 
--- TasksPending returns how many tasks of each company are PENDING, also those that are due later.
+-- TasksPending returns how many tasks of each company are PENDING, including tasks that are due later.
 -- name: TasksPending :many
 SELECT c.company_no, (t.pending_new + t.pending_retry)::bigint AS pending
 FROM task_totals t
@@ -290,8 +289,9 @@ JOIN companies c ON c.id = t.company_id
 WHERE t.pending_new + t.pending_retry > 0
 ORDER BY c.company_no;
 
--- TaskPartitionsOverdue returns the partitions that should have become history, or have been dropped, one day ago or longer: for how many days, and what
--- holds them. 'at_work': a task of it is leased, due or about to expire, see TaskPartitionNext; 'not_tried': the sweep has not come to it.
+-- TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago, with the number of days and the
+-- reason. The reason 'at_work' means that a task of the partition is leased, due or about to expire, see TaskPartitionNext. The reason 'not_tried' means that
+-- the sweep has not reached the partition.
 -- name: TaskPartitionsOverdue :many
 SELECT p.first_day, x.days::bigint AS days, coalesce(
     p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
@@ -308,7 +308,7 @@ WHERE p.dropped_at IS NULL AND x.days >= 1
 ORDER BY p.first_day
 LIMIT @most::integer;
 
--- StatementsDiffer returns the days of senders whose newest finished reconciliation ended within keep and found differences.
+-- StatementsDiffer returns the sender and day of each newest finished reconciliation that ended within keep and found differences.
 -- name: StatementsDiffer :many
 SELECT r.sender_no, r.day, coalesce(h.channel, '')::text AS channel, r.differences
 FROM (
@@ -322,6 +322,6 @@ LEFT JOIN channels h ON h.id = s.channel_id
 WHERE r.differences > 0
 ORDER BY r.day DESC, r.sender_no;
 
--- Now returns the time of the transaction, by which every statement of it decides.
+-- Now returns the time of the transaction, which all its statements use for their decisions.
 -- name: Now :one
 SELECT now()::timestamptz AS at;

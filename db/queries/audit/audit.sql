@@ -1,10 +1,10 @@
--- The audit: who changed what. The trigger function audit_change writes the table audit.
+-- Statements on the audit of administrative changes. The trigger function audit_change writes the table audit.
 
--- AuditRecord writes an act that changes no table of administrators, by the actor of the transaction.
+-- AuditRecord records an action that changes no table of administrators, with the actor of the transaction.
 -- name: AuditRecord :exec
 INSERT INTO audit (action, entity, entity_key, after) VALUES ('changed', @entity, @entity_key, @after);
 
--- AuditList returns changes before a point of the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
+-- AuditList returns changes before a position in the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
 -- name: AuditList :many
 SELECT a.* FROM audit a
 WHERE (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)

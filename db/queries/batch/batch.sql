@@ -1,6 +1,7 @@
--- Batches: uploaded lists, their rows, and how far they are. A batch row is locked before anything that depends on its status, and before the queue.
+-- Statements on batches (uploaded lists), their rows and their progress. The row of a batch is locked before all data that depends on its status, and before
+-- the queue.
 
--- BatchCreate stores a batch that is to be checked. One that its request confirms is audited, if somebody acts.
+-- BatchCreate stores a batch that is to be checked. If its request confirms the batch and a user is the actor, the confirmation is audited.
 -- name: BatchCreate :one
 WITH made AS (
     INSERT INTO batches (
@@ -16,7 +17,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- as a confirmation by itself is
+audited AS ( -- like a separate confirmation
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -25,7 +26,7 @@ audited AS ( -- as a confirmation by itself is
 )
 SELECT m.id FROM made m;
 
--- BatchList returns batches with smaller ids than before_id, newest first. The caller sees those of a company, or all.
+-- BatchList returns batches with ids smaller than before_id, newest first, of one company or of all.
 -- name: BatchList :many
 SELECT * FROM batches b
 WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(id)::bigint)
@@ -38,11 +39,11 @@ LIMIT @page_limit::integer;
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
 
--- BatchesUnsettled returns the batches for which a sweep has something to do.
+-- BatchesUnsettled returns the batches for which a sweep has work.
 -- name: BatchesUnsettled :many
 SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
 
--- BatchesChecking returns the batches that are being checked, or wait for it, the smallest first.
+-- BatchesChecking returns the batches that are being checked or wait for their check, the smallest first.
 -- name: BatchesChecking :many
 SELECT b.id FROM batches b
 LEFT JOIN uploads u ON u.id = b.upload_id
@@ -50,33 +51,35 @@ WHERE b.status = 'checking' AND NOT b.is_settled
 ORDER BY u.size NULLS FIRST, b.id
 LIMIT @most::integer;
 
--- BatchHold locks a batch that has a status. No row: it has another one by now. is_due: its rows may be sent now.
+-- BatchHold locks a batch that has the given status. It returns no row if the batch has another status meanwhile. is_due is true if the rows of the batch can
+-- be sent now.
 -- name: BatchHold :one
 SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = @id AND b.status = @status::text
-FOR NO KEY UPDATE; -- NO KEY: facts of its tasks are folded meanwhile
+FOR NO KEY UPDATE; -- NO KEY: facts of the tasks of the batch are folded concurrently
 
--- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign or country_no, and the code 0 mean none.
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign, an empty country_no and the code 0 mean that the row has no such value.
 -- name: BatchRowsAdd :exec
 INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault, contact_values)
 SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault, r.contact_values
 FROM (
     SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
         unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
-        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array: none has any
+        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array: no row has a value
 ) r
 ORDER BY r.row_no;
 
--- BatchChecked counts rows that were added.
+-- BatchChecked counts the added rows.
 -- name: BatchChecked :exec
 UPDATE batches b
 SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @valid::bigint, invalid = b.invalid + @invalid::bigint,
     blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchRowsDuplicate marks the valid rows of a batch that repeat a row before, each with the number of the first one, and returns how many rows and
--- segments they are. address is what the rows call their address. Texts are compared as they are sent: with their signature, once. It sorts all rows.
+-- BatchRowsDuplicate marks the valid rows of a batch that repeat an earlier row, each with the number of the first such row, and returns the number of these
+-- rows and segments. address is the type of the addresses in the rows. Texts are compared as they are sent: with their signature, once. The statement sorts
+-- all rows.
 -- name: BatchRowsDuplicate :one
 WITH repeated AS (
     SELECT o.row_no, o.first_row
@@ -166,9 +169,9 @@ SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::b
 FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @most::integer) f
 ORDER BY f.country_no;
 
--- BatchReady ends the check of a batch. One that is confirmed, or whose rows are those to send, runs; another waits. As BatchConfirm does, it gives a
--- batch of a scheduled template the next full interval, so that its rows wait together and then become tasks at full speed. If its request confirmed
--- it, the user of the request did.
+-- BatchReady ends the check of a batch. If the batch is confirmed, or if its rows are the final ones, it becomes running; otherwise it waits for its
+-- confirmation. Like BatchConfirm, it schedules a batch of a scheduled template for the next full interval, so that its rows wait together and then become
+-- tasks at full speed. If the request confirmed the batch, confirmed_by is the user of the request.
 -- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
@@ -195,11 +198,11 @@ UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchReread lets a batch of a tag be read again, because it is to be sent now. The caller has locked it, and deletes its rows.
+-- BatchReread starts the check of a batch of a tag again, because the batch is about to be sent. The caller has locked the batch, and deletes its rows.
 -- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
--- BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked it.
+-- BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked the batch.
 -- name: BatchRowsDeleteExpired :exec
 WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
@@ -208,7 +211,7 @@ UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchConfirm lets a batch that was checked be sent, unless it expires before.
+-- BatchConfirm confirms a checked batch, unless the batch expires before its rows can be sent.
 -- name: BatchConfirm :execrows
 WITH confirmed AS (
     UPDATE batches b
@@ -225,30 +228,30 @@ WITH confirmed AS (
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT c.id, 'confirmed', @confirmed_by::text FROM confirmed c;
 
--- BatchPause pauses a batch that runs, and records who did it.
+-- BatchPause pauses a running batch, and records the user.
 -- name: BatchPause :execrows
 WITH paused AS (
     UPDATE batches b SET status = 'paused', is_held = true WHERE b.id = @id AND b.status = 'running' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT p.id, 'paused', @username::text FROM paused p;
 
--- BatchResume lets a paused batch run, and records who did it.
+-- BatchResume resumes a paused batch, and records the user.
 -- name: BatchResume :execrows
 WITH resumed AS (
     UPDATE batches b SET status = 'running' WHERE b.id = @id AND b.status = 'paused' RETURNING b.id
 )
 INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @username::text FROM resumed r;
 
--- BatchActAdd records what a user did with a batch that the caller has locked.
+-- BatchActAdd records an action of a user on a batch that the caller has locked.
 -- name: BatchActAdd :exec
 INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
 
--- BatchActs returns what users did with a batch last, newest first.
+-- BatchActs returns the last actions of users on a batch, newest first.
 -- name: BatchActs :many
 SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @most::integer;
 
--- BatchReleased says that no task of a batch is held any more, if that is so, but by switches. The caller has locked the batch before, so that this statement sees what was
--- held until then.
+-- BatchReleased records that no task of a batch is held any more, except by switches, if this is true. The caller has locked the batch before, so that this
+-- statement sees all tasks that were held until then.
 -- name: BatchReleased :exec
 UPDATE batches b SET is_held = false
 WHERE b.id = @id AND b.status = 'running' AND b.is_held
@@ -257,7 +260,7 @@ WHERE b.id = @id AND b.status = 'running' AND b.is_held
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
     );
 
--- BatchCancel ends a batch before all of it was sent, and returns the upload that it does not need any more.
+-- BatchCancel ends a batch before all of it was sent, and returns the upload that the batch no longer needs.
 -- name: BatchCancel :one
 UPDATE batches b
 SET status = 'cancelled', is_settled = b.fed = 0, ended_at = now(), upload_id = NULL
@@ -272,7 +275,7 @@ WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NUL
 ORDER BY r.row_no
 LIMIT @portion::integer;
 
--- BatchRowsFed gives rows their tasks. A row that was refused has an empty task_id, a code and a fault.
+-- BatchRowsFed sets the tasks of rows. A rejected row has an empty task_id, a code and a fault.
 -- name: BatchRowsFed :exec
 UPDATE batch_rows r
 SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
@@ -282,16 +285,16 @@ FROM (
 ) x
 WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
 
--- BatchFed counts rows that became tasks, or were refused.
+-- BatchFed counts rows that became tasks or were rejected.
 -- name: BatchFed :exec
 UPDATE batches b
 SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
     segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = @id AND b.status = 'running';
 
--- BatchFinish ends a batch of which nothing is left to do: every row became a task, or expired before, no task waits or is leased, and no job is about
--- to requeue some. A trigger stages the event. The caller has locked it before, so that this statement sees a job that was stored until then. The rows
--- of a tag are not those to send before it was read when the batch starts.
+-- BatchFinish ends a batch without remaining work: every row became a task or expired before, no task waits or is leased, and no job is about to requeue tasks
+-- of the batch. A trigger stages the event. The caller has locked the batch before, so that this statement sees a job that was stored until then. The rows of
+-- a batch of a tag are final only after the tag was read again at the start of the batch.
 -- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
@@ -305,8 +308,8 @@ WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is
         SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
     );
 
--- BatchRuns lets a finished batch run again, because tasks of it are to be requeued, and locks one that has not ended, so that it does not end before
--- the job is stored.
+-- BatchRuns sets a finished batch to running again, because tasks of the batch are about to be requeued. It locks a batch that has not ended, so that the
+-- batch does not end before the job is stored.
 -- name: BatchRuns :execrows
 UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
@@ -340,21 +343,21 @@ WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NU
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchRowsWrong returns rows of a batch with some codes after a row.
+-- BatchRowsWrong returns the rows of a batch with some codes, after a row.
 -- name: BatchRowsWrong :many
 SELECT * FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchRowsUnsent returns rows of a batch that ended after a row: those with a code, and those that did not become a task before the batch expired.
+-- BatchRowsUnsent returns unsent rows of an ended batch, after a row: those with a code, and those that did not become a task before the batch expired.
 -- name: BatchRowsUnsent :many
 SELECT * FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchCountsAdd adds facts to the figures of batches. A batch that was deleted has none.
+-- BatchCountsAdd adds facts to the figures of batches. Deleted batches are skipped.
 -- name: BatchCountsAdd :exec
 INSERT INTO batch_counts AS c (batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments)
 SELECT x.batch_id, x.sender_no, sum(x.waiting), sum(x.processing), sum(x.success), sum(x.failed), sum(x.delivered), sum(x.undelivered), sum(x.segments)
@@ -371,8 +374,9 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
     segments = c.segments + excluded.segments;
 
--- BatchesDeleteExpired deletes up to batch_size batches that ended, or were never confirmed, longer ago than keep, and whose tasks have ended, with their rows.
--- Batches that have a partition leave with it, and here only if others hold it until keep_held.
+-- BatchesDeleteExpired deletes up to batch_size batches, with their rows, that ended or were never confirmed longer ago than keep, and whose tasks have ended.
+-- A batch whose rows have their own partition is normally deleted with the partition. This statement deletes it only if other batches keep the partition until
+-- keep_held.
 -- name: BatchesDeleteExpired :execrows
 WITH old AS (
     SELECT o.id FROM batches o
@@ -392,7 +396,7 @@ gone AS (
 )
 DELETE FROM batches b USING old WHERE b.id = old.id;
 
--- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns how many it dropped: see
+-- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns their number; see
 -- batch_partition_drop.
 -- name: BatchRowsDrop :one
 SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;
@@ -431,7 +435,7 @@ WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
 ORDER BY group_no, x.sender_no
 LIMIT 100;
 
--- TaskStates returns the states of tasks, without those that were dropped with their partitions. The state is that of the view tasks, see
+-- TaskStates returns the states of tasks, except those that were dropped with their partitions. The state is the same as in the view tasks, see
 -- SubmissionsRepeated. delivery is 0 without a receipt.
 -- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,

@@ -1,7 +1,7 @@
--- Contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
+-- Statements on contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
 
--- ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns how many
--- contacts the company has.
+-- ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns the number of contacts of
+-- the company.
 -- name: ContactsHold :one
 INSERT INTO contact_counts AS c (company_id, contacts) VALUES (@company_id, 0)
 ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
@@ -20,7 +20,7 @@ FROM (
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING;
 
--- ContactChange sets the given fields of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
+-- ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true; an empty text clears the field.
 -- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest(@user_ids::text[]) AS user_id,
@@ -49,11 +49,11 @@ WHERE company_id = @company_id AND user_id > @after_id
 ORDER BY user_id
 LIMIT @page_limit::integer;
 
--- ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
--- phone can. The rows are in the order of terms and of user_id, behind a position in this order: a term and a user_id, for phones a position of their own.
--- Neither is before what the terms begin with: the positions are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
--- is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
--- its first one.
+-- ContactSearch finds the contacts whose user_id, email or dingtalk_name (a term) begins with prefix, or whose phone begins with number. number is null if no
+-- phone number can match. The rows are in the order of term and user_id, and begin after a position in this order: a term and a user_id. Phones have a
+-- separate position. A position is never before the first match, because the positions are the only lower bounds: with two lower bounds, PostgreSQL could
+-- begin the scan at the smaller one. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index. A contact has a row
+-- for each matching term; is_first marks the first of them.
 -- name: ContactSearch :many
 WITH found AS (
     (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
@@ -91,8 +91,8 @@ FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @mo
 JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id
 ORDER BY f.term, f.user_id;
 
--- ContactScanEnd returns the last of the scan_limit user ids behind after_id that a tag holds; tag_id 0: of all contacts of the company. No row:
--- fewer are left.
+-- ContactScanEnd returns the last of the next scan_limit user ids after after_id in a tag; with tag_id 0, of all contacts of the company. It returns no row if
+-- fewer remain.
 -- name: ContactScanEnd :one
 SELECT s.user_id FROM (
     (
@@ -110,8 +110,8 @@ SELECT s.user_id FROM (
     )
 ) s;
 
--- ContactListTagged looks at the first scan_limit contacts behind after_id that a tag holds (tag_id 0: of all contacts of the company), and returns
--- those of them that each of tag_ids holds, one of any_tag_ids if there are any, and none of not_tag_ids.
+-- ContactListTagged reads the next scan_limit contacts after after_id in a tag (tag_id 0: all contacts of the company). It returns those that have all of
+-- tag_ids, at least one of any_tag_ids if any are given, and none of not_tag_ids.
 -- name: ContactListTagged :many
 SELECT c.*
 FROM (
@@ -142,7 +142,7 @@ WHERE NOT EXISTS (
 ORDER BY s.user_id
 LIMIT @page_limit::integer;
 
--- ContactCountTagged looks at scan_limit contacts, and counts those of them that ContactListTagged would return.
+-- ContactCountTagged reads scan_limit contacts, and counts those that ContactListTagged would return.
 -- name: ContactCountTagged :one
 SELECT count(*)
 FROM (
@@ -161,7 +161,7 @@ WHERE NOT EXISTS (
     )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 
--- ContactAttributes returns the names of the attributes that contacts of a company have, up to most.
+-- ContactAttributes returns the names of the attributes of the contacts of a company, at most `most`.
 -- name: ContactAttributes :many
 SELECT DISTINCT k.attribute::text AS attribute
 FROM contacts c
@@ -170,21 +170,21 @@ WHERE c.company_id = @company_id
 ORDER BY attribute
 LIMIT @most::integer;
 
--- ContactCount returns how many contacts a company has.
+-- ContactCount returns the number of contacts of a company.
 -- name: ContactCount :one
 SELECT coalesce((SELECT c.contacts FROM contact_counts c WHERE c.company_id = @company_id), 0)::bigint AS contacts;
 
 -- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;
 
--- TagPut creates a tag, unless it exists.
+-- TagPut creates a tag if it does not exist.
 -- name: TagPut :exec
 INSERT INTO tags (company_id, tag) VALUES (@company_id, @tag) ON CONFLICT (company_id, tag) DO NOTHING;
 
 -- name: TagDelete :execrows
 DELETE FROM tags t WHERE t.company_id = @company_id AND t.tag = @tag;
 
--- TagList returns tags, newest first; those that hold a contact if user_id is given.
+-- TagList returns tags, newest first; with user_id, only the tags of this contact.
 -- name: TagList :many
 SELECT t.* FROM tags t
 WHERE t.company_id = @company_id AND t.id < @before_id
@@ -195,17 +195,17 @@ WHERE t.company_id = @company_id AND t.id < @before_id
 ORDER BY t.id DESC
 LIMIT @page_limit::integer;
 
--- TagAdd puts those of user_ids that are contacts into a tag, and returns how many it did not hold.
+-- TagAdd adds those of user_ids that are contacts to a tag, and returns how many were not in the tag before.
 -- name: TagAdd :execrows
 INSERT INTO tag_contacts (tag_id, company_id, user_id)
 SELECT @tag_id::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = @company_id AND c.user_id = ANY (@user_ids::text[])
 ON CONFLICT (tag_id, user_id) DO NOTHING;
 
--- TagRemove takes contacts out of a tag, and returns how many it held.
+-- TagRemove removes contacts from a tag, and returns how many were in the tag.
 -- name: TagRemove :execrows
 DELETE FROM tag_contacts m WHERE m.tag_id = @tag_id::bigint AND m.user_id = ANY (@user_ids::text[]);
 
--- TagRecord writes to the audit that the actor of the transaction changed which contacts a tag holds.
+-- TagRecord records in the audit that the actor of the transaction changed the contacts of a tag.
 -- name: TagRecord :exec
 INSERT INTO audit (action, entity, entity_key, company_no, before, after)
 SELECT 'changed', 'tag', t.tag, c.company_no, jsonb_build_object('contacts', t.contacts - sqlc.arg(added)::bigint + sqlc.arg(removed)::bigint),
@@ -214,23 +214,24 @@ FROM tags t
 JOIN companies c ON c.id = t.company_id
 WHERE t.id = @tag_id;
 
--- ContactsUnknown returns those of user_ids that are no contacts of a company.
+-- ContactsUnknown returns those of user_ids that are not contacts of a company.
 -- name: ContactsUnknown :many
 SELECT i.user_id::text AS user_id
 FROM unnest(@user_ids::text[]) AS i (user_id)
 WHERE NOT EXISTS (SELECT FROM contacts c WHERE c.company_id = @company_id AND c.user_id = i.user_id)
 ORDER BY i.user_id;
 
--- DeletedTags returns the tags that were deleted and may still hold contacts.
+-- DeletedTags returns the deleted tags that possibly still have contacts.
 -- name: DeletedTags :many
 SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id;
 
--- DeletedTagEmpty takes up to batch_size contacts out of a tag that was deleted. A contact that is deleted just now takes itself out.
+-- DeletedTagEmpty removes up to batch_size contacts from a deleted tag. A contact that is being deleted concurrently is skipped; its deletion removes it from
+-- the tag.
 -- name: DeletedTagEmpty :execrows
 DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE m.tag_id = old.tag_id AND m.user_id = old.user_id;
 
--- DeletedTagDelete removes a tag that was deleted and holds no contact any more.
+-- DeletedTagDelete deletes the record of a deleted tag that has no contacts any more.
 -- name: DeletedTagDelete :exec
 DELETE FROM deleted_tags d WHERE d.tag_id = @tag_id::bigint AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = d.tag_id);

@@ -1,13 +1,13 @@
 -- Imports of contacts: uploaded lists whose rows are stored in portions.
 
--- ImportCreate creates an import, unless the company has most that run. No row: it has.
+-- ImportCreate creates an import. It returns no row if the company already runs `most` imports.
 -- name: ImportCreate :one
 INSERT INTO contact_imports (company_id, file_name, upload_id, sheet, tag, default_region, created_by)
 SELECT @company_id, @file_name, @upload_id::bigint, @sheet, sqlc.narg(tag)::text, @default_region::text, @created_by
 WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
--- ImportList returns the imports of a company before an id, newest first.
+-- ImportList returns the imports of a company with ids before an id, newest first.
 -- name: ImportList :many
 SELECT * FROM contact_imports i
 WHERE i.company_id = @company_id AND i.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR i.id = sqlc.narg(id)::bigint)
@@ -21,23 +21,23 @@ WHERE e.import_id = @import_id AND e.row_no > @after_row
 ORDER BY e.row_no
 LIMIT @page_limit::integer;
 
--- ImportIDsRunning returns the imports that run, the oldest first.
+-- ImportIDsRunning returns the running imports, the oldest first.
 -- name: ImportIDsRunning :many
 SELECT i.id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id;
 
--- ImportGet returns an import that runs. No row: it has ended.
+-- ImportGet returns a running import. It returns no row if the import has ended.
 -- name: ImportGet :one
 SELECT * FROM contact_imports i WHERE i.id = @id AND i.status = 'running';
 
--- ImportHold locks an import that runs, in whose transaction the audit of single contacts is left out. No row: it has ended, or is not at row_no any
--- more.
+-- ImportHold locks a running import, and switches off the audit of single contacts in its transaction. It returns no row if the import has ended, or its
+-- position is no longer row_no.
 -- name: ImportHold :one
 SELECT i.tag, set_config('lksms.contact_import', i.id::text, true)::text AS setting
 FROM contact_imports i
 WHERE i.id = @id AND i.status = 'running' AND i.row_no = @row_no
 FOR UPDATE;
 
--- ImportOverfull returns those contacts that would have more attributes than most.
+-- ImportOverfull returns the contacts that would have more attributes than `most`.
 -- name: ImportOverfull :many
 SELECT c.user_id
 FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@attributes::jsonb[]) AS attributes) i
@@ -45,8 +45,8 @@ JOIN contacts c ON c.company_id = @company_id AND c.user_id = i.user_id
 WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(most)::bigint
 ORDER BY c.user_id;
 
--- ImportStore adds contacts, or changes those that exist: an empty text leaves a field, and attributes that are not given stay. It returns how many
--- it added and changed.
+-- ImportStore adds contacts, or changes existing contacts. An empty text does not change a field, and attributes that are not given stay. It returns the
+-- numbers of added and changed contacts.
 -- name: ImportStore :one
 WITH stored AS (
     INSERT INTO contacts AS c (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
@@ -72,7 +72,7 @@ WITH stored AS (
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added, count(*) FILTER (WHERE NOT s.is_new) AS changed FROM stored s;
 
--- ImportAdvance counts a portion whose contacts were stored, with its rows that were not, of which at most max_errors are kept.
+-- ImportAdvance counts a processed portion, with its rows that were not stored. At most max_errors of these rows are stored as errors.
 -- name: ImportAdvance :exec
 WITH kept AS (
     INSERT INTO contact_import_errors (import_id, row_no, failure)
@@ -88,7 +88,7 @@ SET row_no = sqlc.arg(row_no), rows = i.rows + sqlc.arg(rows), added = i.added +
     invalid = i.invalid + cardinality(sqlc.arg(error_rows)::bigint[])
 WHERE i.id = sqlc.arg(id);
 
--- ImportEnd ends an import: as finished, or as failed with the reason.
+-- ImportEnd ends an import as finished, or as failed with the reason.
 -- name: ImportEnd :exec
 UPDATE contact_imports i
 SET status = CASE WHEN sqlc.narg(failure)::jsonb IS NULL THEN 'finished' ELSE 'failed' END, failure = sqlc.narg(failure)::jsonb, upload_id = NULL,

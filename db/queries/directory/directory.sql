@@ -1,5 +1,5 @@
--- The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
--- version of the row that the caller saw; null means any.
+-- Statements on the directory: companies, channels, countries, pools and routes. The tables are small, and administrators change them. An update names the
+-- version of the row that the caller read; null means any version.
 
 -- name: CompanyCreate :one
 WITH made AS (
@@ -35,8 +35,8 @@ SET name = @name, weight = @weight, default_region = @default_region, status = @
     version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
--- CompanyUnlist removes the countries of a company that get another status, or none. CompanyAllow then adds those that are missing. They are two
--- statements, so that the audit shows a change of a status as both.
+-- CompanyUnlist removes the countries of a company that get another status, or no status. CompanyAllow then adds the missing countries. They are two
+-- statements, so that the audit shows a change of a status as a removal and an addition.
 -- name: CompanyUnlist :exec
 DELETE FROM company_countries x
 USING companies o, countries c
@@ -94,7 +94,7 @@ SET name = @name, signature_required = @signature_required, retry_minutes = sqlc
     any_country = @any_country, version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = @version;
 
--- ChannelUnlist and ChannelServe are to a channel what CompanyUnlist and CompanyAllow are to a company.
+-- ChannelUnlist and ChannelServe do for a channel what CompanyUnlist and CompanyAllow do for a company.
 -- name: ChannelUnlist :exec
 DELETE FROM channel_countries x
 USING channels k, countries c
@@ -108,14 +108,14 @@ FROM channels k CROSS JOIN countries c
 WHERE k.channel = @channel AND c.country_no = ANY (@countries::text[] || @countries_off::text[])
 ON CONFLICT DO NOTHING;
 
--- ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. No row: the channel does not exist, or one of its tasks
--- is waiting or leased.
+-- ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. It returns no row if the channel does not exist, or one of its tasks is
+-- waiting or leased.
 -- name: ChannelDelete :execrows
 WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
 ),
 busy AS MATERIALIZED (
-    SELECT count(*) AS pools -- that have PENDING (0) or PROCESSING (1) tasks
+    SELECT count(*) AS pools -- pools with PENDING (0) or PROCESSING (1) tasks
     FROM shared s
     WHERE EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
         OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
@@ -146,7 +146,7 @@ SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signat
     version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = @version;
 
--- CountryDelete deletes a country that is on: without its row, nothing would hold the tasks that a switch holds.
+-- CountryDelete deletes a country that is on. A country that is off is kept, because nothing would hold its tasks without its row.
 -- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = @country_no AND status = 'on';
 
@@ -158,8 +158,8 @@ LEFT JOIN countries c ON c.country_no = n.country_no
 WHERE c.id IS NULL
 ORDER BY n.country_no;
 
--- RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. Either way it
--- locks the row of the pool, for which RoutePoolLock waits.
+-- RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. In both cases it locks the row of
+-- the pool, for which RoutePoolLock waits.
 -- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
@@ -177,7 +177,7 @@ SELECT made.id, @sender_id, @weight, @sort::double precision, @status
 FROM made
 RETURNING id, pool_id;
 
--- RouteList returns routes, without those of the pools of one sender.
+-- RouteList returns routes, except those of the pools of one sender.
 -- name: RouteList :many
 SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
     r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
@@ -193,8 +193,8 @@ WHERE r.id < @before_id AND p.sender_id IS NULL AND (sqlc.narg(route_no)::bigint
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
--- RouteUpdate changes a route that still has the version. If the change makes the route the only one of its pool that is on,
--- unsettled_since makes TaskMove search the broader pools for tasks of this pool.
+-- RouteUpdate changes a route that still has the version. If the changed route is now the only active route of its pool, unsettled_since makes TaskMove search
+-- the broader pools for tasks of this pool.
 -- name: RouteUpdate :execrows
 WITH begun AS (
     UPDATE pools p
@@ -207,23 +207,23 @@ UPDATE routes t
 SET weight = @weight, sort = @sort::double precision, status = @status, version = t.version + 1, updated_at = now()
 WHERE t.id = @route_no AND t.version = @version;
 
--- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
--- changed pool. No row: the route does not exist, or is that of a pool of one sender.
+-- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the changed pool. It returns
+-- no row if the route does not exist, or belongs to a pool of one sender.
 -- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) AND p.sender_id IS NULL FOR UPDATE;
 
 -- name: RouteDelete :execrows
 DELETE FROM routes WHERE id = @route_no;
 
--- PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
+-- PoolRetire retires a pool without routes, so that the pool no longer refers to its company and country.
 -- name: PoolRetire :exec
 UPDATE pools p
 SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
 WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 
--- PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
--- to such a pool.
+-- PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns their number. After 30 days, no leased task can return to such
+-- a pool.
 -- name: PoolDeleteRetired :one
 WITH forgotten AS (
     DELETE FROM pools p
@@ -237,8 +237,8 @@ ranks AS (
 )
 SELECT count(*) FROM forgotten;
 
--- SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if it has one. No row: the sender does
--- not exist, is of another channel, or does not serve the company.
+-- SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if the pool exists. It returns no row if the
+-- sender does not exist, is of another channel, or does not serve the company.
 -- name: SenderPoolFind :one
 SELECT s.id AS sender_id, s.channel_id, p.id AS pool_id
 FROM senders s
@@ -248,7 +248,7 @@ LEFT JOIN pools p ON p.channel_id = s.channel_id AND coalesce(p.company_id, 0) =
     AND p.retired_at IS NULL
 WHERE s.sender_no = @sender_no::text AND sender_serves(s.id, @company_id::bigint);
 
--- SenderPoolMake makes the pool of a sender for the messages of a company and type, and returns it. It may exist already.
+-- SenderPoolMake creates the pool of a sender for the messages of a company and type if it does not exist, and returns the pool.
 -- name: SenderPoolMake :one
 INSERT INTO pools (channel_id, company_id, message_type, sender_id) VALUES (@channel_id, @company_id::bigint, @message_type::smallint, @sender_id::bigint)
 -- The columns of pools_key_idx: 0 and -1 replace null.
@@ -257,16 +257,16 @@ WHERE retired_at IS NULL
 DO UPDATE SET sender_id = excluded.sender_id -- changes nothing, and returns the pool
 RETURNING id;
 
--- SenderPoolRoute makes the route of a pool of one sender. A statement of its own: the audit looks the pool up.
+-- SenderPoolRoute creates the route of a pool of one sender. It is a separate statement, because the audit reads the pool.
 -- name: SenderPoolRoute :exec
 INSERT INTO routes (pool_id, sender_id) VALUES (@pool_id, @sender_id) ON CONFLICT (pool_id, sender_id) DO NOTHING;
 
--- SenderPoolsHold keeps pools of one sender from being deleted until the end of the transaction, and returns those that exist.
+-- SenderPoolsHold protects pools of one sender from deletion until the end of the transaction, and returns the pools that exist.
 -- name: SenderPoolsHold :many
 SELECT p.id FROM pools p WHERE p.id = ANY (@ids::bigint[]) ORDER BY p.id FOR KEY SHARE;
 
--- SenderPoolsLock locks pools of one sender that were made longer ago than older, of one sender and of one company if they are named. It leaves
--- out those to which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+-- SenderPoolsLock locks pools of one sender that were created longer ago than older; optionally only those of one sender or one company. It skips pools to
+-- which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
 -- name: SenderPoolsLock :many
 SELECT p.id FROM pools p
 JOIN routes r ON r.pool_id = p.id
@@ -276,7 +276,7 @@ WHERE p.sender_id IS NOT NULL AND r.created_at <= now() - @older::interval
 ORDER BY p.id
 FOR UPDATE OF p SKIP LOCKED;
 
--- SenderPoolsDelete deletes those pools of one sender that have no tasks, with their routes and ranks, and returns how many.
+-- SenderPoolsDelete deletes pools of one sender that have no tasks, with their routes and ranks, and returns their number.
 -- name: SenderPoolsDelete :one
 WITH empty AS MATERIALIZED (
     SELECT p.id FROM pools p
@@ -296,7 +296,7 @@ deleted AS (
 )
 SELECT count(*) FROM deleted;
 
--- DirectoryVersion returns the transaction that changed the directory last; 0: none did.
+-- DirectoryVersion returns the last transaction that changed the directory; 0 if there was no change.
 -- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
@@ -321,7 +321,7 @@ SELECT c.id, c.channel, c.signature_required, c.any_country, ARRAY(
 FROM channels c
 ORDER BY c.id;
 
--- DirectoryPools returns the pools in use: the shared ones, and those with a route that is on, without those of one sender.
+-- DirectoryPools returns the pools in use: shared pools, and pools with an active route, except pools of one sender.
 -- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
 FROM pools p

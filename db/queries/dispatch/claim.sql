@@ -1,56 +1,54 @@
--- Claiming: a sender takes tasks. The rules on this page also hold for settle.sql, order.sql and queue/update.sql. The
--- statements of this folder have generated methods of their own (gen/dispatchq), which only postgres.DB.Dispatch hands out: they always
--- run in a transaction whose plans do not depend on statistics.
+-- Statements of a claim, in which a sender takes tasks. The following rules also apply to hold.sql, order.sql, settle.sql, watch.sql
+-- and queue/update.sql. Only package queue/claim runs the generated methods of this folder (gen/dispatchq), in
+-- transactions of postgres.DB.Dispatch: their plans do not depend on statistics.
 --
--- Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. So PostgreSQL
--- alone orders concurrent callers.
+-- Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. PostgreSQL therefore orders
+-- concurrent callers.
 --
--- Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE finds them by key. Inside a join, the planner could run LIMIT with
--- FOR UPDATE again and return more rows than the limit. The UPDATE repeats no decision: its conditions would see the snapshot of the
--- statement, and the locked row may be newer. Statements that may wait for the same tasks lock them in the order of task_id, so that they
--- cannot deadlock.
+-- Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE finds them by key. Inside a join, the planner could run LIMIT with FOR UPDATE again and
+-- return more rows than the limit. The UPDATE does not repeat conditions: they would see the snapshot of the statement, and the locked row can be newer.
+-- Statements that can wait for the same tasks lock them in the order of task_id, so that they cannot deadlock.
 --
--- Times: now(), the start of the transaction, decides which tasks are due or expired, and so errs on the late side. Written times are a
--- clock_timestamp() that is read while the rows are locked: a connection may stall after BEGIN, and a statement may wait for a lock. So
--- the log rows of a task are in the order in which things happened.
+-- Times: now(), the start of the transaction, decides which tasks are due or expired, so a task is never treated as due too early. Stored times are a
+-- clock_timestamp() that is read while the rows are locked, because a connection can stall after BEGIN, and a statement can wait for a lock. The log rows of a
+-- task are therefore in the order of the changes.
 --
--- Tables: queue holds the tasks that are PENDING (lease_until is null) or PROCESSING, with all that these statements need of a message. A task
--- that is settled leaves it, and report_logs says how. messages and report_logs have many partitions, so these statements only insert into
--- them: an insert opens one partition, a query whose plan does not depend on parameters opens them all.
+-- Tables: queue contains the tasks that are PENDING (lease_until is null) or PROCESSING, with all columns of a message that these statements need. When a task
+-- is settled, its row is deleted, and report_logs gets a row with the outcome. messages and report_logs have many partitions, so these statements only insert
+-- into them. An insert opens one partition; a query whose plan does not depend on parameters opens all partitions.
 --
--- Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority +
--- retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32 the retry count (20 at most), and
--- lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane.
--- queue.flow_rank orders the tasks that one company has in a lane, where its flows take turns.
+-- Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority + retry_count for a
+-- retry, null for a task that is not queued yet. Therefore lane / 32 is the priority, lane % 32 is the retry count (at most 20), and lane < 32 means priority
+-- 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane. queue.flow_rank orders the tasks of one
+-- company in a lane, if several flows of the company wait there.
 --
--- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
--- Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
--- columns of the index. UPDATE and DELETE compare task_id with an array instead of joining a list: where statistics call queue almost empty,
--- as they do when a large batch follows a quiet hour, the planner could turn the join around, and read all of queue. To ask whether a row
--- exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and could then choose another index.
--- OFFSET 0 stops the planner from merging a subquery into the outer query.
+-- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics. Conditions on queue
+-- repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the columns of the index. UPDATE and
+-- DELETE compare task_id with an array instead of joining a list: if the statistics show queue as almost empty, for example after a quiet hour, the planner
+-- could reverse the join and read all of queue. To check whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of
+-- an EXISTS, and could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
 --
--- A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
--- something, the others only where they are needed:
+-- A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that leases a task, the others only
+-- if they are needed:
 --
---    SenderAdmit    reads the sender, and which of the next three statements are needed
---    SenderBudget   returns how many tasks and segments the sender may take; locks its counters
+--    SenderAdmit    reads the sender, and returns which of the next three statements are needed
+--    SenderBudget   returns how many tasks and segments the sender can take; locks its counters
 --    RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
---    PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
+--    PoolRooms      returns which tasks of the shared pool are reserved for other shared senders
 --    TaskOffer      locks the tasks that the sender could take next
---    TaskFlows      locks the tasks of companies whose flows take turns, in the order of the company
---    TaskExchange   gives the ranks of the chosen tasks to those at whose ranks they are taken
+--    TaskFlows      locks the tasks of companies with several waiting flows, in the order within the company
+--    TaskExchange   swaps ranks between the chosen tasks and the tasks at whose ranks they are taken
 --    TaskLease      leases the chosen tasks
---    PoolsPassed    returns pools in which the sender leaves a task that it may not take
+--    PoolsPassed    returns pools with tasks that the sender does not take
 --    SenderCharge   writes the cost of the claim
 
--- SenderAdmit returns everything that a claim needs to know about a sender before it counts anything. It locks nothing. No row: the sender
--- is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
--- larger sort. gives_way: the circuit breaker is not closed.
+-- SenderAdmit returns the data of a sender that a claim needs before it reads counters. It locks nothing. It returns no row if the sender is unknown or off.
+-- shared_pool_id is null for a sender that is not shared. has_primaries is true if another shared sender of the channel has a larger sort. gives_way is true
+-- if the circuit breaker is not closed.
 --
--- is_unseen: the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The
--- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
--- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
+-- is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
+-- must then record the poll if other senders depend on it. Such senders share pools with the routes of this sender (has_routes). Others are shared senders
+-- whose claims depend on the availability of this sender: those with a smaller sort, and driven senders (has_dependents).
 -- name: SenderAdmit :one
 SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
@@ -78,10 +76,10 @@ JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
 WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 
--- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. interval_seconds is the time from one
--- task to the next; 0: the sender has no interval, or sends all tasks in one call. It locks the row of the
--- sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
--- WAL, so even an empty claim would wait for fsync. No row: the sender is off.
+-- SenderBudget returns how many tasks and segments a sender can take now. segments is valid only if has_limit is true. interval_seconds is the time from one
+-- task to the next; 0 means that the sender has no interval, or sends all tasks in one call. The statement locks the row of the sender in sender_states, so
+-- that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes WAL, so even an empty claim would wait for fsync.
+-- It returns no row if the sender is off.
 -- name: SenderBudget :one
 WITH me AS MATERIALIZED (
     SELECT s.*, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
@@ -99,7 +97,8 @@ SELECT
     CASE
         WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
         WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
-        -- Tasks that it cannot send before the leases expire would be sent twice. One call for all tasks takes one interval.
+        -- Do not lease more tasks than the sender can send before the leases expire: the others would be sent twice. One call for all tasks takes one
+        -- interval.
         WHEN me.interval_ms > 0 AND NOT @in_one_call::boolean
             THEN least(@claim_limit::bigint, greatest(1, floor(1000 * sqlc.arg(lease_seconds)::double precision / me.interval_ms)::bigint))
         ELSE @claim_limit::bigint
@@ -118,27 +117,27 @@ CROSS JOIN LATERAL (
     ) AS segments
 ) l;
 
--- RouteAdmit locks the routes of a sender whose pools have waiting tasks, and returns the numbers that limit how much the sender may take
--- from each pool. Empty pools are left out before the lock.
+-- RouteAdmit locks the routes of a sender whose pools have waiting tasks, and returns the numbers that limit how many tasks the sender can take from each
+-- pool. Empty pools are excluded before the lock.
 --
--- Only routes whose senders are available are compared: on, with quota and funds, circuit breaker closed, seen within silent_after. If one
--- of them has a larger sort, the sender is outranked and may take only tasks that need more segments than any of those has left
--- (primary_room). Routes of the same sort whose senders are ready and were seen since they became ready are its rivals. Shares follow from
--- served, the number of tasks taken divided by the weight. A sender whose circuit breaker is not closed gives way: every other ready
--- sender of the pool, whatever its sort, is compared with it. A sender leaves the tasks that failed with it to the ready senders with
--- which it is compared, if the task has no more segments than one of those has left (rival_room).
+-- Only routes with available senders are compared. A sender is available if it is on, has quota and funds, its circuit breaker is closed, and it was seen
+-- within silent_after. If one of these routes has a larger sort, the sender is outranked: it can take only tasks that need more segments than each of those
+-- senders has left (primary_room). Routes of the same sort are rivals if their senders are ready and were seen since they became ready. The shares are
+-- calculated from served, the number of tasks taken divided by the weight. A sender whose circuit breaker is not closed gives way: it is compared with every
+-- other ready sender of the pool, whatever the sort. A task that failed with this sender is reserved for the ready senders with which it is compared, if one
+-- of them has enough segments left for the task (rival_room).
 --
--- last_turn is the largest of all routes of the sender.
+-- last_turn is the largest value of all routes of the sender.
 -- name: RouteAdmit :many
 WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
     WHERE r.sender_id = @sender_id AND r.status = 'on'
-        -- A task that names its sender waits while that sender may not serve its company.
+        -- A task for one sender waits while that sender is not allowed to serve the company of the task.
         AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
         AND (
             (SELECT count(*) FROM (
-                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: this keeps the ORDER BY, which forces queue_order_idx.
                 SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
                 ORDER BY t.lane, t.rank LIMIT 1
             ) q) > 0
@@ -156,7 +155,7 @@ rivals AS MATERIALIZED (
         max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
-        -- r is the locked route as it is now. w, the same route, and o, the others, are from the snapshot of the statement, so that
+        -- r is the locked route with its current values. w (the same route) and o (the others) have the values of the snapshot of the statement, so that
         -- w.served can be compared with o.served.
         SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
             o.sort = r.sort AND t.is_there AS shares
@@ -181,11 +180,11 @@ JOIN companies c ON c.id = p.company_id
 LEFT JOIN rivals v ON v.route_id = r.id
 ORDER BY r.pool_id;
 
--- PoolRooms returns which tasks of its shared pool a shared sender leaves to other shared senders, as RouteAdmit does for the pools of
--- routes: tasks that an available sender with a larger sort can send; and, if it gives way, tasks that failed with it and that any other
--- available and ready sender can send.
+-- PoolRooms returns which tasks of its shared pool a shared sender does not take, with the rules that RouteAdmit has for the pools of routes. These are tasks
+-- that an available sender with a larger sort can send. If the sender gives way, these are also tasks that failed with it and that any other available and
+-- ready sender can send.
 --
--- Two subqueries, so that a claim among thousands of shared senders reads only the rows that it needs, by the index on sort.
+-- The statement has two subqueries, so that a claim among thousands of shared senders reads only the rows that it needs, by the index on sort.
 -- name: PoolRooms :one
 SELECT (v.primary_room IS NOT NULL)::boolean AS is_outranked,
     coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(w.rival_room, 0)::bigint AS rival_room
@@ -207,32 +206,32 @@ CROSS JOIN LATERAL (
 ) w
 WHERE s.id = @sender_id;
 
--- TaskOffer locks the tasks that a sender may take next, up to the entry of most for each pool: by priority, then new tasks
--- before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
--- pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
--- caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
+-- TaskOffer locks the tasks that a sender can take next, at most as many per pool as the entry of `most` for the pool. The order is: by priority, then new
+-- tasks before retries, retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the pools and leases
+-- its choice with TaskLease, in the same transaction. With several pools, each pool returns up to 8 more tasks, from which the caller calculates the next turn
+-- of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
 --
--- Due tasks that are not queued yet are offered too: of each pool those that came due first, up to 500 of all pools together, from which
--- the caller chooses by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means
--- never. has_flows: a queued task, of a pool in which several flows of some company wait. Then TaskFlows says which tasks of a company are taken at the ranks
--- of those that are returned here.
+-- Due tasks that are not queued yet are offered, too: from each pool the tasks with the earliest due times, at most 500 from all pools together. The caller
+-- chooses from them by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means never. has_flows is true
+-- for a queued task if several flows of some company wait in its pool. TaskFlows then returns which tasks of the company are taken at the ranks of the tasks
+-- that are returned here.
 --
--- A sender that may have fewer segments left than a task needs (is_tight) is offered only tasks that fit. A backup is offered only tasks
--- that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
--- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
--- task has been due for retry_max_wait.
+-- If a sender possibly has fewer segments left than a task needs (is_tight), only tasks that fit are offered. A backup sender is offered only tasks that need
+-- more segments than its primary senders have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool. For a sender with
+-- rivals, tasks that failed with it and fit into the segments of a rival (rival_rooms; 0 without rivals) are not offered, until such a task has been due for
+-- retry_max_wait.
 --
--- A task that expires within min_lease is not offered: nobody could send it in time. seconds_left is the time until a task expires.
+-- A task that expires within min_lease is not offered, because it could not be sent in time. seconds_left is the time until a task expires.
 --
--- A task that a switch holds (task_switches) is not offered, from the moment at which the switch is off: TaskHoldSwitched takes such tasks out of
--- the way later. A change of a switch waits for the claims that began before it.
+-- A task that a switch holds (task_switches) is not offered from the moment at which the switch is off. TaskHoldSwitched later moves such tasks out of the
+-- way. A change of a switch waits for the claims that began before it.
 -- name: TaskOffer :many
 WITH switched AS MATERIALIZED (
     SELECT w.may_hold, w.has_disabled_users FROM switches w
 ),
 asked AS MATERIALIZED (
-    -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
-    -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
+    -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters, the scan would read the whole pool if
+    -- other claims have locked the first tasks. 32767 and infinity are greater than every lane and rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
     FROM (
@@ -287,7 +286,7 @@ queued AS MATERIALIZED (
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- see above: the next turn
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- the 8 more tasks for the next turn of the pool
         FOR UPDATE SKIP LOCKED
     ) q
 ),
@@ -296,7 +295,7 @@ due AS MATERIALIZED (
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
-            -- the lane that TaskQueue would give it; that of a new task once it has waited too long
+            -- the lane that TaskQueue would set: that of a new task if the retry has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
@@ -333,9 +332,9 @@ SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.fl
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskFlows locks the tasks of companies whose flows take turns, in their order within the company: up to most for each pool, lane and company, which
--- is how many tasks of them TaskOffer returned. Tasks without a flow_rank are not among them; their order is that of their ranks, and none of those
--- that TaskOffer left goes before those that it returned. The conditions are those of TaskOffer, and so is the bound of the search.
+-- TaskFlows locks tasks of companies with several waiting flows, in their order within the company. It returns at most `most` tasks for each pool, lane and
+-- company, which is the number of tasks that TaskOffer returned for them. Tasks without a flow_rank are not included. Their order is that of their ranks, so
+-- TaskOffer has already returned the first of them. The conditions and the limit of the search are the same as in TaskOffer.
 -- name: TaskFlows :many
 WITH switched AS MATERIALIZED (
     SELECT w.may_hold, w.has_disabled_users FROM switches w
@@ -389,18 +388,19 @@ CROSS JOIN LATERAL (
 ) q
 ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id;
 
--- TaskExchange gives tasks, at whose ranks a claim takes others of their companies, the ranks of those. Each keeps its order within its company. The
--- claim has locked them.
+-- TaskExchange moves ranks within a company. If a claim takes a task at the rank of another task of the same company, that other task gets the rank of the
+-- taken task. The order within the company stays the same. The claim has locked the tasks.
 -- name: TaskExchange :exec
 UPDATE queue t
 SET rank = (@ranks::double precision[])[array_position(@task_ids::text[], t.task_id)], flow_rank = coalesce(t.flow_rank, t.rank)
 WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL;
 
--- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. A task that is taken at the rank of another one of its company gets
--- that rank, where it waits again if the lease is given back (ranks, with NULLs for the others; has_flows: there are any). All leases of a claim have one time. A lease ends when its task expires
--- at the latest; a task that expired since TaskOffer is left out. What ends a lease writes it to report_logs. must_start: the sender must start
--- the leases before they run out, with TaskStart, which extends them. content is the text for the sender. sign is the signature with which it
--- begins, or that the provider adds; empty: none.
+-- TaskLease leases tasks that TaskOffer locked, at the given time; without a time, now. If a task is taken at the rank of another task of its company, it gets
+-- that rank, and waits at that rank if the lease is given back. ranks contains these ranks, and NULL for all other tasks; has_flows is true if ranks contains
+-- a rank. All leases of a claim have the same time. A lease ends at the latest when its task expires; tasks that have expired since TaskOffer are skipped. The
+-- statement that ends a lease writes the lease to report_logs. must_start: the sender must start the leases before they expire, with TaskStart, which extends
+-- them. content is the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds; empty means no
+-- signature.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
@@ -412,7 +412,7 @@ leased AS (
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at), -- PROCESSING
         start_until = CASE WHEN @must_start::boolean -- equal to lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision), t.expires_at) END,
-        lease_segments = nullif( -- without limits, only where the sender's signature or segment size makes a difference
+        lease_segments = nullif( -- without limits, only if the signature or segment size of the sender makes a difference
             (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)], CASE WHEN NOT @is_paced::boolean THEN t.segments END
         ),
         lease_sign = CASE WHEN t.sign IS NULL THEN sqlc.narg(sign)::text END,
@@ -437,8 +437,8 @@ SELECT
 FROM leased h
 ORDER BY h.task_id;
 
--- TaskTest returns what a test costs a sender, whatever its state, and locks it. segments are those of the task with the signature of the sender.
--- No row: the sender or the task is gone.
+-- TaskTest returns and locks what a test costs a sender, whatever the state of the sender. segments are those of the task with the signature of the sender. It
+-- returns no row if the sender or the task was deleted.
 -- name: TaskTest :one
 SELECT s.id AS sender_id, s.is_paced, s.sign, s.sign_mode, t.company_id,
     sent_segments(t.content, t.sign, t.segments, s.sign, s.sign_mode, s.segment_size, true)::bigint AS segments,
@@ -449,10 +449,9 @@ JOIN sender_states st ON st.sender_id = s.id
 WHERE t.task_id = @task_id AND t.lease_until IS NULL
 FOR UPDATE OF t, st;
 
--- PoolsPassed returns those pools of pool_ids in which a sender leaves tasks to others. Without last_lane, such a pool has a task
--- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
--- checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
--- lanes.
+-- PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. Without last_lane, such a pool has a task that this sender cannot take:
+-- the task failed with it, or needs more segments than it has left. Only the first 1000 tasks of each pool are checked. With last_lane, the lane of the last
+-- task that the sender took, the claim is full, and such a pool has only tasks in later lanes.
 -- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
@@ -478,9 +477,8 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     ) > sqlc.narg(last_lane)::integer
 ORDER BY p.pool_id;
 
--- SenderCharge writes the cost of a claim, in its transaction: a ledger row for each lease, the interval for each call, the used segments
--- of the limits, the shares and turns of the pools, and the time of the poll. route_ids are the routes whose share or turn the claim
--- changes.
+-- SenderCharge writes the cost of a claim, in the transaction of the claim: a ledger row for each lease, the interval for each call, the used segments of the
+-- limits, the shares and turns of the pools, and the time of the poll. route_ids are the routes whose share or turn the claim changes.
 -- name: SenderCharge :exec
 WITH me AS MATERIALIZED (
     SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,

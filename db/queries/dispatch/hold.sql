@@ -1,10 +1,10 @@
--- Batches that are paused, resumed and cancelled: their PENDING tasks, in portions in the order of task_id. The rules at the head of dispatch/claim.sql
--- hold here too. A held task waits unqueued, and is due at held_due_at(): no other statement takes it for due, so a claim does not know of it.
--- Holding and releasing lock the row of the batch in its status first: a hold that began before the batch was resumed must not end after it, or the
--- tasks would be held for ever.
+-- Statements on the PENDING tasks of batches that are paused, resumed or cancelled, in portions in the order of task_id. The rules at the beginning of
+-- dispatch/claim.sql also apply here. A held task waits unqueued, and its due time is held_due_at(). No other statement treats it as due, so claims need no
+-- condition for it. Statements that hold and release tasks first lock the row of the batch in its status. Otherwise a hold that began before the batch was
+-- resumed could end after it, and the tasks would be held for ever.
 
--- TaskHold holds the next portion of the PENDING tasks of a paused batch after a task, and returns how many, and the last one. It looks at those that are
--- held already, but locks none: it runs once a second.
+-- TaskHold holds the next portion of the PENDING tasks of a paused batch after a task. It returns the number of tasks and the last task of the portion. It
+-- reads tasks that are already held, but does not lock them, because the statement runs once a second.
 -- name: TaskHold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'paused' FOR SHARE
@@ -24,9 +24,10 @@ held AS (
 )
 SELECT coalesce(max(h.task_id), '')::text AS last_id, count(*) AS held FROM held h;
 
--- TaskUnhold releases the next portion of the held tasks of a running batch after a task, without those that a switch holds too, and returns how many, the last one, and the pools of those
--- that are due at once (pool_ids has one for each). A task that was to wait longer, such as a retry, does so. They are queued like all tasks that come
--- due. How long a task waited before does not count, unless it was tried.
+-- TaskUnhold releases the next portion of the held tasks of a running batch after a task, except tasks that a switch also holds. It returns the number of
+-- tasks, the last task of the portion, and the pools of the tasks that are due at once (pool_ids has one entry for each task). A task with a later due time,
+-- such as a retry, still waits for that time. Released tasks are queued like all tasks that come due. The waiting time begins again for a task that was not
+-- tried yet.
 -- name: TaskUnhold :one
 WITH batch AS MATERIALIZED (
     SELECT b.id FROM batches b WHERE b.id = @batch_id AND b.status = 'running' FOR SHARE
@@ -46,7 +47,7 @@ moment AS MATERIALIZED (
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
-            -- Of a task that was tried, entered_at stays: it is part of the key by which a provider knows a message again.
+            -- If a task was tried, entered_at does not change: entered_at is part of the key by which a provider recognises a repeated message.
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
@@ -58,17 +59,17 @@ SELECT coalesce(max(r.task_id), '')::text AS last_id, count(*) AS released,
     coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
 FROM released r;
 
--- The next statements hold the tasks that a switch holds (task_switches), so that claims need not pass over them again and again, and release those
--- that none holds any more. DirectoryHold comes first, in the same transaction: a change of the directory then waits until the tasks are held, and a
--- release that follows the change sees them.
+-- The next statements hold the tasks that a switch holds (task_switches), so that claims need not skip them again and again, and release tasks that no switch
+-- holds any more. DirectoryHold runs first, in the same transaction. A change of the directory then waits until the tasks are held, and a later release sees
+-- these tasks.
 
--- DirectoryHold keeps the directory as it is until the end of the transaction, and returns whether any switch may hold tasks.
+-- DirectoryHold locks the directory against changes until the end of the transaction, and returns whether any switch can hold tasks.
 -- name: DirectoryHold :one
 SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v;
 
--- TaskHoldSwitched holds tasks that a switch holds, and returns how many. It looks at those that claims and LongestWait would meet: in each pool the
--- first portion in the order of claims and the first portion of those that are not queued; and of all pools those that have been due for longest.
--- It is repeated until it finds none.
+-- TaskHoldSwitched holds tasks that a switch holds, and returns their number. It reads the tasks that claims and LongestWait would read: in each pool the
+-- first portion in the order of claims and the first portion of the tasks that are not queued; and of all pools the tasks that have been due for longest. The
+-- caller repeats it until it returns 0.
 -- name: TaskHoldSwitched :one
 WITH RECURSIVE queued_pools AS ( -- one probe of queue_order_idx for each pool
     (
@@ -150,9 +151,9 @@ held AS (
 )
 SELECT count(*) FROM held;
 
--- TaskReleaseSwitched releases up to portion held tasks of each pool that neither a switch nor their batch holds any more, as TaskUnhold does, and
--- returns the pools of those that are due at once (pool_ids has one for each), and how many it released. A batch that was paused and then cancelled
--- holds its tasks until all of them are cancelled (is_settled): released before, they would be sent.
+-- TaskReleaseSwitched releases held tasks that neither a switch nor their batch holds any more, up to `portion` for each pool, like TaskUnhold. It returns the
+-- number of released tasks, and the pools of the tasks that are due at once (pool_ids has one entry for each task). A batch that was paused and then cancelled
+-- holds its tasks until all of them are cancelled (is_settled). If they were released earlier, they would be sent.
 -- name: TaskReleaseSwitched :one
 WITH RECURSIVE held_pools AS ( -- one probe of queue_due_idx for each pool with tasks that are not queued
     (
@@ -199,8 +200,8 @@ SELECT count(*) AS released,
     coalesce(array_agg(r.pool_id) FILTER (WHERE r.due_at <= (SELECT moment.at FROM moment)), '{}')::bigint[] AS pool_ids
 FROM released r;
 
--- TasksHeld returns the switches that hold tasks, of all companies or of one, and how many tasks of the first most of each pool each holds, the largest
--- number first. A task that several switches hold counts for each.
+-- TasksHeld returns the switches that hold tasks, of all companies or of one, and the number of tasks that each switch holds, the largest number first. It
+-- counts only the first `most` tasks of each pool. A task that several switches hold counts for each switch.
 -- name: TasksHeld :many
 SELECT w.switch::text AS switch, w.name::text AS name, sum(g.tasks)::bigint AS tasks
 FROM (
@@ -219,7 +220,7 @@ GROUP BY w.switch, w.name
 ORDER BY tasks DESC, w.switch, w.name
 LIMIT @named::integer;
 
--- ClaimsOpen returns the transactions that may be claiming tasks now.
+-- ClaimsOpen returns the transactions that are possibly claiming tasks now.
 -- name: ClaimsOpen :many
 SELECT o.transaction::text AS transaction FROM queue_transactions() o (transaction) ORDER BY o.transaction;
 
@@ -230,7 +231,7 @@ WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL AND t.task_id > @
 ORDER BY t.batch_id, t.task_id
 LIMIT @portion::integer;
 
--- TasksWaiting returns how many tasks of a batch are PENDING, counted up to most.
+-- TasksWaiting returns how many tasks of a batch are PENDING, at most `most`.
 -- name: TasksWaiting :one
 SELECT count(*) FROM (
     SELECT FROM queue t WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL LIMIT @most::integer -- by queue_batch_idx

@@ -1,12 +1,12 @@
--- The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of dispatch/claim.sql hold
--- here too.
+-- Statements on the order in which tasks wait, on waiting times, and on the search for pools with waiting tasks. The rules at the beginning of dispatch/claim.sql
+-- also apply here.
 
--- TaskWaits returns those pools of pool_ids in which a task can be claimed.
+-- TaskWaits returns the pools of pool_ids in which a task can be claimed.
 -- name: TaskWaits :many
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest(@pool_ids::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
-        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: this keeps the ORDER BY, which forces queue_order_idx.
         SELECT FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
@@ -21,8 +21,8 @@ WHERE (SELECT count(*) FROM (
     ) d) > 0
 ORDER BY p.pool_id;
 
--- TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index queue_order_idx.
--- Pools without queued tasks cost nothing.
+-- TaskWaitsQueued returns the next pools after after_id with queued tasks, at most `most`. Each pool costs one probe of the index queue_order_idx. Pools
+-- without queued tasks cost nothing.
 -- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
     (
@@ -46,10 +46,9 @@ WITH RECURSIVE found AS (
 )
 SELECT f.pool_id FROM found f ORDER BY f.nth;
 
--- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
--- uses the share of its company, and of its flow, from the moment at which it may be sent (see TaskSubmit). A task that has been due for priority_max_wait is queued with
--- aged_priority, the first one behind real-time messages, and a rank of that priority; null means never. Pools in which every task is queued
--- cost nothing.
+-- TaskQueue queues up to batch_size tasks that have come due, and returns their number. A task that was never queued gets its rank now, because it uses the
+-- share of its company and of its flow only from its due time on (see TaskSubmit). A task that has been due for priority_max_wait is queued with
+-- aged_priority, the first priority after real-time messages, and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
 -- name: TaskQueue :one
 WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
@@ -143,11 +142,11 @@ queued AS (
 )
 SELECT count(*) FROM due;
 
--- TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
--- returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
--- leaves the queue, and TaskQueue gives it aged_priority and a rank of that priority. A null wait means never.
+-- TaskAge moves tasks that have waited too long ahead of the others: up to batch_size retries and up to batch_size tasks of low priority. It returns the total
+-- number. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority becomes unqueued, and TaskQueue then
+-- gives it aged_priority and a rank of that priority. A null wait means never.
 --
--- queue_waits_idx has the lane beside the time, so that the tasks that were moved before are passed over without a look at the table.
+-- queue_waits_idx contains the lane beside the time, so that tasks that were moved before are skipped without reading the table.
 -- name: TaskAge :one
 WITH retried AS MATERIALIZED (
     SELECT t.task_id FROM queue t
@@ -173,10 +172,10 @@ requeued AS (
 )
 SELECT ((SELECT count(*) FROM low) + count(*))::bigint FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l);
 
--- TaskMove moves waiting tasks to the pools of the current routes, and returns how many. It moves up to batch_size queued and as many
--- unqueued tasks from each of these pools: pools that no route serves any more, because their routes are off or deleted; and, for a pool
--- that began to serve (unsettled_since), the broader pools in which its tasks may still wait. pool_id restricts both to one pool. A moved
--- task is queued anew, like a task that comes due: a rank is valid only in its pool.
+-- TaskMove moves waiting tasks to the pools of the current routes, and returns their number. It moves up to batch_size queued and as many unqueued tasks from
+-- each pool that no route serves any more, because the routes are off or deleted. When a pool gets its first active route (unsettled_since), it also moves the
+-- tasks of this pool that still wait in broader pools. pool_id restricts both to one pool. A moved task is queued again, like a task that comes due, because a
+-- rank is valid only in its pool.
 -- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
@@ -225,13 +224,13 @@ moved AS (
 )
 SELECT count(*) FROM moved;
 
--- The next three statements close the gaps in the ranks of companies. Ranks are given when tasks are queued. Where a part of what a company has waiting
--- leaves the queue unsent (it was cancelled, held, moved or expired), what the company has behind it would wait until the other companies have used as
--- many ranks, and so would what it submits then.
+-- The next three statements close the gaps in the ranks of companies. A task gets its rank when it is queued. If tasks of a company leave the queue unsent
+-- (they were cancelled, held, moved or expired), their ranks stay unused. The later tasks of the company would then wait until the other companies have used
+-- as many ranks.
 
--- RankGaps returns companies that were given ranks in a pool and priority more than four tasks behind the front, and have no task before that. They
--- are those that RankGapClose helps. A pool in which one company waits costs one probe for each lane. Where the first most tasks of a lane do not
--- reach so far, it returns none: so many companies wait there that a gap looks like a turn.
+-- RankGaps returns companies whose ranks in a pool and priority are more than four tasks after the front, and that have no task before those ranks.
+-- RankGapClose closes these gaps. A pool in which one company waits costs one probe for each lane. If the first `most` tasks of a lane do not reach such a
+-- rank, RankGaps returns nothing for the lane: so many companies wait there that the distance is their normal turn.
 -- name: RankGaps :many
 WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_order_idx for each
     (
@@ -281,17 +280,18 @@ WHERE NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.
     AND NOT EXISTS (SELECT FROM seen s WHERE s.pool_id = g.pool_id AND s.lane = g.lane AND s.tasks >= @most::integer)
 ORDER BY g.pool_id, g.priority, g.company_id;
 
--- RankGapLock locks the ranks of a company in a pool and priority: nothing is submitted there before the end of the transaction, and RankGapClose sees
--- what was. No row: a submission holds the lock.
+-- RankGapLock locks the ranks of a company in a pool and priority. No task is submitted there until the end of the transaction, and RankGapClose sees all
+-- earlier submissions. It returns no row if a submission holds the lock.
 -- name: RankGapLock :many
 SELECT f.company_id FROM fair_ranks f
 WHERE f.pool_id = @pool_id AND f.priority = @priority AND f.company_id = @company_id
 ORDER BY f.company_id
 FOR UPDATE SKIP LOCKED;
 
--- RankGapClose gives the first portion of the tasks that a company has waiting in a pool and priority ranks from the front on, in their order, and returns
--- how many it moved. If these are all, the next task of the company comes behind them. Flow ranks stay; tasks of the first flow, which have none, get
--- those of new tasks: by their ranks, they would come behind all that the other flows have waiting.
+-- RankGapClose gives new ranks, beginning at the front, to the first portion of the waiting tasks of a company in a pool and priority. The tasks keep their
+-- order. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company gets a rank after them. Flow ranks stay the
+-- same. Tasks of the first flow have no flow rank, and get the flow ranks of new tasks. Otherwise their new ranks would place them after all tasks of the
+-- other flows.
 -- name: RankGapClose :one
 WITH front AS MATERIALIZED (
     SELECT task_queue_front(@pool_id::bigint, @priority::smallint) AS rank, 1 / c.weight AS step,
@@ -355,12 +355,13 @@ finished AS (
 )
 SELECT count(*) FROM numbered;
 
--- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first. Where the flows of its
--- company take turns, the task is claimed at the rank of another one: if n tasks of the company go before it, then at that of the task number n + 1.
+-- TaskAhead counts the tasks that are claimed before a queued task, at most `most`. Of two tasks with the same rank, the older task is claimed first. If
+-- several flows of its company wait, the task is claimed at the rank of another task: if n tasks of the company are claimed before it, at the rank of task
+-- number n + 1.
 -- name: TaskAhead :one
 WITH me AS MATERIALIZED (
     SELECT q.*, least(q.flow_rank, q.rank) AS own_rank
-    FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0: by its key, and not by an index of what waits
+    FROM (SELECT * FROM queue WHERE task_id = @task_id::text OFFSET 0) q -- OFFSET 0 forces the lookup by primary key, instead of an index of waiting tasks
     WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
 waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
@@ -374,7 +375,7 @@ waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
         LIMIT @most::integer
     ) w
 ),
-before AS ( -- tasks of the company that go before
+before AS ( -- tasks of the company that are claimed before
     SELECT count(*) AS tasks
     FROM (
         SELECT FROM waiting w
@@ -400,9 +401,9 @@ taken_at AS (
 )
 SELECT least(@most::integer, coalesce((SELECT a.nth - 1 FROM taken_at a), (SELECT count(*) FROM waiting w)))::bigint AS ahead;
 
--- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
--- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
--- that are not queued yet, pool by pool.
+-- LongestWait returns the waiting time in seconds of the task that has been due for longest; 0 means that no task is due. It reads the first entry by due_at
+-- of each group of waiting tasks: tasks queued with priority 0, tasks queued with another priority, and tasks that are not queued yet, for each pool. Each
+-- group has an index.
 -- name: LongestWait :one
 WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
@@ -423,7 +424,7 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
+    -- lane / 32 is the priority; the conditions are those of queue_top_idx and queue_waits_idx.
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -432,8 +433,8 @@ FROM (
 ) w
 WHERE w.due_at <= now();
 
--- CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
--- the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
+-- CompanyLongestWait returns the waiting time in seconds of the task of a company that has been due for longest. It returns null if no task of the company is
+-- among the `most` queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
 -- name: CompanyLongestWait :one
 SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = @company_id::bigint))::float8 AS seconds
 FROM (

@@ -1,11 +1,11 @@
--- How a lease is started, and how it ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of
--- dispatch/claim.sql hold here too.
+-- Statements that start a lease, end a lease (reports, releases, expired leases), or expire a waiting task. The rules at the beginning of dispatch/claim.sql also
+-- apply here.
 
--- TaskStart extends leases that their sender starts to send, each once, to the time at which it would run out without start_seconds. It returns those
--- of the named leases that the sender holds, also those that are started already or need no start, with the times at which they run out. A
--- lease that is over gives no row, whether or not the sweep has taken it back: so a sender that gets a row may send, and nobody else has the task.
--- So does one whose task has expired, as after a withdrawal; no lease is extended beyond that.
--- task_ids are in ascending order. A change of lease_seconds counts for leases that are started later; none gets shorter.
+-- TaskStart extends leases that their sender starts to send, each once, to the time at which they would expire without start_seconds. It returns the named
+-- leases that the sender holds, with their expiry times. These include leases that are already started, and leases that need no start. An expired lease gives
+-- no row, even if the sweep has not taken it back yet. A sender that gets a row can therefore send the message, and no other sender has the task. A lease
+-- whose task has expired, for example after a withdrawal, also gives no row; no lease is extended beyond the expiry of its task. task_ids are in ascending
+-- order. A change of lease_seconds applies to leases that are started later; no lease gets shorter.
 -- name: TaskStart :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
@@ -31,20 +31,20 @@ live AS MATERIALIZED (
 ),
 started AS (
     UPDATE queue t
-    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- one, or its repetitions
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- max: a lease can occur several times
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
 )
 SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
 FROM live l
 ORDER BY l.task_id, l.lease_id;
 
--- TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
--- locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
--- nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back; of a task that has
--- expired, which nobody else can be given, until the sweep takes it back.
+-- TaskReport ends leases (S0.4, S0.11), and returns the reports that ended one. task_ids are distinct and ascending, which is the order of the locks. A report
+-- settles its task if its app holds the lease now. A SUCCESS also settles the task if its app held the last lease, the lease expired, and the task was not
+-- claimed since. A FAILED is in time until lease_until, even if the sweep has not taken the lease back. If the task itself has expired, a FAILED is in time
+-- until the sweep takes the lease back, because no other sender can get the task.
 --
--- A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. ReportsLate takes the
--- reports that this statement does not return. The provider's number of the message is stored: a receipt may name it.
+-- A report with a NULL lease_id ends the lease that its app holds; the log row contains the ended lease. ReportsLate handles the reports that this statement
+-- does not return. The provider's number of the message is stored, because a receipt can refer to it.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -94,7 +94,7 @@ retried AS (
     UPDATE queue t
     SET retry_count = t.retry_count + 1,
         lane = NULL,
-        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        -- A retry waits in the pool that serves the task now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank, flow_rank) = (
             SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
             FROM (
@@ -137,14 +137,13 @@ SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS 
 FROM verdict v
 ORDER BY v.task_id;
 
--- TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
--- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
--- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
--- for delay, doubled with each further trouble up to max_delay, so that a message that brings its sender into trouble does not block all
--- others; it keeps its rank.
+-- TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns the leases that were given back. Each task is
+-- PENDING again with its number of attempts from before the lease. A lease that was not tried (is_tried is false) keeps its lane and rank. If the sender tried
+-- the lease while it could not send, the task keeps its lane and rank the first time, for the other senders of the pool. After that, the task waits for delay,
+-- doubled with each further trouble up to max_delay, and keeps its rank. A message that causes the trouble of its sender therefore does not block all others.
 --
--- A lease that has run out is left to the sweep, unless its task has expired: nobody else can be given it. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
--- now, and is queued anew: a rank is valid only in its pool and priority.
+-- Expired leases are left to the sweep, unless the task itself has expired, because no other sender can get such a task. task_ids are in ascending order. A
+-- task whose routes changed moves to the pool that serves it now, and is queued again, because a rank is valid only in its pool and priority.
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
@@ -159,7 +158,7 @@ held AS MATERIALIZED (
 ),
 returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
+        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: the task keeps its lane
     FROM held h
     WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
@@ -169,17 +168,17 @@ requeued AS (
         lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed max_delay
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 doublings exceed max_delay
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
                 CASE WHEN p.is_ranked THEN t.rank END,
                 CASE WHEN p.is_ranked THEN t.flow_rank END,
-                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
+                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from this time on, other senders can take the task
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                -- A rank is valid only in its pool and, if the task is queued again, in its priority (lane / 32).
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -201,10 +200,10 @@ logged AS (
 )
 SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id;
 
--- SenderRefund gives back the segments of leases that reached nobody: to the balance, with a ledger row for each charged lease, and to the
--- limits of the minute, hour, day and month in which they were taken, as long as these are still counted. The caller ended these leases in
--- the same transaction, which can happen only once; the unique index of the ledger enforces that too. Rows of sender_states are locked
--- after tasks and in the order of their ids, as everywhere.
+-- SenderRefund gives back the segments of leases whose messages reached nobody. It adds them to the balance, with a ledger row for each charged lease, and
+-- subtracts them from the usage of the minute, hour, day and month in which they were taken, as long as this usage is still counted. The caller ended these
+-- leases in the same transaction, which can happen only once; the unique index of the ledger also enforces this. Rows of sender_states are locked after tasks
+-- and in the order of their ids, as in all statements.
 -- name: SenderRefund :execrows
 WITH leases AS MATERIALIZED (
     SELECT l.lease_id, l.segments, l.leased_at, s.id AS sender_id, s.time_zone
@@ -227,7 +226,7 @@ booked AS (
     SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
         c.company_id, @remark::text, clock_timestamp()
     FROM leases l
-    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- by key: each in its partition
+    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- by key: each charge in its partition
     JOIN states st ON st.sender_id = c.sender_id
     ORDER BY c.sender_id, c.lease_id
     RETURNING sender_id, change
@@ -261,8 +260,8 @@ SET balance = st.balance + g.balance,
 FROM refunds g
 WHERE st.sender_id = g.sender_id;
 
--- TaskExpired returns up to batch_size tasks whose leases have run out, the oldest first, without those of failed. The sender of a lease that ended
--- because its task expired has grace to report: it may have sent the message at the last moment, and nobody else can be given the task.
+-- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, except the tasks in failed. If a lease ended because its task
+-- expired, its sender has the time grace to report: the message was possibly sent at the last moment, and no other sender can get the task.
 -- name: TaskExpired :many
 SELECT t.task_id
 FROM queue t
@@ -271,11 +270,11 @@ WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
--- TaskReturn takes back the expired leases of task_ids that their senders had to start and did not (S4.6), and returns them. Such a message was
--- not sent: the task is PENDING again with the attempts that it had, whatever on_unclear says. As after a TaskRelease of a lease that was tried, it
--- keeps its lane and rank the first time, for the other senders of the pool, and waits for a delay if that happened before: so a message that
--- stops each sender that takes it does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id
--- stays, so that a SUCCESS of a sender that sent the message all the same settles the task.
+-- TaskReturn takes back those expired leases of task_ids that their senders had to start and did not start (S4.6), and returns them. Such a message was not
+-- sent. The task is PENDING again with its number of attempts from before the lease, whatever the value of on_unclear is. The first time, the task keeps its
+-- lane and rank, for the other senders of the pool. If this happens again, the task waits for a delay, as after TaskRelease. A message that stops each sender
+-- that takes it therefore does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id stays set: if the sender
+-- sent the message without a start, its SUCCESS settles the task.
 -- name: TaskReturn :many
 WITH expired AS MATERIALIZED (
     SELECT t.* FROM queue t
@@ -283,12 +282,12 @@ WITH expired AS MATERIALIZED (
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    -- It depends on expired, so the clock is read after the rows are locked.
+    -- The clock is read after the rows are locked, because this query depends on expired.
     SELECT clock_timestamp() AS at, @delay::interval AS delay, @max_delay::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
     SELECT e.*, m.at, CASE WHEN e.troubles > 0
-        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: it keeps its lane
+        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: the task keeps its lane
     FROM expired e
     CROSS JOIN moment m
 ),
@@ -299,7 +298,7 @@ requeued AS (
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                least(20, t.troubles + 1), -- 20 exceed max_delay
+                least(20, t.troubles + 1), -- 20 doublings exceed max_delay
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -309,7 +308,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
+                -- A rank is valid only in its pool and, if the task is queued again, in its priority (lane / 32).
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -332,10 +331,10 @@ SELECT g.lease_id::bigint AS lease_id, g.processing_app_id::text AS sender_no, g
 FROM returned g
 ORDER BY g.task_id;
 
--- TaskRecover takes back the other expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
--- and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
--- of its sender, decides whether it is sent again; a task that has expired is not. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
--- of this lease can still settle the task.
+-- TaskRecover takes back the other expired leases of task_ids (S0.12). The ids can be outdated: a task that a report has settled since is skipped, and a later
+-- report finds no lease. It is unknown whether the message of such a lease was sent. The value of on_unclear of the task, or else of its sender, decides
+-- whether the message is sent again; an expired task is not sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays set, so that a late
+-- SUCCESS of this lease can still settle the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.*,
@@ -346,7 +345,7 @@ WITH expired AS MATERIALIZED (
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), @max_retry_count::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
         u.is_last, u.is_expired,
-        -- why the driver does not know the outcome; empty: it did not say
+        -- the reason why the driver does not know the outcome; empty: no reason was recorded
         coalesce((
             SELECT ': ' || d.error FROM deliveries d
             WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
@@ -370,7 +369,7 @@ retried AS (
     SET retry_count = t.retry_count + 1,
         due_at = (SELECT moment.at FROM moment),
         lane = NULL,
-        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        -- A retry waits in the pool that serves the task now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank, flow_rank) = (
             SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
             FROM (
@@ -414,7 +413,7 @@ SELECT
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 
--- TaskExpire fails up to batch_size PENDING tasks that have expired. It returns how many there were, and how many of them belong to a
+-- TaskExpire fails up to batch_size PENDING tasks that have expired. It returns the number of these tasks, and the number of them that belong to a
 -- notification or a send-once message (unreached).
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (

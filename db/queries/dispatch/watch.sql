@@ -1,9 +1,9 @@
--- How long tasks wait, for the rules of alerts. The rules at the head of dispatch/claim.sql hold here too.
+-- Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
 
--- TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It looks at the
--- tasks that have been due for longest, up to most of high and as many of low priority, and at the first task of each pool and lane, and the
--- first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting. Tasks
--- with ignored renderings are passed over.
+-- TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It reads the tasks that have
+-- been due for longest, up to `most` of high and up to `most` of low priority. It also reads the first task of each pool and lane, and the first unqueued task
+-- of each pool. Each channel, and each company with its own pool, is therefore found, whatever other companies have waiting. Tasks with ignored renderings are
+-- skipped.
 -- name: TasksLate :many
 WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of queue_order_idx for each
     (
@@ -49,7 +49,7 @@ late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
     FROM (
         (
-            -- lane / 32 is the priority: these are queue_top_idx and queue_waits_idx.
+            -- lane / 32 is the priority; the conditions are those of queue_top_idx and queue_waits_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
                 AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
@@ -80,8 +80,8 @@ JOIN companies c ON c.id = l.company_id
 GROUP BY h.channel, c.company_no
 ORDER BY h.channel, c.company_no;
 
--- PoolsWaiting returns the first most pools in which a task is due, and for how many seconds the task has waited that is first in each.
--- Tasks with ignored renderings are passed over.
+-- PoolsWaiting returns the first `most` pools in which a task is due, and the waiting time in seconds of the first task in each. Tasks with ignored renderings
+-- are skipped.
 -- name: PoolsWaiting :many
 WITH RECURSIVE queued AS (
     (
@@ -133,7 +133,7 @@ WHERE w.due_at <= now()
 GROUP BY w.pool_id
 ORDER BY w.pool_id;
 
--- TasksLater counts the tasks that wait and are not due yet, up to most.
+-- TasksLater counts the waiting tasks that are not due yet, at most `most`.
 -- name: TasksLater :one
 WITH RECURSIVE unqueued AS (
     (
@@ -163,7 +163,7 @@ SELECT count(*) FROM (
     LIMIT @most::bigint
 ) n;
 
--- TasksDue counts the tasks that are queued, up to most. A due task is queued within a second.
+-- TasksDue counts the queued tasks, at most `most`. A due task is queued within a second.
 -- name: TasksDue :one
 SELECT count(*) FROM (
     SELECT FROM queue t

@@ -1,28 +1,28 @@
--- Erasures: what a company has stored of a person is deleted, or loses its texts. Facts and counters stay. Every statement finds nothing of what it
--- erased before, so that each can be repeated, and counts each row once.
+-- Statements on erasures: data of a company about a person is deleted, or loses its texts. Facts and counters stay. No statement finds data that it has
+-- already erased, so each statement can be repeated, and counts each row once.
 
--- ErasureCreate creates an erasure, unless the company has most that run. No row: it has.
+-- ErasureCreate creates an erasure. It returns no row if the company already runs `most` erasures.
 -- name: ErasureCreate :one
 INSERT INTO erasures (company_id, user_ids, recipients, asked_recipients, created_by)
 SELECT @company_id, @user_ids::text[], @recipients::text[], @asked_recipients::text[], @created_by
 WHERE (SELECT count(*) FROM erasures e WHERE e.company_id = @company_id AND e.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
--- ErasureList returns erasures of a company before an id, newest first.
+-- ErasureList returns erasures of a company with ids before an id, newest first.
 -- name: ErasureList :many
 SELECT * FROM erasures e
 WHERE e.company_id = @company_id AND e.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR e.id = sqlc.narg(id)::bigint)
 ORDER BY e.id DESC
 LIMIT @page_limit::integer;
 
--- ErasuresDue returns the erasures that go on now, the longest overdue first.
+-- ErasuresDue returns the erasures that can continue now, the longest overdue first.
 -- name: ErasuresDue :many
 SELECT * FROM erasures e
 WHERE e.status = 'running' AND e.next_at <= now()
 ORDER BY e.next_at, e.id
 LIMIT @page_limit::integer;
 
--- ErasureCount adds to the counts of an erasure, and names the exports that have some tasks.
+-- ErasureCount adds to the counts of an erasure, and adds the exports that contain some tasks.
 -- name: ErasureCount :exec
 UPDATE erasures e
 SET counts = (
@@ -39,15 +39,15 @@ SET counts = (
     )
 WHERE e.id = @id AND e.status = 'running';
 
--- ErasureUsers keeps the users that an erasure found.
+-- ErasureUsers stores the users that an erasure found.
 -- name: ErasureUsers :exec
 UPDATE erasures e SET user_ids = @user_ids::text[] WHERE e.id = @id AND e.status = 'running';
 
--- ErasureWait lets an erasure go on later.
+-- ErasureWait postpones an erasure.
 -- name: ErasureWait :exec
 UPDATE erasures e SET held = @held, next_at = now() + make_interval(secs => @seconds::double precision) WHERE e.id = @id AND e.status = 'running';
 
--- ErasureEnd ends an erasure, and clears the person that it was about.
+-- ErasureEnd ends an erasure, and clears the identity of its person.
 -- name: ErasureEnd :exec
 UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients = '{}', asked_recipients = '{}', finished_at = now()
 WHERE e.id = @id AND e.status = 'running';
@@ -58,11 +58,11 @@ DELETE FROM erasures e
 USING (SELECT o.id FROM erasures o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE e.id = old.id AND e.finished_at < now() - @keep::interval;
 
--- ExportsDropped returns the folders of exports whose tasks have been dropped, so that nobody can say whether they have a person.
+-- ExportsDropped returns the folders of exports whose tasks have been dropped. For these exports it is unknown whether they contain a person.
 -- name: ExportsDropped :many
 SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to IS NOT NULL AND p.dropped_at IS NOT NULL ORDER BY p.first_day;
 
--- ErasedContacts returns up to most contacts of a company with a user id, a phone number or an e-mail address.
+-- ErasedContacts returns at most `most` contacts of a company with a user id, a phone number or an e-mail address.
 -- name: ErasedContacts :many
 SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contacts c
 WHERE c.company_id = @company_id
@@ -73,7 +73,7 @@ WHERE c.company_id = @company_id
 ORDER BY c.user_id
 LIMIT sqlc.arg(most)::integer;
 
--- ErasureContacts deletes contacts, which leave their tags. The caller holds the contacts of the company.
+-- ErasureContacts deletes contacts and removes them from their tags. The caller has locked the contacts of the company.
 -- name: ErasureContacts :one
 WITH held AS (
     SELECT count(*) AS tags FROM tag_contacts m WHERE m.company_id = @company_id AND m.user_id = ANY (@user_ids::text[])
@@ -83,8 +83,8 @@ deleted AS (
 )
 SELECT (SELECT count(*) FROM deleted) AS contacts, h.tags FROM held h;
 
--- ErasureAudit takes the values out of the changes of contacts of a company, and calls these by a pseudonym; and out of those of default contents for
--- recipients and of task jobs. The audit has phone numbers with asterisks.
+-- ErasureAudit removes the values from audited changes of contacts of a company, and replaces the names of these contacts by a pseudonym. It also removes the
+-- values from audited changes of default contents for recipients and of task jobs. The audit contains phone numbers with asterisks.
 -- name: ErasureAudit :execrows
 UPDATE audit a
 SET entity_key = CASE a.entity WHEN 'contact' THEN @pseudonym::text || array_position(@user_ids::text[], a.entity_key) ELSE a.entity_key END,
@@ -113,8 +113,8 @@ WITH gone AS (
 )
 SELECT g.id FROM gone g ORDER BY g.id;
 
--- ErasureTasks returns up to portion tasks of a company behind an id that are to a person, in the order of their ids. A message
--- to an address that was made for another user is not of the person if only a user was named.
+-- ErasureTasks returns up to portion tasks of a company to a person, after an id, in the order of their ids. If the erasure names only a user, messages to an
+-- address of the user that were created for another user are not included.
 -- name: ErasureTasks :many
 SELECT DISTINCT f.task_id::text AS task_id, f.rendering_id, (f.created_at > now() - interval '25 hours')::boolean AS is_recent
 FROM (
@@ -140,18 +140,18 @@ FROM (
 ORDER BY task_id
 LIMIT @portion::integer;
 
--- ErasureOpen returns those of task_ids that wait or are held by a sender.
+-- ErasureOpen returns those of task_ids that wait or that a sender holds.
 -- name: ErasureOpen :many
 SELECT q.task_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) ORDER BY q.task_id;
 
--- ErasureKeys frees the dedup keys of tasks.
+-- ErasureKeys releases the dedup keys of tasks.
 -- name: ErasureKeys :execrows
 DELETE FROM dedup_keys d
 USING messages m
 WHERE m.task_id = ANY (@task_ids::text[]) AND d.company_id = m.company_id AND d.submitted_by = m.submitted_by AND d.dedup_key = m.dedup_key
     AND d.task_id = m.task_id;
 
--- ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, as far as the tasks still have them.
+-- ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, if the tasks still have them.
 -- name: ErasureSmsgateIDs :execrows
 UPDATE smsgate_messages s
 SET message_id = gen_random_uuid()::text
@@ -159,8 +159,8 @@ FROM messages m
 WHERE m.task_id = ANY (@task_ids::text[]) AND s.company_id = m.company_id AND s.submitted_by = m.submitted_by
     AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids);
 
--- ErasureMessages takes the recipient and the texts out of tasks that have ended. A user of a notification gets a pseudonym, so that people are
--- counted as before.
+-- ErasureMessages removes the recipient and the texts from ended tasks. A user of a notification gets a pseudonym, so that the number of people stays the
+-- same.
 -- name: ErasureMessages :execrows
 UPDATE messages m
 SET phone_number = '', recipient = '', content = @erased::text, submitted_content = CASE WHEN m.submitted_content IS NOT NULL THEN @erased::text END,
@@ -168,7 +168,7 @@ SET phone_number = '', recipient = '', content = @erased::text, submitted_conten
     user_id = CASE WHEN m.user_id IS NOT NULL THEN @pseudonym::text || coalesce(array_position(@user_ids::text[], m.user_id), 0) END
 WHERE m.task_id = ANY (@task_ids::text[]) AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id = m.task_id);
 
--- ErasureReports takes the texts out of what ended leases and tasks, but those of LKSMS itself, and who did what.
+-- ErasureReports removes the texts from the log rows that ended leases and tasks. Texts of LKSMS itself, and the user of an action, stay.
 -- name: ErasureReports :execrows
 UPDATE report_logs r
 SET error_message = CASE WHEN r.error_message IS NOT NULL THEN @erased::text END,
@@ -179,7 +179,7 @@ SET error_message = CASE WHEN r.error_message IS NOT NULL THEN @erased::text END
     END
 WHERE r.task_id = ANY (@task_ids::text[]);
 
--- ErasureReceipts returns the receipts of the attempts at tasks that have a recipient, and locks them. A provider may use one number for messages to many.
+-- ErasureReceipts returns and locks the receipts of attempts at tasks for a recipient. A provider can use one number for messages to many recipients.
 -- name: ErasureReceipts :many
 SELECT r.id, r.callback_id, r.recipient FROM receipts r
 WHERE r.recipient <> '' AND EXISTS (
@@ -191,11 +191,11 @@ FOR UPDATE;
 -- name: ErasureReceiptsDelete :execrows
 DELETE FROM receipts r WHERE r.id = ANY (@ids::bigint[]);
 
--- ErasureCallbacks replaces with asterisks the parts of callbacks that a regular expression finds.
+-- ErasureCallbacks replaces the parts of callbacks that match a regular expression with asterisks.
 -- name: ErasureCallbacks :execrows
 UPDATE callbacks c SET body = regexp_replace(c.body, @pattern::text, '********', 'g') WHERE c.id = ANY (@ids::bigint[]) AND c.body ~ @pattern::text;
 
--- ErasureDeliveries takes the recipient and the answers out of attempts at providers, and the answers out of the latest of senders.
+-- ErasureDeliveries removes the recipient and the answers from calls of providers, and the answers from the latest outcomes of senders.
 -- name: ErasureDeliveries :execrows
 WITH forgotten AS (
     DELETE FROM sender_answers a WHERE a.task_id = ANY (@task_ids::text[])
@@ -207,7 +207,7 @@ WHERE d.task_id = ANY (@task_ids::text[]);
 -- name: ErasureRepeats :many
 SELECT f.id FROM fruitless_submissions f WHERE f.task_id = ANY (@task_ids::text[]) ORDER BY f.id;
 
--- ErasureCandidates returns submissions of a company without a task of their own whose numbers end with some digits.
+-- ErasureCandidates returns submissions of a company without their own task whose numbers end with some digits.
 -- name: ErasureCandidates :many
 SELECT f.id, f.phone_number::text AS phone_number FROM fruitless_submissions f
 WHERE f.company_id = @company_id AND f.phone_number IS NOT NULL
@@ -215,21 +215,20 @@ WHERE f.company_id = @company_id AND f.phone_number IS NOT NULL
 ORDER BY f.id
 LIMIT @portion::integer;
 
--- ErasureSubmissions takes the number and the texts out of submissions.
+-- ErasureSubmissions removes the number and the texts from submissions.
 -- name: ErasureSubmissions :execrows
 UPDATE fruitless_submissions f
 SET phone_number = NULL, content = CASE WHEN f.content IS NOT NULL THEN @erased::text END, request_data = '{}', response_data = '{}'
 WHERE f.id = ANY (@ids::bigint[]);
 
--- ErasureRenderings erases those texts of which every message was erased: its content says so.
+-- ErasureRenderings erases texts whose messages have all been erased, and replaces their content by a note about the erasure.
 -- name: ErasureRenderings :execrows
 UPDATE renderings r
 SET title = '', content = @erased, html = '', params = '{}', page = ''
 WHERE r.id = ANY (@ids::bigint[]) AND r.content <> @erased
     AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id AND m.content <> @erased);
 
--- ErasureAnswers returns answers that are stored for requests which are repeated, to users of a company (is_own) and to administrators, that have one of
--- some texts.
+-- ErasureAnswers returns stored answers for repeated requests that contain one of some texts: answers to users of a company (is_own) and to administrators.
 -- name: ErasureAnswers :many
 SELECT k.username, k.operation, k.key, k.response, c.company_no,
     EXISTS (SELECT FROM users u WHERE u.username = k.username AND u.company_id = c.id AND u.role <> 'admin') AS is_own
@@ -253,11 +252,11 @@ WHERE a.user_ids && @user_ids::text[] AND n.company_id = @company_id
 ORDER BY a.id
 LIMIT @portion::integer;
 
--- ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of them are visible after the wait.
+-- ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of these locks are visible after the wait.
 -- name: ErasureAnnounced :many
 SELECT n.id FROM notifications n WHERE n.announcement_id = ANY (@ids::bigint[]) ORDER BY n.id FOR UPDATE;
 
--- ErasureAnnouncement takes people out of announcements. One that is left with nobody loses what it said.
+-- ErasureAnnouncement removes people from announcements. If no people remain, the announcement loses its text data.
 -- name: ErasureAnnouncement :exec
 WITH left_over AS (
     SELECT a.id, ARRAY(
@@ -274,32 +273,32 @@ SET user_ids = l.user_ids, payload = CASE WHEN l.user_ids = '{}' THEN '{}' ELSE 
 FROM left_over l
 WHERE a.id = l.id;
 
--- ErasureOnce makes pseudonyms of the receivers of messages that are sent once.
+-- ErasureOnce replaces the receivers of send-once messages by pseudonyms.
 -- name: ErasureOnce :execrows
 UPDATE subscribe_messages m
 SET receiver_user_id = @pseudonym::text || array_position(@user_ids::text[], m.receiver_user_id)
 WHERE m.company_id = @company_id AND m.receiver_user_id = ANY (@user_ids::text[]);
 
--- ErasureLists counts the lists of a company that are being read and may have the person: batches and imports that began before a time.
+-- ErasureLists counts the lists of a company that are being read and possibly contain the person: batches and imports that began before a time.
 -- name: ErasureLists :one
 SELECT (
     (SELECT count(*) FROM batches b WHERE b.company_id = @company_id AND b.status = 'checking' AND b.created_at <= @before)
     + (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running' AND i.created_at <= @before)
 )::bigint AS lists;
 
--- ErasureBatches returns the batches of a company, or those of which rows may still be sent.
+-- ErasureBatches returns the batches of a company; optionally only those with rows that can still be sent.
 -- name: ErasureBatches :many
 SELECT b.id FROM batches b
 WHERE b.company_id = @company_id AND (NOT @only_open::boolean OR b.status IN ('ready', 'running', 'paused'))
 ORDER BY b.id;
 
--- ErasureUnfed refuses the rows of a batch to recipients that are not sent yet, and counts them as the batch does.
+-- ErasureUnfed rejects the unsent rows of a batch to recipients, and counts them like the batch does.
 -- name: ErasureUnfed :one
 WITH held AS (
     SELECT b.id, b.fed_row FROM batches b WHERE b.id = @batch_id AND b.status IN ('ready', 'running', 'paused') FOR UPDATE
 ),
 refused AS (
-    UPDATE batch_rows r SET code = 7 -- refused when it was to be sent
+    UPDATE batch_rows r SET code = 7 -- rejected at its submission
     FROM held h
     WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
         AND (r.recipient = ANY (@recipients::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
@@ -313,8 +312,8 @@ counted AS (
 )
 SELECT count(*) AS rows FROM refused;
 
--- ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case: a row that is not
--- valid has its number as it was written.
+-- ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case. An invalid row has its
+-- number as it was written.
 -- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row
@@ -322,7 +321,7 @@ WHERE r.batch_id = @batch_id AND r.row_no > @after_row
 ORDER BY r.row_no
 LIMIT @portion::integer;
 
--- ErasureRows takes the number and the text out of rows of a batch.
+-- ErasureRows removes the number and the text from rows of a batch.
 -- name: ErasureRows :execrows
 UPDATE batch_rows r SET recipient = '', content = '', contact_values = NULL WHERE r.batch_id = @batch_id AND r.row_no = ANY (@row_nos::bigint[]);
 
@@ -336,12 +335,12 @@ WHERE j.filter ? 'phone_number'
     )
 ORDER BY j.id;
 
--- ErasureJob takes the phone number out of the filters of task jobs.
+-- ErasureJob removes the phone number from the filters of task jobs.
 -- name: ErasureJob :execrows
 UPDATE task_jobs j SET filter = j.filter - 'phone_number' WHERE j.id = ANY (@ids::bigint[]);
 
--- ErasureInbounds takes recipients out of the lists of numbers to which a company's inbounds send. A list that becomes empty stays one: without it,
--- the bodies of posts would name the recipients.
+-- ErasureInbounds removes recipients from the lists of numbers to which a company's inbounds send. An empty list stays an empty list: with null, the bodies of
+-- posts would name the recipients.
 -- name: ErasureInbounds :exec
 UPDATE inbounds i
 SET phone_numbers = ARRAY(
@@ -352,10 +351,10 @@ SET phone_numbers = ARRAY(
     version = i.version + 1, updated_at = now()
 WHERE i.company_id = @company_id AND i.phone_numbers && @recipients::text[];
 
--- ErasureWebhooks takes the answers of receivers to posts about tasks: they may repeat what was posted.
+-- ErasureWebhooks removes the answers of receivers to posts about tasks, because an answer can repeat the post.
 -- name: ErasureWebhooks :execrows
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY (@task_ids::text[]) AND d.response IS NOT NULL;
 
--- SqlInboxHas reports whether a company has messages in the inbox that were submitted before a time.
+-- SqlInboxHas returns whether the inbox contains messages of a company that were submitted before a time.
 -- name: SqlInboxHas :one
 SELECT EXISTS (SELECT FROM sql_inbox i WHERE i.company_id = @company_id AND i.created_at < @before::timestamptz);

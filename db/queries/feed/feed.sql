@@ -1,12 +1,12 @@
--- The feed: what happened, in the order in which it can be seen. Triggers stage events; FeedTake and FeedAppend move them to the feed, by one
+-- Statements on the feed of events, in the order of their visibility. Triggers stage events. FeedTake and FeedAppend move staged events to the feed, in one
 -- transaction at a time.
 
--- FeedLock lets one transaction at a time give out ids of the feed, until its end: ids that it gives out can be seen before any larger one exists.
+-- FeedLock allows only one transaction at a time to assign ids of the feed, until its end. An id is therefore visible before any larger id exists.
 -- name: FeedLock :exec
 SELECT lock_table('lock_feed');
 
--- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Those of tasks of locked_days stay: a day is
--- how the ids of its tasks begin.
+-- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Events of tasks of locked_days stay; a day is the
+-- beginning of the ids of its tasks.
 -- name: FeedTake :many
 WITH taken AS (
     DELETE FROM feed_staged s
@@ -22,7 +22,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 FROM taken t
 ORDER BY t.id;
 
--- FeedSubmitters returns who submitted tasks, and the notification of each, or 0. A task whose day was dropped has none.
+-- FeedSubmitters returns the submitters of tasks, and the notification of each task, or 0. It returns no row for a task whose day was dropped.
 -- name: FeedSubmitters :many
 SELECT m.task_id, m.submitted_by, coalesce(r.notification_id, 0)::bigint AS notification_id
 FROM messages m
@@ -30,8 +30,8 @@ LEFT JOIN renderings r ON r.id = m.rendering_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- FeedNotifications returns those of some notifications that seem to be over: those of recorded_ids that were ended, and those that have no further run and
--- no task that waits or is leased. It reads no partitions.
+-- FeedNotifications returns those of some notifications that have probably ended: notifications of recorded_ids that were ended, and notifications without a
+-- further run and without a task that waits or is leased. It does not read partitions.
 -- name: FeedNotifications :many
 SELECT n.id, n.created_at FROM notifications n
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
@@ -39,9 +39,10 @@ WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
         ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
 ORDER BY n.id;
 
--- FeedNotificationsRender returns the data of the events of notifications that are over, as the view notification_standings has it. One that was not ended, and of
--- which the end of a task, or a cause of its own, is still staged, is left out: that tells it. A receipt tells nothing, so it is not waited for. One that
--- is not over any more since FeedNotifications, because a task was requeued, is left out too. Its tasks have ids from from_id on.
+-- FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
+-- skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
+-- because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
+-- Its tasks have ids from from_id on.
 -- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
@@ -79,7 +80,7 @@ WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR n.next_run_at I
 )
 ORDER BY n.id;
 
--- FeedNotificationsAgain stages again that notifications may be over, since some times.
+-- FeedNotificationsAgain stages again, with the given times, that notifications have possibly ended.
 -- name: FeedNotificationsAgain :exec
 INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
 SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
@@ -87,7 +88,7 @@ FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ats::timestamptz[]) AS at) x
 JOIN notifications n ON n.id = x.id
 ORDER BY n.id;
 
--- FeedAppend adds events to the feed, in their order. An empty task_id, and the log_id 0, mean none.
+-- FeedAppend adds events to the feed, in their order. An empty task_id and the log_id 0 mean no value.
 -- name: FeedAppend :exec
 INSERT INTO feed (company_id, submitted_by, type, task_id, log_id, at, data)
 SELECT e.company_id, e.submitted_by, e.type, nullif(e.task_id, ''), nullif(e.log_id, 0), e.at, e.data
@@ -98,7 +99,7 @@ FROM (
 ) e
 ORDER BY e.nth;
 
--- FeedRead returns events behind an id, oldest first: of one company or of all, and of one submitter or of all.
+-- FeedRead returns events after an id, oldest first: of one company or of all, and of one submitter or of all.
 -- name: FeedRead :many
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data
 FROM feed f
@@ -107,21 +108,21 @@ WHERE f.id > @after_id AND (sqlc.narg(company_id)::bigint IS NULL OR f.company_i
 ORDER BY f.id
 LIMIT @page_limit::integer;
 
--- FeedEnds returns the largest id that was deleted, and the largest id that can be seen, or was.
+-- FeedEnds returns the largest deleted id, and the largest id that is or was visible.
 -- name: FeedEnds :one
 SELECT s.pruned_id, greatest(s.pruned_id, coalesce((SELECT max(f.id) FROM feed f), 0))::bigint AS last_id FROM feed_state s;
 
--- FeedNews returns of whom there are events behind an id.
+-- FeedNews returns the companies with events after an id.
 -- name: FeedNews :many
 SELECT DISTINCT f.company_id, f.submitted_by FROM feed f
 WHERE f.id > @after_id AND f.id <= @last_id
 ORDER BY f.company_id, f.submitted_by;
 
--- FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. No row for a task whose day was dropped.
+-- FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. It returns no row for a task whose day was dropped.
 -- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
-    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- of the message of SMSGate that the task belongs to
+    coalesce(m.request_data ->> 'smsgate_id', '')::text AS smsgate_id -- the id of the SMSGate message of the task
 FROM messages m
 JOIN report_logs r ON r.task_id = m.task_id
 LEFT JOIN renderings d ON d.id = m.rendering_id
@@ -129,8 +130,8 @@ LEFT JOIN companies c ON c.id = m.company_id
 WHERE m.task_id = ANY (@task_ids::text[]) AND r.task_id = ANY (@task_ids::text[]) AND r.id = ANY (@log_ids::bigint[])
 ORDER BY r.id;
 
--- FeedListeners returns the ids behind which the events of a company, or of all, were recorded: for itself, and for those who listen to every
--- company. is_fresh: it listens itself, for at least as long as given.
+-- FeedListeners returns the ids after which the events of a company, or of all companies, were recorded: for the company itself, and for listeners to all
+-- companies. is_fresh is true if the company itself still listens for at least the given time.
 -- name: FeedListeners :many
 SELECT l.since_id, (
         coalesce(l.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0) AND l.listens_until > now() + @at_least::interval
@@ -139,8 +140,8 @@ FROM feed_listeners l
 WHERE coalesce(l.company_id, 0) IN (0, coalesce(sqlc.narg(company_id)::bigint, 0)) AND (l.is_pushed OR l.listens_until > now())
 ORDER BY l.since_id;
 
--- FeedListen lets the events of a company, or of all, be recorded for a while, and returns the id behind which all of them were recorded: that of its
--- first listener, or since_id if nobody listened until now.
+-- FeedListen records the events of a company, or of all companies, for the given time. It returns the id after which all of them were recorded: the id of its
+-- first listener, or since_id if there was no listener until now.
 -- name: FeedListen :one
 INSERT INTO feed_listeners AS l (company_id, since_id, is_pushed, listens_until)
 VALUES (sqlc.narg(company_id)::bigint, @since_id, @is_pushed, now() + @listens::interval)
@@ -149,13 +150,13 @@ SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id 
     is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
 RETURNING l.since_id;
 
--- FeedOld returns up to batch_size events that are older than keep. It finds them by their time: of events that were recorded before the clock was set
--- back, ids are smaller than those of older ones.
+-- FeedOld returns up to batch_size events that are older than keep. It finds them by their time: if the clock was set back, events with smaller ids can have
+-- later times.
 -- name: FeedOld :many
 SELECT f.id FROM feed f WHERE f.at < now() - @keep::interval ORDER BY f.at, f.id LIMIT @batch_size::integer;
 
--- WebhooksBehind returns the webhooks that may still post an event up to last_id, and locks them until the end of the transaction, as a run does before it
--- touches the feed.
+-- WebhooksBehind returns and locks, until the end of the transaction, the webhooks that possibly still post an event up to last_id. A run of a webhook also
+-- locks the webhook before it touches the feed.
 -- name: WebhooksBehind :many
 SELECT w.id FROM webhooks w
 WHERE w.status = 'on'
@@ -163,8 +164,8 @@ WHERE w.status = 'on'
 ORDER BY w.id
 FOR NO KEY UPDATE;
 
--- FeedDeleteExpired deletes some events, and returns how many, and the largest id. Of each webhook that loses some of them, those of webhook_ids that had still to
--- post one, it writes an operator event.
+-- FeedDeleteExpired deletes some events, and returns their number and the largest id. For each webhook of webhook_ids that still had to post one of them, it
+-- adds an operator event.
 -- name: FeedDeleteExpired :one
 WITH gone AS (
     DELETE FROM feed f WHERE f.id = ANY (@ids::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
@@ -193,6 +194,6 @@ SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g
 -- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 
--- FeedListenersDeleteUnused deletes listeners that do not listen any more.
+-- FeedListenersDeleteUnused deletes listeners whose time has passed.
 -- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();

@@ -1,7 +1,7 @@
--- Counts of tasks, and the partitions of their history.
+-- Statements on the counts of tasks, and on the partitions of their history.
 
--- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
--- adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
+-- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks adds the difference to
+-- facts. task_totals includes these differences until they are folded. counted_at is the time of the numbers.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
@@ -13,16 +13,16 @@ SELECT
 FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
--- FactsKnow says which columns of facts this server knows, until the end of the transaction: without that, the trigger facts_guard lets nobody delete
--- facts.
+-- FactsKnow declares which columns of facts this server knows, until the end of the transaction. Without this declaration, the trigger facts_guard rejects the
+-- deletion of facts.
 -- name: FactsKnow :exec
 SELECT set_config('lksms.facts_version', '3', true);
 
--- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
--- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
--- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
--- empty if they are not known, or nothing ended, and country_no is empty without a country; waits and durations have one byte for each task. Receipts that say
--- delivered are apart for each accepted_at.
+-- FactsTake deletes up to portion facts and returns their sums. The caller adds these sums to the figures of all consumers in the same transaction. Of two
+-- concurrent folds, the second waits for the rows that both see, and skips them. Each minute and outcome has a separate sum. Leases, reported successes and
+-- reported failures also have separate sums, so that at is the last time of each. channel, message_type and outcome are empty if they are unknown or no task
+-- ended. country_no is empty without a country. waits and durations have one byte for each task. Receipts of a delivery have a separate sum for each
+-- accepted_at.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
@@ -60,9 +60,9 @@ ON CONFLICT (company_id) DO UPDATE
 SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
     processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
--- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
--- that came before their partition existed: these tasks move to it. If other partitions existed, such tasks are an operator event. Tasks that the
--- drop of their partition left behind get it again when all of them are over. It returns how many partitions it made.
+-- TaskPartitionsMake creates the missing partitions for tasks from now until ahead. It also creates missing partitions of the last 30 days, and of later days
+-- whose tasks arrived before their partition existed, and moves these tasks to them. If other partitions existed, such tasks are an operator event. Tasks that
+-- were kept when their partition was dropped get the partition again when all of them have ended. It returns the number of created partitions.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
     SELECT d.day
@@ -97,12 +97,12 @@ SELECT (g.made + (
 ))::integer AS made
 FROM gathered g;
 
--- NumberPartitionsAhead makes a partition of the ledger or of rows of batches, or begins the next one after width, and returns how often it changed
--- something: see number_partitions_ahead.
+-- NumberPartitionsAhead creates a partition of the ledger or of rows of batches, or begins the next one after width. It returns the number of changes; see
+-- number_partitions_ahead.
 -- name: NumberPartitionsAhead :one
 SELECT number_partitions_ahead(@parent::text, @width::interval)::bigint AS changed;
 
--- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
+-- TaskPartitionList returns the partitions that begin before a day, newest first, with their sizes in bytes.
 -- name: TaskPartitionList :many
 SELECT p.*,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
@@ -115,9 +115,9 @@ WHERE p.first_day < @before_day::date
 ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
--- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
--- have passed since its last one, or since its import. One that becomes history may move to a tablespace, and a report of one of its tasks waits meanwhile.
--- So none of its tasks is in use: leased, or due or expiring within a day before or after.
+-- TaskPartitionNext returns the first partition after a day that has a pending step. A partition becomes history, or is dropped, when the given number of full
+-- days has passed since its last day, or since its import. A partition that becomes history can move to a tablespace, and a report of one of its tasks would
+-- wait meanwhile. Partitions with tasks in use are therefore skipped: tasks that are leased, or due or expiring within a day before or after.
 -- name: TaskPartitionNext :one
 SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p
@@ -136,33 +136,34 @@ WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @
 ORDER BY p.first_day
 LIMIT 1;
 
--- TaskPartitionHeld records why a partition could not be made history or dropped; an empty reason: nothing holds it any more.
+-- TaskPartitionHeld records the reason why a partition could not be made history or dropped; an empty reason means that nothing holds it any more.
 -- name: TaskPartitionHeld :exec
 UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');
 
--- TaskPartitionLate returns up to most tasks of a partition that wait or are leased.
+-- TaskPartitionLate returns at most `most` tasks of a partition that wait or are leased.
 -- name: TaskPartitionLate :many
 SELECT q.task_id FROM queue q
 WHERE q.task_id >= @first_id::text AND q.task_id < @before_id::text
 ORDER BY q.task_id
 LIMIT @most::integer;
 
--- TaskPartitionGet returns the partition that begins on a day and was not dropped, as it is at read_at. It may get tasks while it is_open.
+-- TaskPartitionGet returns the partition that begins on a day and was not dropped, with its state at read_at. The partition can get tasks while is_open is
+-- true.
 -- name: TaskPartitionGet :one
 SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open
 FROM task_partitions p
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
 
--- TaskPartitionKeep makes a partition history.
+-- TaskPartitionKeep marks a partition as history.
 -- name: TaskPartitionKeep :exec
 UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
 
--- TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
+-- TaskPartitionMove moves one table or index of a partition to a tablespace, and returns false if nothing was left to move.
 -- name: TaskPartitionMove :one
 SELECT task_partition_move(@first_day::date, @tablespace::text)::boolean AS moved;
 
--- TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. No row: fewer are left.
+-- TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. It returns no row if fewer remain.
 -- name: TaskPartitionCut :one
 SELECT m.task_id FROM messages m
 WHERE m.task_id >= @from_id::text AND m.task_id < @before_id::text
@@ -170,13 +171,13 @@ ORDER BY m.task_id
 OFFSET @batch_size::integer
 LIMIT 1;
 
--- ErasuresHold lets nobody change an erasure until the transaction ends.
+-- ErasuresHold blocks changes of erasures until the transaction ends.
 -- name: ErasuresHold :exec
 LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE;
 
--- TaskPartitionExported records how many rows an export of a partition has that began at began_at, unless the partition was dropped since it was made
--- at created_at. An erasure that ran meanwhile names the export, which may have read what was then erased. The caller holds the erasures, so that each
--- that comes later sees the export.
+-- TaskPartitionExported records the number of rows in an export of a partition that began at began_at, unless the partition was dropped since it was created
+-- at created_at. Each erasure that ran during the export gets the export in its list, because the export possibly contains data that was then erased. The
+-- caller has locked the erasures, so that each later erasure sees the export.
 -- name: TaskPartitionExported :exec
 WITH exported AS (
     UPDATE task_partitions p
@@ -194,7 +195,7 @@ INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)
 FROM exported x;
 
--- TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or why it did not: see task_partition_drop.
+-- TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or the reason why it did not; see task_partition_drop.
 -- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
     SELECT task_partition_drop(@first_day::date, @only_exported::boolean, @late::text[]) AS outcome
@@ -205,7 +206,7 @@ noted AS (
 )
 SELECT d.outcome::text AS outcome FROM done d;
 
--- TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
+-- TaskPartitionStage creates the tables that an import fills. It fails if partitions of these days exist.
 -- name: TaskPartitionStage :exec
 SELECT task_partition_stage(@first_day::date, @last_day::date);
 
@@ -213,7 +214,7 @@ SELECT task_partition_stage(@first_day::date, @last_day::date);
 -- name: TaskPartitionIndex :exec
 SELECT task_partition_index(@first_day::date, @last_day::date);
 
--- TaskPartitionAttach makes partitions of the tables that an import has filled.
+-- TaskPartitionAttach attaches the tables that an import has filled as partitions.
 -- name: TaskPartitionAttach :exec
 WITH noted AS (
     INSERT INTO events (event, subject, detail)

@@ -1,6 +1,6 @@
--- IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the
--- transaction, when its changes are visible. Any role of the database could take this advisory lock. It would have to know the key of a request before its
--- client sends it, and would hold up this request alone.
+-- IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the transaction, when its
+-- changes are visible. Any role of the database could take this advisory lock. The role would have to know the key of a request before its client sends the
+-- request, and would delay only this request.
 -- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 0));
 

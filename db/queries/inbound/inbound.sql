@@ -8,7 +8,7 @@ VALUES (
 )
 RETURNING id;
 
--- InboundList returns inbounds, newest first, of one company if company_id is given.
+-- InboundList returns inbounds, newest first; with company_id, only those of one company.
 -- name: InboundList :many
 SELECT i.*, c.company_no
 FROM inbounds i
@@ -18,7 +18,7 @@ WHERE i.id < @before_id AND (sqlc.narg(inbound_no)::text IS NULL OR i.inbound_no
 ORDER BY i.id DESC
 LIMIT @page_limit::integer;
 
--- InboundFind returns an inbound of a company that is on.
+-- InboundFind returns an active inbound of a company.
 -- name: InboundFind :one
 SELECT i.* FROM inbounds i WHERE i.inbound_no = @inbound_no AND i.company_id = @company_id AND i.status = 'on';
 

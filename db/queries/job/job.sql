@@ -1,8 +1,8 @@
--- Jobs: cancel or requeue all tasks of a filter.
+-- Statements on jobs, which cancel or requeue all tasks of a filter.
 
--- JobPlan counts the tasks that a filter selects, up to most and one more, and, if expected is their number, creates a job of them. Both happen at one
--- moment. job_id is 0 if no job was created. A job that cancels selects tasks that wait; one that requeues selects those that have ended with a
--- status. The conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
+-- JobPlan counts the tasks that a filter selects, at most `most` plus one. If expected is their number, it also creates a job for them. Both happen in one
+-- snapshot. job_id is 0 if no job was created. A job that cancels selects waiting tasks; a job that requeues selects tasks that have ended with a status. The
+-- conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
 -- name: JobPlan :one
 WITH numbered AS MATERIALIZED (
     SELECT d.task_id
@@ -93,12 +93,12 @@ parts AS (
 )
 SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM counted c;
 
--- JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+-- JobsLock makes other transactions that create a job wait until the end of the transaction, so that JobsRunning is exact for all of them.
 -- name: JobsLock :exec
 SELECT lock_table('lock_task_jobs');
 
--- JobsRunning returns how many jobs run, how many of them have an action and a filter (same), and how many are about batches of the company whose batch
--- the filter names (of_company).
+-- JobsRunning returns the number of running jobs, the number of those with the given action and filter (same), and the number of those about batches of the
+-- company whose batch the filter names (of_company).
 -- name: JobsRunning :one
 SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same,
     count(*) FILTER (
@@ -112,20 +112,20 @@ WHERE j.status = 'running';
 -- name: JobGet :one
 SELECT * FROM task_jobs j WHERE j.id = @id;
 
--- JobList returns jobs before an id, newest first.
+-- JobList returns jobs with ids before an id, newest first.
 -- name: JobList :many
 SELECT * FROM task_jobs j WHERE j.id < @before_id::bigint ORDER BY j.id DESC LIMIT @page_limit::integer;
 
--- JobIDsRunning returns the jobs that run, the oldest first.
+-- JobIDsRunning returns the running jobs, the oldest first.
 -- name: JobIDsRunning :many
 SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id;
 
--- JobHold locks a job that runs, so that no other server works on it and nobody stops it before the end of the transaction. No row: it has ended, or
--- another server works on it.
+-- JobHold locks a running job, so that no other server works on the job and no user stops it before the end of the transaction. It returns no row if the job
+-- has ended, or another server works on it.
 -- name: JobHold :one
 SELECT * FROM task_jobs j WHERE j.id = @id AND j.status = 'running' FOR UPDATE SKIP LOCKED;
 
--- JobPart returns the first part of a job after another that is left. No row: none is left.
+-- JobPart returns the first remaining part of a job after another part. It returns no row if no part remains.
 -- name: JobPart :one
 SELECT p.part, p.task_ids FROM task_job_parts p WHERE p.job_id = @job_id AND p.part > @after::integer ORDER BY p.part LIMIT 1;
 
@@ -155,12 +155,12 @@ FROM (
 ) l
 WHERE j.id = sqlc.arg(id) AND j.status = 'running';
 
--- JobStop ends a job that runs. It waits for the part that is being changed.
+-- JobStop ends a running job. It waits for the part that is being changed.
 -- name: JobStop :execrows
 UPDATE task_jobs j SET status = 'stopped', stopped_by = @stopped_by::text, finished_at = clock_timestamp()
 WHERE j.id = @id AND j.status = 'running';
 
--- JobPartsDelete deletes what is left of a job.
+-- JobPartsDelete deletes the remaining parts of a job.
 -- name: JobPartsDelete :exec
 DELETE FROM task_job_parts p WHERE p.job_id = @job_id;
 

@@ -1,7 +1,6 @@
--- Phones with the app of SMSGate, which are senders.
+-- Statements on phones with the app of SMSGate, which are senders.
 
--- PhonePair opens a code with which one phone can register for a sender. A code that was open before ends. The phone that is registered now stays
--- as it is.
+-- PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. The registered phone stays registered.
 -- name: PhonePair :one
 INSERT INTO phones AS p (sender_id, code_hash, code_until, code_sim_number)
 SELECT s.id, @code_hash::bytea, now() + @valid_for::interval, sqlc.narg(sim_number)::smallint
@@ -11,7 +10,7 @@ ON CONFLICT (sender_id) DO UPDATE
 SET code_hash = excluded.code_hash, code_until = excluded.code_until, code_sim_number = excluded.code_sim_number
 RETURNING p.code_until::timestamptz AS code_until;
 
--- PhoneCodeUse uses up an open code, and returns the sender for which it was. No row: no such code is open.
+-- PhoneCodeUse uses up a valid code, and returns its sender. It returns no row if no such code exists.
 -- name: PhoneCodeUse :one
 UPDATE phones p
 SET code_hash = NULL, code_until = NULL
@@ -19,7 +18,7 @@ FROM senders s
 WHERE p.code_hash = @code_hash::bytea AND p.code_until > now() AND s.id = p.sender_id
 RETURNING p.sender_id, s.sender_no;
 
--- PhoneUserDelete deletes the user of the phone that was registered for a sender before, and its key.
+-- PhoneUserDelete deletes the user of the previously registered phone of a sender, and its key.
 -- name: PhoneUserDelete :exec
 DELETE FROM users u USING phones p WHERE p.sender_id = @sender_id AND u.id = p.user_id;
 
@@ -38,11 +37,11 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While it is paused, more
--- failures show nothing new.
+-- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While the phone is paused,
+-- further failures change nothing.
 -- name: PhonePause :exec
 UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 exceed max_pause
+SET troubles = least(20, troubles + 1), -- 20 doublings exceed max_pause
     rest_until = clock_timestamp() + least(sqlc.arg(max_pause)::interval, sqlc.arg(pause)::interval * power(2, troubles))
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS NULL OR rest_until <= clock_timestamp());
 
@@ -50,35 +49,36 @@ WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS
 -- name: PhonePauseEnd :exec
 UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text AND troubles > 0;
 
--- PhoneTroubles returns whether a phone is paused, and how often it was since its last message. No row: another phone has been registered.
+-- PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last message. It returns no row if another phone has been
+-- registered.
 -- name: PhoneTroubles :one
 SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
 FROM phones p
 WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text;
 
--- PhonePullBegin gives one pull of a phone the right to claim, for a limited time. No row: another pull is underway, or another phone has been
+-- PhonePullBegin allows one pull of a phone to claim tasks, for a limited time. It returns no row if another pull is in progress, or another phone has been
 -- registered.
 -- name: PhonePullBegin :execrows
 UPDATE phones
 SET pull_until = clock_timestamp() + @valid_for::interval
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS NULL OR pull_until <= clock_timestamp());
 
--- PhonePullEnd gives that right back.
+-- PhonePullEnd gives this permission back.
 -- name: PhonePullEnd :exec
 UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneLeasesDelete deletes the leases of the phone that was registered before: it may have sent these messages, and the next phone must not send
--- them too.
+-- PhoneLeasesDelete deletes the leases of the previously registered phone, so that the next phone does not get these messages again: the previous phone
+-- possibly sent them.
 -- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
--- PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its leases that are over. The text is that of TaskLease.
--- A message is valid until margin before the end of its lease, or until two thirds of a short lease are over; one whose lease ends because it
--- expires, until it expires.
+-- PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its expired leases. The text is the same as in TaskLease. A message
+-- is valid until margin before the end of its lease, or until two thirds of a short lease have passed. If a lease ends because its message expires, the
+-- message is valid until it expires.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- nobody else is given it after that
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender gets the message after that
             ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
@@ -98,22 +98,22 @@ SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at
 FROM held h
 ORDER BY h.lease_id;
 
--- PhoneReported returns, for leases that a sender has or had, whether it reported SUCCESS (2) or FAILED (3) of them, and whether the SUCCESS settled
--- the task: another sender may have been given it. is_long: the lease lives, and the phone sends its message in several parts. is_expired: the lease
--- has not been taken back, and the message has expired. A lease of another sender, and one that never was, gives no row.
+-- PhoneReported returns for leases that a sender has or had whether the sender reported SUCCESS (2) or FAILED (3), and whether the SUCCESS settled the task;
+-- another sender can have claimed the task meanwhile. is_long is true if the lease is valid and the phone sends its message in several parts. is_expired is
+-- true if the lease has not been taken back and the message has expired. Leases of other senders and unknown leases give no row.
 -- name: PhoneReported :many
 WITH named AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
 ),
 ended AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
     FROM report_logs r
     WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
-        -- Without a segment size, text of any alphabet counts as UCS-2: the phone never sends more parts.
+        -- Without a segment size, any text counts as UCS-2: the phone never sends more parts.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL

@@ -1,20 +1,19 @@
--- Notifications: a business event is announced to people, on each channel once. Notification states: 0 waiting, 1 success, 2 failed, 3
--- cancelled, 4 ended abnormally, 5 partly failed (the view notification_standings computes it; notifications.ended_as overrides it).
--- biz_type 5 is the reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED,
--- 4 CANCELLED.
+-- Statements on notifications: a business event is announced to people, once on each channel. Notification states: 0 waiting, 1 success, 2 failed, 3
+-- cancelled, 4 ended abnormally, 5 partly failed. The view notification_standings computes the state; notifications.ended_as overrides it. biz_type 5 is the
+-- reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED.
 
--- Now returns the time of the transaction, by which every statement of it decides.
+-- Now returns the time of the transaction, which all its statements use for their decisions.
 -- name: Now :one
 SELECT now()::timestamptz AS at;
 
--- BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
--- changes of the events before.
+-- BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the changes of the earlier
+-- events.
 -- name: BusinessLock :one
 SELECT l.slot FROM business_locks l
 WHERE l.slot = hashtextextended(@company_id::bigint || ' ' || @task_id::bigint, 0) & 255
 FOR UPDATE;
 
--- BusinessEnds returns the ends of a business task and of one of its nodes; no row for one that has not ended.
+-- BusinessEnds returns the ends of a business task and of one of its nodes. It returns no row for a task or node that has not ended.
 -- name: BusinessEnds :many
 SELECT e.subject, e.ended_at, e.awaits_start
 FROM business_ends e
@@ -30,7 +29,7 @@ VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
 SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start, recorded_at = excluded.recorded_at;
 
--- BusinessEndNodes records that all nodes of a task have ended for which reminders exist.
+-- BusinessEndNodes records that all nodes of a task with reminders have ended.
 -- name: BusinessEndNodes :exec
 INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
 SELECT DISTINCT n.company_id, 'node', n.biz_id, @ended_at::timestamptz
@@ -43,28 +42,27 @@ ON CONFLICT DO NOTHING;
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders returns whether a node has reminders, and the latest start of those that have not ended, if its caller named a time. A
--- start without a time is stored with the time of its transaction, like created_at. Such a start may be later than the time that the
--- caller's clock gives for its end, so it is not compared with an end.
+-- NodeReminders returns whether a node has reminders, and the latest start of the reminders that have not ended, if the caller gave a start time. A start
+-- without a time is stored with the time of its transaction, like created_at. This time can be later than the end by the clock of the caller, so it is not
+-- compared with an end.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch: none
+    -- epoch: no start time was given
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NodeRemindersReplace frees the dedup_keys of a node's reminders for those of its next start.
+-- NodeRemindersReplace releases the dedup_keys of a node's reminders for the reminders of its next start.
 -- name: NodeRemindersReplace :exec
 UPDATE notifications n SET replaced_at = now()
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
--- that created it has committed. Keys of business events, of callers and of the service itself are apart (dedup_key_owner), so that nobody can
--- use up the key of a business event before it happens. ON CONFLICT names no index: the one of the version before counts, too. Without
--- announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of
--- the statement.
+-- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). In that case it returns no row, and a concurrent transaction that
+-- created the other notification has committed. Keys of business events, of callers and of the service itself are separate (dedup_key_owner), so that a caller
+-- cannot use the key of a business event in advance. ON CONFLICT names no index, because the index of the previous version counts, too. Without
+-- announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
@@ -87,14 +85,14 @@ announced AS (
 )
 SELECT m.id, m.announcement_id FROM made m;
 
--- NotificationsWaiting counts the notifications of a company that wait for their time, up to most.
+-- NotificationsWaiting counts the notifications of a company that are scheduled for later, at most `most`.
 -- name: NotificationsWaiting :one
 SELECT count(*) FROM (
     SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
 ) w;
 
--- NotificationFind returns the notification with a dedup_key, and its state: that of a business event if biz_task_id is given, else that of the
--- company's callers or of the service itself. In the version before, several submitters could have the same key: the oldest one counts.
+-- NotificationFind returns the notification with a dedup_key, and its state. With biz_task_id, it searches the keys of business events, otherwise those of the
+-- company's callers or of the service itself. In the previous version, several submitters could have the same key; the oldest notification is returned.
 -- name: NotificationFind :one
 SELECT n.id, o.status
 FROM notifications n
@@ -110,9 +108,9 @@ LIMIT 1;
 -- name: NotificationHold :exec
 SELECT FROM notifications n WHERE n.id = @id FOR UPDATE;
 
--- NotificationFree frees the dedup_key of a notification that has failed and reached nobody, and returns why it failed. No row: it has not failed,
--- somebody may have been reached (a message was accepted, its outcome is unclear, or its lease ran out), or the key has been freed. The caller has
--- locked it.
+-- NotificationFree releases the dedup_key of a notification that has failed and reached nobody, and returns the reason of the failure. It returns no row if
+-- the notification has not failed, the key is already released, or a person was possibly reached (a message was accepted, its outcome is unclear, or its lease
+-- expired). The caller has locked the notification.
 -- name: NotificationFree :one
 UPDATE notifications n SET replaced_at = now()
 WHERE n.id = @id::bigint AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
@@ -137,10 +135,10 @@ RETURNING coalesce(n.remark, (
     LIMIT 1
 ), '')::text AS remark;
 
--- OrbitReminders locks the reminders of a business task that are of another time than the orbits of a new plan give, and returns them.
--- in_times: of the orbits with these numbers. is_waiting: somebody has not been reminded yet. A reminder that was cancelled is returned: the plan is
--- a new one. A reminder that was sent stays sent: it is returned only if it comes again later by more than its life, so that people are reminded of the new time.
--- A reminder expires a life after it is due, so its orbit's time is expires_at - life + remainMin.
+-- OrbitReminders locks and returns the reminders of a business task whose time differs from the time of the orbits in a new plan. in_times are the times of
+-- the orbits with these numbers. is_waiting is true if a person has not been reminded yet. A cancelled reminder is returned, because the plan is new. A sent
+-- reminder is returned only if its new time is later by more than its life, so that people are reminded of the new time. A reminder expires one life after it
+-- is due, so the time of its orbit is expires_at - life + remainMin.
 -- name: OrbitReminders :many
 WITH stale AS MATERIALIZED (
     SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
@@ -159,14 +157,14 @@ CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notifi
 WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- waiting, cancelled
 ORDER BY s.id;
 
--- RemindersReplace frees the dedup_keys of reminders for those of a new time. Those that wait are cancelled.
+-- RemindersReplace releases the dedup_keys of reminders for the reminders of a new time. Waiting reminders are cancelled.
 -- name: RemindersReplace :exec
 UPDATE notifications n
 SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
     run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]);
 
--- NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. It reads no task: one that never ran
+-- NotificationDue locks and returns up to batch_size due notifications, or only the notification with id. It reads no task: the first run of a notification
 -- must not wait while a partition is locked.
 -- name: NotificationDue :many
 WITH due AS MATERIALIZED (
@@ -191,12 +189,12 @@ JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at;
 
--- NotificationWaits returns the number of seconds for which notifications must still wait that ran before: a repeated one repeats repeat_minutes
+-- NotificationWaits returns the number of seconds that notifications must still wait since their last run: a repeating notification repeats repeat_minutes
 -- after its last message succeeded or failed (S1.5).
 -- name: NotificationWaits :many
 SELECT n.id,
     CASE
-        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
+        WHEN last.is_open THEN 60 -- messages are still in progress: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => n.repeat_minutes::integer) - now()))
     END::double precision AS wait
@@ -211,7 +209,7 @@ CROSS JOIN LATERAL (
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationDueIDs returns the ids of up to batch_size notifications whose time has come.
+-- NotificationDueIDs returns the ids of up to batch_size due notifications.
 -- name: NotificationDueIDs :many
 SELECT n.id FROM notifications n
 WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
@@ -226,7 +224,8 @@ SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
 
--- NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for those behind them, after the others that are due.
+-- NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for the following contacts, after the other due
+-- notifications.
 -- name: NotificationAdvance :exec
 UPDATE notifications n
 SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, next_run_at = now(), remark = NULL, updated_at = now()
@@ -236,13 +235,13 @@ WHERE n.id = @id;
 -- name: RenderingText :one
 SELECT r.title, r.content, r.html, r.template_id, r.params, r.is_template FROM renderings r WHERE r.id = @id;
 
--- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
--- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
+-- NotificationFail records why a notification cannot be sent. A repeating notification that was sent before keeps its state and runs again after its interval,
+-- unless it expires first. Any other notification has failed (ended_as 2, is_failed). It returns no row if the notification has ended or was deleted
 -- meanwhile.
 -- name: NotificationFail :one
 UPDATE notifications n
 SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
-    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, there is no limit
     run_rendering_id = NULL, run_after = NULL, remark = left(@remark::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
@@ -253,7 +252,7 @@ FROM (
 WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
 RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
--- NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
+-- NotificationStatuses returns the states of up to scan_limit notifications, for a list with a filter by state.
 -- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
@@ -281,7 +280,7 @@ CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notifi
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
+-- NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person decides.
 -- name: NotificationFailures :many
 SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
 FROM (
@@ -295,14 +294,14 @@ WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
 LIMIT @most::integer;
 
--- NotificationAnnouncement returns the payload of a notification, and its people or their tag.
+-- NotificationAnnouncement returns the payload of a notification, and its people or tag.
 -- name: NotificationAnnouncement :one
 SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids, a.tag
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 WHERE n.id = @id;
 
--- NotificationList returns notifications, newest first, with the states that follow from their tasks.
+-- NotificationList returns notifications, newest first, with their states, which are computed from their tasks.
 -- name: NotificationList :many
 SELECT n.id, n.company_id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.submitted_by, n.changed_by, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
@@ -326,8 +325,8 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
 ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
--- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
--- 3 cancelled, 4 ended abnormally. Of a tag, the first max_people who have a task are returned. A person without a task has the state and the remark of the notification.
+-- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended
+-- abnormally. For a tag, it returns the first max_people people who have a task. A person without a task has the state and the remark of the notification.
 -- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
@@ -362,7 +361,8 @@ LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
--- NotificationReceipts returns to how many people the provider says that the last message was delivered, and to how many that it was not.
+-- NotificationReceipts returns the number of people whose last message was delivered, and the number of people whose last message was not, according to the
+-- provider.
 -- name: NotificationReceipts :one
 SELECT count(*) FILTER (WHERE p.delivery = 1) AS delivered, count(*) FILTER (WHERE p.delivery = 2) AS undelivered
 FROM (
@@ -373,7 +373,7 @@ FROM (
     ORDER BY t.user_id, t.task_id DESC
 ) p;
 
--- NotificationReached returns the people, all or those of user_ids, whom a notification has reached, or may still reach.
+-- NotificationReached returns the people, all or those of user_ids, who were reached or can still be reached by a notification.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
@@ -382,8 +382,8 @@ WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROC
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
--- NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of them,
--- its tasks are visible after the wait.
+-- NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of these locks, its tasks
+-- are visible after the wait.
 -- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
@@ -392,8 +392,8 @@ WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS 
 ORDER BY n.id
 FOR UPDATE;
 
--- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
--- waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
+-- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to waiting (0) runs
+-- now, unless its dedup_key belongs to a later notification. The caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -407,16 +407,16 @@ WITH changed AS (
 )
 SELECT c.id FROM changed c ORDER BY c.id;
 
--- NotificationDelete hides notifications. Their dedup_keys are free again.
+-- NotificationDelete hides notifications, and releases their dedup_keys.
 -- name: NotificationDelete :execrows
 UPDATE notifications n
 SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator),
     changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- NotificationsEnd deletes or ends up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
--- before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
--- many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
+-- NotificationsEnd deletes or ends up to batch_size ended notifications that were created before a time, and returns their number. They have a task from
+-- first_id on and before before_id, or no task at all. A notification with a dedup_key keeps its last state, so that the key still refers to it; the others
+-- are deleted. The caller runs the statement while the tasks exist, because the state and the recipients cannot be computed without them.
 -- name: NotificationsEnd :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
@@ -466,8 +466,8 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- NotificationsHold returns up to most tasks from first_id on and before before_id of notifications that are being sent and do not repeat. Without
--- these tasks, nobody could tell whom they have reached.
+-- NotificationsHold returns at most `most` tasks, from first_id on and before before_id, of notifications that are being sent and do not repeat. Without these
+-- tasks, the people whom the notifications have reached would be unknown.
 -- name: NotificationsHold :many
 SELECT m.task_id
 FROM notifications n
@@ -482,7 +482,7 @@ WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NU
 ORDER BY m.task_id
 LIMIT @most::integer;
 
--- RenderingsDeleteUnused deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
+-- RenderingsDeleteUnused deletes up to batch_size texts of dropped days. It skips partitions that are being imported.
 -- name: RenderingsDeleteUnused :execrows
 DELETE FROM renderings r
 USING (
@@ -491,7 +491,7 @@ USING (
     CROSS JOIN LATERAL (
         SELECT o.id FROM renderings o
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
-            -- its tasks may be of the day after
+            -- its tasks can be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
             AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT @batch_size::integer
@@ -502,20 +502,20 @@ USING (
 ) old
 WHERE r.id = old.id;
 
--- BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on days that were dropped.
+-- BusinessEndsDeleteUnused deletes the ends of business tasks and nodes that were recorded on dropped days.
 -- name: BusinessEndsDeleteUnused :execrows
 DELETE FROM business_ends e
 USING task_partitions p
 WHERE p.dropped_at IS NOT NULL
     AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC';
 
--- RenderingCreate stores the text that the tasks of one run have in common.
+-- RenderingCreate stores the common text of the tasks of one run.
 -- name: RenderingCreate :one
 INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
 VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page, @is_template)
 RETURNING id;
 
--- RenderingCreateOfBatch stores the text that the tasks of a batch have in common. No row: the channel does not exist.
+-- RenderingCreateOfBatch stores the common text of the tasks of a batch. It returns no row if the channel does not exist.
 -- name: RenderingCreateOfBatch :one
 INSERT INTO renderings (channel_id, title, content, html, template_id, params, is_template)
 SELECT c.id, @title, @content, @html, @template_id, @params, @is_template FROM channels c WHERE c.channel = @channel
@@ -540,7 +540,7 @@ ORDER BY t.biz_type, c.channel;
 -- name: NotificationTemplateDelete :execrows
 DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
 
--- CompanyTemplatePut is NotificationTemplatePut for the template of a company.
+-- CompanyTemplatePut does for a template of a company what NotificationTemplatePut does for a template of the platform.
 -- name: CompanyTemplatePut :one
 INSERT INTO company_notification_templates (company_id, biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
 SELECT @company_id, @biz_type, c.id, @title, @content, sqlc.narg(html), @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
@@ -549,7 +549,7 @@ SET title = excluded.title, content = excluded.content, html = excluded.html, ex
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id;
 
--- CompanyTemplateList is NotificationTemplateList for the templates of a company.
+-- CompanyTemplateList does for the templates of a company what NotificationTemplateList does for the templates of the platform.
 -- name: CompanyTemplateList :many
 SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM company_notification_templates t
@@ -563,15 +563,16 @@ ORDER BY t.biz_type, c.channel;
 DELETE FROM company_notification_templates t USING channels c
 WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type AND t.company_id = @company_id;
 
--- EffectiveTemplate returns the template that a company uses for a business type on a channel, its own or the platform's. No row: no template exists.
+-- EffectiveTemplate returns the template that a company uses for a business type on a channel: its own, or the platform's. It returns no row if no template
+-- exists.
 -- name: EffectiveTemplate :one
 SELECT t.title, t.content, t.html, t.external_id, t.sign
 FROM effective_notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE t.company_id = @company_id AND t.biz_type = @biz_type AND c.channel = @channel;
 
--- SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
--- that created it has committed. ON CONFLICT names no index: the one of the version before counts, too.
+-- SubscribeCreate creates a send-once message, unless one with the same key exists. In that case it returns no row, and a concurrent transaction that created
+-- the other message has committed. ON CONFLICT names no index, because the index of the previous version counts, too.
 -- name: SubscribeCreate :one
 INSERT INTO subscribe_messages (
     company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id, is_companys
@@ -580,7 +581,7 @@ VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- SubscribeHold finds and locks the send-once messages with a key, the oldest first. The version before made one for each submitter.
+-- SubscribeHold finds and locks the send-once messages with a key, the oldest first. The previous version created one for each submitter.
 -- name: SubscribeHold :many
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
@@ -588,19 +589,19 @@ WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.busi
 ORDER BY m.id
 FOR UPDATE;
 
--- SubscribeSend links a message to the task that sends it now. sends counts the tasks.
+-- SubscribeSend links a message to its new task. sends counts the tasks.
 -- name: SubscribeSend :exec
 UPDATE subscribe_messages
 SET sends = sends + CASE WHEN task_id = '' THEN 0 ELSE 1 END, task_id = @task_id, template_id = @template_id, updated_at = now()
 WHERE id = @id;
 
--- SubscribeTask returns the task that sends a message.
+-- SubscribeTask returns the current task of a message.
 -- name: SubscribeTask :one
 SELECT m.task_id FROM subscribe_messages m WHERE m.id = @id;
 
--- SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
--- tasks are from from_id to to_id. waits_because and waits_until are null unless all senders of a waiting message rest. held_by has the
--- switches that hold a waiting message, each followed by a space and its name.
+-- SubscribeList returns send-once messages, newest first, with their states, which are computed from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
+-- tasks are from from_id to to_id. waits_because and waits_until are set only if all senders of a waiting message are paused. held_by contains the switches
+-- that hold a waiting message, each followed by a space and its name.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
@@ -623,7 +624,7 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 LEFT JOIN LATERAL (
-    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender does not rest
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender is not paused
     FROM pools p
     JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
         (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
@@ -644,7 +645,7 @@ WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m
 ORDER BY m.id DESC
 LIMIT @page_limit::integer;
 
--- SubscribeFailures is SubscribeList for failed messages, the latest failure first.
+-- SubscribeFailures does the same as SubscribeList for failed messages, the latest failure first.
 -- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
@@ -660,7 +661,7 @@ CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
-CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a message that has failed waits for nothing
+CROSS JOIN LATERAL (SELECT NULL::text AS reason, NULL::timestamptz AS until) w -- a failed message does not wait
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
     AND x.send_status = 2 AND (x.failed_at, m.id) < (@before_failed_at::timestamptz, @before_id::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR m.submitted_by = sqlc.narg(owner)::text OR t.submitted_by = sqlc.narg(owner)::text)

@@ -1,7 +1,7 @@
--- Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
+-- Statements of the workers that send for driven senders: senders, the content of messages, circuit breakers and tokens.
 
--- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive pause_seconds: the circuit
--- breaker is open.
+-- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. pause_seconds is greater than 0 if the circuit breaker is
+-- open.
 -- name: SendersDriven :many
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS pause_seconds
@@ -11,17 +11,17 @@ JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id;
 
--- SenderTested returns a sender as the workers read it, whatever its status, with its channel.
+-- SenderTested returns a sender in the form that the workers use, whatever its status, with its channel.
 -- name: SenderTested :one
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = @sender_no;
 
--- BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
--- or the next day of time zone day_of), else for pause, doubled with each opening up to max_pause. The caller names the version and the
--- openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
--- event. No row: another worker opened it, or the sender was changed.
+-- BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. It stays open until the time that the provider named
+-- (for_seconds, or the next day of the time zone day_of), otherwise for pause, doubled with each opening up to max_pause. The caller gives the version and the
+-- openings that it read, so that only one of several concurrent failures opens the circuit breaker. Only the first opening since it was closed adds an event.
+-- It returns no row if another worker opened it, or the sender was changed.
 -- name: BreakerOpen :many
 WITH asked AS MATERIALIZED (
     SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,
@@ -55,8 +55,7 @@ SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS 
 FROM opened o
 ORDER BY o.openings;
 
--- BreakerProbe gives one worker the right to try one message once the circuit breaker has been open long enough. No row: another worker
--- tries.
+-- BreakerProbe allows one worker to try one message after the circuit breaker has been open long enough. It returns no row if another worker tries.
 -- name: BreakerProbe :execrows
 UPDATE sender_states st
 SET probe_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -71,7 +70,7 @@ SET probe_until = NULL
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
 
--- BreakerClose closes the circuit breaker of a sender after a message got through.
+-- BreakerClose closes the circuit breaker of a sender after a message was sent.
 -- name: BreakerClose :execrows
 WITH closed AS (
     UPDATE sender_states st
@@ -82,8 +81,8 @@ WITH closed AS (
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
 
--- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases run out and until they expire, and the version and
--- circuit breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
+-- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases and the tasks expire, and the version and circuit breaker of
+-- the sender. The driver does not send for another version, nor after another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
     coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
@@ -101,9 +100,9 @@ LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- TaskMayBegin returns those of the leases of a driven sender that go on, and why each of them may not be sent any more: sender_off, sender_paused,
--- batch_paused, batch_cancelled, switched_off; empty: it may be sent. It locks nothing. A cancelled batch that is settled has ended; a task of it that
--- was requeued since then is sent.
+-- TaskMayBegin returns the leases of a driven sender that are still valid, and for each the reason why its message must no longer be sent: sender_off,
+-- sender_paused, batch_paused, batch_cancelled, switched_off; empty means that the message can be sent. It locks nothing. A cancelled and settled batch is
+-- ignored: its task was requeued since, and is sent.
 -- name: TaskMayBegin :many
 SELECT t.task_id, (CASE
         WHEN s.status <> 'on' THEN 'sender_off'
@@ -124,8 +123,8 @@ CROSS JOIN switches w
 LEFT JOIN batches b ON b.id = t.batch_id
 ORDER BY t.task_id;
 
--- SenderAnswersKeep keeps the latest outcomes of calls of a sender, in the order of the arrays, and as many of the earlier ones as make ten. Servers
--- that do so at the same time may leave some more, until the next call.
+-- SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays, and keeps earlier outcomes up to a total of ten. Servers that
+-- run it at the same time can leave more than ten until the next call.
 -- name: SenderAnswersKeep :exec
 WITH me AS (
     SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text
@@ -149,18 +148,18 @@ WHERE a.sender_id = me.id AND a.id <= coalesce((
     LIMIT 1
 ), 0);
 
--- TokenOpen makes sure that a sender has a row for its token.
+-- TokenOpen creates the token row of a sender if it is missing.
 -- name: TokenOpen :exec
 INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = @sender_no ON CONFLICT DO NOTHING;
 
--- TokenGet returns the token of a sender and for how many seconds it is valid.
+-- TokenGet returns the token of a sender, and the seconds for which the token is valid.
 -- name: TokenGet :one
 SELECT k.token, greatest(0, coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 0))::double precision AS seconds
 FROM sender_tokens k
 JOIN senders s ON s.id = k.sender_id
 WHERE s.sender_no = @sender_no AND isfinite(k.expires_at); -- -infinity: no token was fetched yet
 
--- TokenLease gives one caller the right to fetch the token of a sender, for a limited time. No row: another caller fetches it.
+-- TokenLease allows one caller to fetch the token of a sender, for a limited time. It returns no row if another caller fetches the token.
 -- name: TokenLease :one
 UPDATE sender_tokens k
 SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -168,14 +167,14 @@ FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND (k.fetch_until IS NULL OR k.fetch_until <= clock_timestamp())
 RETURNING k.fetches;
 
--- TokenRelease gives that right back without a token.
+-- TokenRelease gives this permission back without a token.
 -- name: TokenRelease :exec
 UPDATE sender_tokens k
 SET fetch_until = NULL
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- TokenSet stores a token, if its caller is the last that TokenLease returned a row to.
+-- TokenSet stores a token if its caller is the last caller that got a row from TokenLease.
 -- name: TokenSet :exec
 UPDATE sender_tokens k
 SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seconds::double precision), fetch_until = NULL

@@ -1,13 +1,13 @@
--- Reading tasks. owner limits a statement to the tasks that one user submitted, company_id to the tasks of one company; null means all.
+-- Statements that read tasks. owner limits a statement to the tasks of one submitter, company_id to the tasks of one company; null means all.
 
 -- name: TaskGet :one
 SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text OR batch_id IS NOT NULL)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks, and the number that a provider gave to the message of its last
--- attempt that has one. The caller has read the tasks and gives what leads there; the rendering of a task without one is 0. Companies, channels and
--- pools can be deleted while tasks of them are kept.
+-- TaskOrigins returns the company, channel, pool and other origins of tasks, in the order of the tasks, and the provider's number from the last attempt that
+-- has one. The caller passes the keys that it has read from the tasks; the rendering of a task without one is 0. Companies, channels and pools can be deleted
+-- while their tasks are kept.
 -- name: TaskOrigins :many
 SELECT w.company_no, c.channel, r.notification_id, (
     SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
@@ -23,8 +23,8 @@ LEFT JOIN notifications n ON n.id = r.notification_id
 LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
 ORDER BY t.place;
 
--- TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
--- (is_waiting), in the order of their times. seen_at is now.
+-- TaskMarks returns the times from which the waiting time and duration of a task are calculated: each ended lease, the end of the task, and its row in the
+-- queue (is_waiting), in the order of their times. seen_at is now.
 -- name: TaskMarks :many
 SELECT r.entered_at, r.leased_at, r.outcome, r.created_at AS at, false::boolean AS is_waiting, now()::timestamptz AS seen_at
 FROM report_logs r
@@ -35,7 +35,7 @@ FROM queue q
 WHERE q.task_id = @task_id
 ORDER BY at;
 
--- TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
+-- TaskPartitions returns the ids of the latest partitions that begin before before_id and do not begin in the future.
 -- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p
@@ -43,9 +43,8 @@ WHERE p.dropped_at IS NULL AND p.first_id < @before_id::text AND p.first_day <= 
 ORDER BY p.first_id DESC
 LIMIT @most::integer;
 
--- A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
--- following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time. The planner
--- leaves out the partitions that are not between the two.
+-- A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the following statements
+-- returns at most `most` ids from from_id on and before before_id, newest first: ids ascend with time. The planner skips the partitions outside of this range.
 -- name: TaskIDs :many
 SELECT t.task_id FROM messages t
 WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
@@ -70,7 +69,7 @@ WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfSubmitterAnywhere is TaskIDsOfSubmitter for all companies: a submitter may have belonged to several. It costs one probe of
+-- TaskIDsOfSubmitterAnywhere does the same as TaskIDsOfSubmitter for all companies, because a submitter can have belonged to several. It costs one probe of
 -- messages_submitted_by_idx for each company in each partition.
 -- name: TaskIDsOfSubmitterAnywhere :many
 SELECT t.task_id
@@ -84,8 +83,8 @@ CROSS JOIN LATERAL (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfProviderNo returns tasks of which a message has a number of its provider: one number may be that of messages to many. It costs one probe of
--- deliveries_provider_no_idx for each sender.
+-- TaskIDsOfProviderNo returns tasks with a message that has this number at its provider; one number can belong to messages of many tasks. It costs one probe
+-- of deliveries_provider_no_idx for each sender.
 -- name: TaskIDsOfProviderNo :many
 SELECT DISTINCT d.task_id
 FROM senders s
@@ -97,8 +96,8 @@ CROSS JOIN LATERAL (
 ORDER BY d.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfCompany steps from one submitter of the company to the next. Each costs one probe of messages_submitted_by_idx in each partition
--- from start_id to end_id.
+-- TaskIDsOfCompany steps from one submitter of the company to the next. Each submitter costs one probe of messages_submitted_by_idx in each partition from
+-- start_id to end_id.
 -- name: TaskIDsOfCompany :many
 WITH RECURSIVE submitters AS (
     (
@@ -128,14 +127,14 @@ CROSS JOIN LATERAL (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsPending walks the queue by task_id: the tasks between are leased, and few.
+-- TaskIDsPending scans the queue by task_id. It also reads leased tasks, which are few.
 -- name: TaskIDsPending :many
 SELECT q.task_id FROM queue q
 WHERE q.lease_until IS NULL AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
 ORDER BY q.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsProcessing sorts all leased tasks: they are few beside those that wait.
+-- TaskIDsProcessing sorts all leased tasks, which are few compared with waiting tasks.
 -- name: TaskIDsProcessing :many
 WITH leased AS MATERIALIZED (
     SELECT q.task_id FROM queue q WHERE q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
@@ -145,7 +144,7 @@ WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
 ORDER BY l.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsSettled returns tasks that have ended: almost all of them are SUCCESS.
+-- TaskIDsSettled returns ended tasks, for the filter SUCCESS: almost all ended tasks are SUCCESS.
 -- name: TaskIDsSettled :many
 SELECT r.task_id FROM report_logs r
 WHERE r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text -- by report_logs_outcome_key
@@ -166,14 +165,14 @@ WHERE r.company_id = @company_id AND r.outcome = @outcome::smallint AND r.outcom
 ORDER BY r.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this would cost each claim a quarter more WAL.
+-- TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this query would add a quarter to the WAL of each claim.
 -- name: TaskIDsHeld :many
 SELECT q.task_id FROM queue q
 WHERE q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
 ORDER BY q.task_id;
 
--- TaskIDsOfSender returns tasks that a sender settled, and those of held. UNION, because the sender may have settled one of held since
--- that was read.
+-- TaskIDsOfSender returns tasks that a sender settled, and the tasks of held. UNION removes duplicates: the sender can have settled a task of held since held
+-- was read.
 -- name: TaskIDsOfSender :many
 SELECT t.task_id::text AS task_id
 FROM (
@@ -188,7 +187,7 @@ FROM (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not (2).
+-- TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not delivered (2).
 -- name: TaskIDsOfReceipt :many
 SELECT r.task_id FROM report_logs r
 WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
@@ -196,9 +195,9 @@ WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelive
 ORDER BY r.task_id DESC
 LIMIT @most::integer;
 
--- TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
--- until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
--- left soonest. Only the submission has the template of a task.
+-- TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first, until
+-- page_limit tasks match; OFFSET 0 forces this. The joins of tasks_between are in an order that rejects a task without a match as early as possible. Only the
+-- submission contains the template of a task.
 -- name: TaskListOf :many
 SELECT t.*
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@ids::text[]) AS u (task_id) ORDER BY 1 DESC) i
@@ -230,9 +229,9 @@ CROSS JOIN LATERAL (
 ORDER BY i.task_id DESC
 LIMIT @page_limit::integer;
 
--- TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
--- returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing. So are the latest 500 unclear outcomes. content
--- is the text that the sender of a claim got, and sign the signature that its provider adds.
+-- TaskTimeline returns the events of one task, oldest first. The number of some kinds of rows is unlimited, so only the latest 500 of each kind are returned:
+-- repeated submissions; claims, and the rows that ended leases; reports that changed nothing; and unclear outcomes. content is the text that the sender of a
+-- claim got, and sign is the signature that its provider adds.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
@@ -297,8 +296,8 @@ FROM (
 LEFT JOIN messages m ON m.task_id = @task_id
 ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
 
--- TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, the pool that serves it now, and the sender with
--- which it failed, as long as a claim prefers other senders for it; otherwise an empty text.
+-- TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, and the pool that serves it now. It also returns the
+-- sender with which the task failed, as long as a claim prefers other senders for the task; otherwise an empty text.
 -- name: TaskDue :one
 SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
@@ -309,8 +308,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
 FROM tasks t
 WHERE t.task_id = @task_id;
 
--- TaskSwitches returns what holds tasks of a pool, company, country, submitter and batch: what is off, paused or being cancelled
--- (as in TaskReleaseSwitched), and its name.
+-- TaskSwitches returns the switches that hold tasks of a pool, company, country, submitter and batch, with their names. A switch holds tasks if it is off,
+-- paused or being cancelled (as in TaskReleaseSwitched).
 -- name: TaskSwitches :many
 SELECT w.switch::text AS switch, w.name::text AS name
 FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, @submitted_by::text) w
@@ -318,7 +317,8 @@ UNION ALL
 SELECT 'batch', b.id::text FROM batches b WHERE b.id = sqlc.narg(batch_id)::bigint AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled)
 ORDER BY switch, name;
 
--- TaskStartUntil returns until when the sender that holds a task must start it. No row: the task is not held, is started, or needs no start.
+-- TaskStartUntil returns the time until which the sender that holds a task must start it. It returns no row if the task is not held, is started, or needs no
+-- start.
 -- name: TaskStartUntil :one
 SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = @task_id AND q.start_until = q.lease_until;
 

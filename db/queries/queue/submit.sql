@@ -1,24 +1,24 @@
--- Submissions: storing tasks, and the log of what was submitted.
+-- Statements on submissions: they store tasks, and log what was submitted.
 
--- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
--- dedup_key its submitter has used already. An empty source, dedup_key, country_no, sign, result or sender_no means none, and
--- so does a batch_id of 0.
+-- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of the stored tasks. It does not store a task whose dedup_key its submitter
+-- has already used. An empty source, dedup_key, country_no, sign, result or sender_no means no value, and so does a batch_id of 0.
 --
--- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
--- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
--- scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
--- that ranks ascend in the order in which tasks become visible.
+-- Tasks that are not scheduled are queued at once, with start-time fair queueing. Each group, of one pool, priority and company, gets the next range of ranks
+-- of its company, but never a range before the head of the queue. turn is the position of a task in its group, from 0 to 1. A scheduled task has no turn, and
+-- is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so that ranks ascend in the order in which tasks
+-- become visible.
 --
--- While tasks of one flow of a company wait (task_flow: its submitter, or its batch), those of another get a flow_rank, by start-time fair queueing
--- within the company: their ranks come behind those that wait, but claims let them take turns. Without a second flow, tasks have no flow_rank. A group has a
--- flow if all its tasks are of one.
+-- A flow (task_flow) is the tasks of one submitter, or of one batch. While tasks of one flow of a company wait, tasks of other flows get a flow_rank, by
+-- start-time fair queueing within the company. Their ranks are after the waiting tasks, but claims alternate between the flows. Without a second flow, tasks
+-- have no flow_rank. A group has a flow if all its tasks belong to one flow.
 --
--- A task with a result is a test that is not sent: it is SUCCESS at once, and never in the queue.
+-- A task with a result is a test that is not sent: it is SUCCESS at once, and is never in the queue.
 --
--- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
--- and returns one empty id. Without versions it does not check.
+-- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing and returns one
+-- empty id. Without versions it does not check.
 --
--- A task with a rendering (0: none) has its text there, and contact_values (null: none) for the placeholders; content is the beginning.
+-- The text of a task with a rendering (0: no rendering) is in the rendering, and contact_values (null: no values) fills its placeholders; content is the
+-- beginning of the text.
 --
 -- Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 -- name: TaskSubmit :many
@@ -37,17 +37,17 @@ input AS MATERIALIZED (
         unnest(@request_ids::text[]) AS request_id, unnest(@contents::text[]) AS content, unnest(@use_templates::boolean[]) AS use_template,
         unnest(@source_ips::text[]) AS source_ip, unnest(@user_agents::text[]) AS user_agent,
         unnest(@request_data::jsonb[]) AS request_data,
-        nullif(unnest(@traceparents::text[]), '') AS traceparent, -- an empty array: none of the submissions has one
+        nullif(unnest(@traceparents::text[]), '') AS traceparent, -- an empty array: no submission has one
         -- its pool and its part of the queue
         unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id,
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
-        nullif(unnest(@results::text[]), '') AS result, -- an empty array: none of them is simulated
-        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: none has one
+        nullif(unnest(@results::text[]), '') AS result, -- an empty array: no task is simulated
+        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: no task has one
         nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- as before
         nullif(unnest(@user_ids::text[]), '') AS user_id, -- as before
-        -- its times, and its turn: arrays with NULLs, see sqlc.yaml
+        -- its times and its turn: arrays with NULLs, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
         unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
     FROM directory d
@@ -72,7 +72,7 @@ reserved AS (
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: nothing of the company waits
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: no task of the company waits
         flow_finish = CASE
             WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
             WHEN f.flow = excluded.flow THEN f.flow_finish
@@ -80,7 +80,7 @@ reserved AS (
         END
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
 ),
-flow_ranks AS MATERIALIZED ( -- of the tasks of companies of which several flows wait; the first task of each flow looks for its start
+flow_ranks AS MATERIALIZED ( -- of the tasks of companies with several waiting flows; the first task of each flow gets the start
     SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
             task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
         ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
@@ -153,8 +153,7 @@ UNION ALL
 SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
 
--- DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). A key that was never used
--- gives no row.
+-- DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). It returns no row for an unused key.
 -- name: DedupKeyTasks :many
 SELECT a.place::integer AS place, k.task_id
 FROM (
@@ -163,8 +162,8 @@ FROM (
 JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
 ORDER BY a.place;
 
--- SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was
--- dropped with its partition gives a row, and no log.
+-- SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was dropped with its
+-- partition is returned, but its repetition is not logged.
 -- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
@@ -176,8 +175,8 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality(@task_ids::text[]) - 1) AS place
 ),
 known AS MATERIALIZED (
-    -- The state is that of the view tasks. The view would open all partitions of report_logs: the planner finds those of an array's ids, and
-    -- not those of a join.
+    -- The state is the same as in the view tasks. The view would open all partitions of report_logs: the planner can select partitions for the ids of an
+    -- array, but not for the ids of a join.
     SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
     FROM messages m
@@ -211,14 +210,14 @@ SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::bool
 FROM originals f
 ORDER BY f.place;
 
--- SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+-- SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without their own task that are older than keep.
 -- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
--- DedupKeysDeleteExpired deletes up to batch_size dedup keys for which so many full days (UTC) have passed since their submission. The key of a task that waits
--- or is leased stays: its repeat would be sent beside it.
+-- DedupKeysDeleteExpired deletes up to batch_size dedup keys that were submitted at least this number of full days (UTC) ago. The key of a task that waits or
+-- is leased stays; otherwise a repeated submission would be sent in addition to that task.
 -- name: DedupKeysDeleteExpired :execrows
 DELETE FROM dedup_keys d
 USING (
@@ -231,8 +230,8 @@ USING (
 ) old
 WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key;
 
--- DeliveriesDeleteExpired deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
--- being imported.
+-- DeliveriesDeleteExpired deletes up to batch_size calls of providers whose tasks were dropped with their partitions. It skips partitions that are being
+-- imported.
 -- name: DeliveriesDeleteExpired :execrows
 DELETE FROM deliveries d
 USING (
@@ -249,31 +248,30 @@ USING (
 ) old
 WHERE d.id = old.id;
 
--- SubmissionsRefused logs refused submissions from a JSON list of objects with the names of the columns. If the statement is its own
--- transaction (alone), its commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes,
--- refusals of the last second may be missing; they changed nothing.
+-- SubmissionsRefused logs rejected submissions from a JSON list of objects with the names of the columns. If the statement is its own transaction (alone), its
+-- commit does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, rejections of the last second can be missing;
+-- they changed nothing.
 -- name: SubmissionsRefused :exec
 INSERT INTO fruitless_submissions (
     request_id, company_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
 SELECT r.request_id, r.company_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
     coalesce(r.request_data, 'null'), r.response_data, r.status_code
--- OFFSET 0 forces the call of set_config, whose result nothing uses.
+-- OFFSET 0 forces the call of set_config, because no part of the query uses its result.
 FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_id text, company_id bigint, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries, unless
--- is_queued: then they stand at the front of their lane and of their company at once, and no tasks that are due before them delay them. The
--- task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
--- sign means none.
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. The tasks wait as due but unqueued, like retries. With is_queued
+-- they are queued at once at the front of their lane and of their company, so that no earlier due tasks delay them. The task of a person with a reason is
+-- FAILED from the start, because no message can be sent to this person. An empty recipient, reason, country_no or sign means no value.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
-        nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: that of all
+        nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: the content of the rendering
         nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
@@ -312,8 +310,8 @@ SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, 
 FROM input i
 WHERE i.reason IS NOT NULL;
 
--- TaskRefuse stores the task of a submission that was accepted before it could be checked in full, and that is refused now: FAILED from the start,
--- with the result. It takes the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means none.
+-- TaskRefuse stores the task of a submission that was accepted before it was fully checked, and that is now rejected: FAILED from the start, with the result.
+-- The task gets the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means no value.
 -- name: TaskRefuse :exec
 WITH named AS (
     INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)

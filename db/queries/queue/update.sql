@@ -1,9 +1,9 @@
--- Changes that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules of guards, locks and times
--- at the head of dispatch/claim.sql hold here too.
+-- Statements that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules for guards,
+-- locks and times at the beginning of dispatch/claim.sql also apply here.
 
--- ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
--- too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
--- even for a late report: a receipt may name it.
+-- ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or too late), refused if
+-- it never did. It returns no row for an unknown task. task_ids are distinct. The provider's number of the message is stored even for a late report, because a
+-- receipt can refer to it.
 -- name: ReportsLate :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -13,7 +13,7 @@ WITH input AS MATERIALIZED (
         unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 known AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
 ),
 leases AS MATERIALIZED (
@@ -46,13 +46,13 @@ accepted AS (
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
--- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
+-- DeliveryUnclear records why it is unknown whether messages were sent. The caller lets their leases expire, unless on_unclear is fail.
 -- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
 SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
     left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
 
--- TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as everywhere.
+-- TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as in all statements.
 -- name: TaskCancel :many
 WITH waiting AS MATERIALIZED (
     SELECT q.task_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NULL ORDER BY q.task_id FOR UPDATE
@@ -73,9 +73,9 @@ logged AS (
 )
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
 
--- RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
--- or another message to the same people comes before it, and the next statement sees that, or after it. So does a receipt: see TaskReceiptHold. The
--- ids say which rows it locked.
+-- RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can wait again, until the end of the transaction. A withdrawal,
+-- or another message to the same people, happens either before, and the next statement sees it, or after the transaction. The same is true for a receipt: see
+-- TaskReceiptHold. The returned ids are those of the locked rows.
 -- name: RequeueHold :many
 WITH about AS MATERIALIZED (
     SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.rendering_id IS NOT NULL
@@ -152,7 +152,7 @@ fit AS MATERIALIZED (
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
 batch AS MATERIALIZED (
-    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- as it is now, until the end
+    SELECT b.id, b.status FROM batches b WHERE b.id IN (SELECT f.batch_id FROM fit f) ORDER BY b.id FOR SHARE -- locked until the end of the transaction
 ),
 revived AS (
     UPDATE report_logs r
@@ -211,7 +211,7 @@ LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = ANY (@task_ids:
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- TaskLastRequeue returns who requeued a task last, when and why. No row: nobody did.
+-- TaskLastRequeue returns the user, time and remark of the last requeue of a task. It returns no row if the task was never requeued.
 -- name: TaskLastRequeue :one
 SELECT r.created_at, coalesce(r.request_data ->> 'by', '')::text AS by, r.error_message AS remark
 FROM report_logs r
@@ -219,8 +219,8 @@ WHERE r.task_id = @task_id AND r.event = 'requeued'
 ORDER BY r.id DESC
 LIMIT 1;
 
--- TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
--- but it expires now, so that it is not sent again.
+-- TaskWithdraw cancels the PENDING tasks of notifications and returns their number. The message of a task that a sender holds can still be sent, but the task
+-- expires now, so that it is not sent again.
 -- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
     SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
@@ -253,17 +253,17 @@ logged AS (
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
--- TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them, so that TaskReceipt sees in which life of a task
--- its receipt comes, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued: others lock nothing.
+-- TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them. TaskReceipt then knows whether its receipt arrived before
+-- or after a requeue, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued; other tasks are not locked.
 -- name: TaskReceiptHold :many
 SELECT r.id FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
 ORDER BY r.task_id
 FOR SHARE;
 
--- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
--- result: each state is stored once, none after delivered, and delivered wins. A receipt that a message of a lease from before a requeue was not
--- delivered says nothing about the new life of the task: it is stored as a past_receipt. Delivered is true for the task, whichever lease it was.
+-- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). The result does not depend on repetitions and order: each state is
+-- stored once, no state is stored after delivered, and delivered takes precedence. A receipt that a message of a lease from before a requeue was not delivered
+-- does not count for the requeued task; it is stored as a past_receipt. Delivered counts for the task, whichever lease it belongs to.
 -- name: TaskReceipt :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,
@@ -279,12 +279,12 @@ past AS MATERIALIZED (
 ),
 results AS MATERIALIZED (
     SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code,
-        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- of the provider that said so
+        (array_agg(i.sender_no ORDER BY i.state, i.nth))[1] AS sender_no -- the sender whose provider reported the state
     FROM (SELECT input.*, state = 2 AND lease_id IS NOT NULL AND lease_id IN (SELECT past.lease_id FROM past) AS is_past FROM input) i
     GROUP BY i.task_id, i.is_past
 ),
 known AS MATERIALIZED (
-    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
     SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
     WHERE m.task_id = ANY (@task_ids::text[])
 ),
@@ -308,8 +308,7 @@ WHERE NOT EXISTS (
 ORDER BY o.task_id, o.is_past
 ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING;
 
--- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
--- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
--- of the routes.
+-- PoolSettle marks pools as settled that began to serve longer ago than since: TaskMove has moved all their tasks, and no longer searches for more. since must
+-- cover the duration of the move, and the time in which a server can still submit tasks with an older version of the routes.
 -- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;

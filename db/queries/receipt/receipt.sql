@@ -1,7 +1,7 @@
--- Receipts: what providers report later about messages that they accepted.
+-- Statements on receipts, in which providers report the delivery of accepted messages.
 
--- SendersCalled returns what verifies and parses the callbacks of senders. Receipts come also for a sender that is off, and for one that was retired
--- less than late ago.
+-- SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It includes senders that are off, and senders that were
+-- retired less than late ago, because receipts still arrive for them.
 -- name: SendersCalled :many
 SELECT s.sender_no,
     jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', to_jsonb(''::text))) AS config
@@ -9,8 +9,8 @@ FROM senders s
 WHERE s.kind <> 'app' AND (s.config -> 'callback') IS NOT NULL AND (s.status <> 'retired' OR s.updated_at > now() - sqlc.arg(late)::interval)
 ORDER BY s.id;
 
--- CallbacksKeep stores callbacks unchanged, why some are refused, and the receipts of the others, and returns the ids of the new receipts. A body that
--- came before is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
+-- CallbacksKeep stores callbacks unchanged, the reasons why some are rejected, and the receipts of the others. It returns the ids of the new receipts. A
+-- repeated body is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
 -- indexes of the callbacks of the receipts, counted from 1.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
@@ -44,8 +44,8 @@ DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
--- nothing: its task has the result.
+-- ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. If a deleted receipt arrives again, it changes nothing,
+-- because its task has the result.
 -- name: ReceiptsDeleteExpired :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
@@ -89,8 +89,9 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
 ORDER BY h.id, s.task_id;
 
--- ReceiptTried records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
--- others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
+-- ReceiptTried records which receipts were matched. The receipts of left, whose task could not be read, are tried again after half a minute. Each other
+-- unmatched receipt is tried again after the time that it has waited so far, at least two seconds and at most six hours later, until it has waited for
+-- parked_for.
 -- name: ReceiptTried :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,
@@ -102,9 +103,9 @@ SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() 
 WHERE r.id = ANY (@ids::bigint[]);
 
 -- A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
--- statements returns up to most ids before before_id and not before from_id, newest first.
+-- statements returns at most `most` ids from from_id on and before before_id, newest first.
 
--- CallbackSenders returns the senders of which callbacks are stored. It steps from one to the next by callbacks_sender_idx.
+-- CallbackSenders returns the senders with stored callbacks. It steps from one sender to the next by callbacks_sender_idx.
 -- name: CallbackSenders :many
 WITH RECURSIVE steps AS (
     (SELECT c.sender_no FROM callbacks c ORDER BY c.sender_no LIMIT 1)
@@ -124,7 +125,7 @@ WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_i
 ORDER BY r.id DESC
 LIMIT @most::integer;
 
--- ReceiptIDsUnmatched returns receipts of some senders that match no message.
+-- ReceiptIDsUnmatched returns unmatched receipts of some senders.
 -- name: ReceiptIDsUnmatched :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -160,7 +161,7 @@ WHERE r.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY r.id DESC;
 
--- ReceiptsFind returns those of some receipts of a sender that are stored. nth is the index of each in the arrays, counted from 1.
+-- ReceiptsFind returns the stored receipts among some receipts of a sender. nth is the index of each in the arrays, counted from 1.
 -- name: ReceiptsFind :many
 SELECT i.nth::integer AS nth, r.id, r.matched_at
 FROM (
@@ -170,8 +171,8 @@ FROM (
 JOIN receipts r ON r.sender_no = @sender_no AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
 ORDER BY i.nth;
 
--- ReceiptsUnmatched counts the receipts of each sender that came within came_within and match no message for at least grace: up to max_counted of each
--- sender. A receipt may come before the answer to the sending of its message.
+-- ReceiptsUnmatched counts the receipts of each sender that arrived within came_within and have been unmatched for at least grace, at most max_counted of each
+-- sender. A receipt can arrive before the answer to the send request of its message.
 -- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
 FROM senders n
@@ -199,7 +200,7 @@ WHERE c.sender_no = @sender_no AND c.id < @before_id::bigint AND c.id >= @from_i
 ORDER BY c.id DESC
 LIMIT @most::integer;
 
--- CallbackIDsUnreadable returns callbacks of some senders that could not be read, or not in full.
+-- CallbackIDsUnreadable returns callbacks of some senders that could not be read completely.
 -- name: CallbackIDsUnreadable :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -224,7 +225,7 @@ WHERE c.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR c.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY c.id DESC;
 
--- CallbackIDsOfNumber returns the callbacks that first brought receipts of some senders with a number of the provider.
+-- CallbackIDsOfNumber returns the callbacks that were the first to bring receipts of some senders with a number of the provider.
 -- name: CallbackIDsOfNumber :many
 SELECT DISTINCT i.callback_id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -239,7 +240,7 @@ LIMIT @most::integer;
 -- name: CallbackGet :one
 SELECT * FROM callbacks c WHERE c.id = @id;
 
--- FirstReceiptSince returns about the first id of the receipts that came at a time or later, and FirstCallbackSince of the callbacks.
+-- FirstReceiptSince returns approximately the first id of the receipts that arrived at a time or later. FirstCallbackSince does the same for callbacks.
 -- name: FirstReceiptSince :one
 SELECT first_id_since('receipts'::regclass, @since::timestamptz);
 

@@ -1,10 +1,10 @@
--- Senders: configuration, limits, balance, and statistics.
+-- Statements on senders: configuration, limits, balance and statistics.
 
--- SenderConfigs returns the configurations that may contain secrets.
+-- SenderConfigs returns the configurations that can contain secrets.
 -- name: SenderConfigs :many
 SELECT s.sender_no, s.kind, s.config, s.version FROM senders s WHERE s.kind <> 'app' ORDER BY s.id;
 
--- SenderReseal stores a configuration that was sealed again with the current key, unless the sender was changed meanwhile.
+-- SenderReseal stores a configuration that was encrypted again with the current key, unless the sender was changed meanwhile.
 -- name: SenderReseal :execrows
 UPDATE senders SET config = @config WHERE sender_no = @sender_no AND version = @version;
 
@@ -47,8 +47,8 @@ ledger AS (
 )
 SELECT made.id FROM made;
 
--- SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
--- does not matter, in any locale of the database.
+-- SenderList returns senders with their remaining limits and their totals. part is a substring of their number or name; the case of the letters A to Z does
+-- not matter, in any locale of the database.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -65,7 +65,7 @@ CROSS JOIN LATERAL (
     SELECT (
         SELECT o.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) o WHERE o.sender_id = s.id
     )::boolean AS is_silent
-    OFFSET 0 -- else it is computed for each use
+    OFFSET 0 -- without it, the value is computed for each use
 ) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
@@ -86,9 +86,9 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
--- SenderUpdate writes all that can be changed of a sender. A null config stays as it is by now, because SenderReseal changes it without a
--- new version. A changed interval counts from the last claim: the sender is ready when the tasks of that claim have had the new interval
--- each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the ledger.
+-- SenderUpdate writes all changeable columns of a sender. A null config keeps the current config, because SenderReseal changes the config without a new
+-- version. A changed interval counts from the last claim: the sender is ready when the new interval has passed for each task of that claim (S4.4). is_mended
+-- closes the circuit breaker. Changed thresholds are written to the ledger.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
@@ -131,13 +131,13 @@ counted_anew AS (
 )
 SELECT FROM changed;
 
--- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
+-- SenderDelete deletes a sender that never got a task. A foreign key prevents the deletion if a route names the sender, or tasks wait only for this sender.
 -- name: SenderDelete :one
 WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = @sender_no
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- changes of the balance
         AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
@@ -146,7 +146,8 @@ thresholds AS (
 )
 SELECT count(*) FROM deleted;
 
--- SenderBalanceChange tops up or corrects a balance and writes the ledger. No row: no such sender, or the balance would become negative.
+-- SenderBalanceChange tops up or corrects a balance and writes the ledger. It returns no row if the sender does not exist, or the balance would become
+-- negative.
 -- name: SenderBalanceChange :one
 WITH limited AS (
     UPDATE senders n SET has_balance = true WHERE n.sender_no = @sender_no AND NOT n.has_balance RETURNING n.id
@@ -162,14 +163,15 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
--- SenderLedgerFold replaces those of the batch_size oldest charges and refunds of the default partition that are older than keep by one row for each
--- sender, company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
--- days: a lease lasts a week at most, and its refund looks for its charge. The default partition has charges from before the first other one began.
+-- SenderLedgerFold replaces charges and refunds by sums. It takes those of the batch_size oldest charges and refunds of the default partition that are older
+-- than keep. For each sender, company and day (UTC) among them, it adds one row with the last balance of the day. It returns the number of replaced rows. Rows
+-- of the last eight days stay, because a lease lasts a week at most, and its refund searches for its charge. The default partition contains charges from
+-- before the first other partition began.
 -- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger_default l
     USING (
-        -- in the order of the index that has only these: sums of days, which stay, are many
+        -- in the order of the partial index for leases: the sums of days stay, and are many
         SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest(@keep::interval, interval '8 days'), 'UTC')
@@ -183,12 +185,11 @@ added AS (
 )
 SELECT count(*) FROM removed;
 
--- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns how many it dropped: see ledger_partition_drop.
+-- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns the number of dropped partitions; see ledger_partition_drop.
 -- name: SenderLedgerDrop :one
 SELECT ledger_partition_drop(@keep::interval, @remark::text)::bigint AS dropped;
 
--- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
--- left out.
+-- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are excluded.
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
@@ -199,9 +200,8 @@ WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) 
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
--- SenderTotalsAdd adds facts to the totals of their senders. A sender_no that names no sender is left out. Leases that are added together
--- count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so
--- that the two cannot deadlock.
+-- SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. Leases that are added together count for one day, the latest in
+-- the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two cannot deadlock.
 -- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
@@ -235,7 +235,7 @@ FROM locked l
 JOIN sums g ON g.sender_id = l.sender_id
 WHERE st.sender_id = l.sender_id;
 
--- SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet count.
+-- SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet are included.
 -- name: SenderUsages :many
 SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
     used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
@@ -252,11 +252,11 @@ LEFT JOIN (
 WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
--- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds. Of a sender on which others depend, or in whose
--- shared pool a task has waited for waiting_seconds, it was recorded within the last counted_on_apart_seconds. Of a sender on which others depend, it
--- was recorded after its interval if it waits for tasks now: one that polled before its interval may be busy, or dead. See is_unseen of SenderAdmit, and
--- sender_silences. It waits for no lock: a claim holds the row of its sender
--- and may wait for a route, whose holder may wait for one of these rows. What holds a row nearly always records the poll itself.
+-- SendersSeen records that senders polled, unless a poll was recorded within the last apart_seconds. The shorter limit counted_on_apart_seconds applies to a
+-- sender on which others depend, and to a sender in whose shared pool a task has waited for waiting_seconds. If others depend on a sender that waits for tasks
+-- now, a poll is also recorded if the last recorded poll was before the end of the sender's interval: such a sender could be busy or dead. See is_unseen of
+-- SenderAdmit, and sender_silences. The statement waits for no lock, because a claim holds the row of its sender and can wait for a route, whose holder can
+-- wait for one of these rows. A transaction that holds a row almost always records the poll itself.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
@@ -281,9 +281,9 @@ SET seen_at = now()
 FROM locked l
 WHERE st.sender_id = l.sender_id;
 
--- SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
--- seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
--- app is not ready while it is silent.
+-- SenderGauges returns up to page_limit senders for monitoring: first senders that are on, then senders that an admin added, then the most recently seen
+-- senders. Each row also contains the number of all senders by state. A sender is ready if it can get tasks, now or after its interval. A silent app is not
+-- ready.
 -- name: SenderGauges :many
 SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
     g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
@@ -305,8 +305,8 @@ FROM (
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
 LIMIT @page_limit::integer;
 
--- SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
--- each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
+-- SenderWaits returns the remaining seconds of the interval of a sender, and the pools that it serves, with its sort in each. is_counted_on is true if other
+-- senders depend on whether this sender polls; see has_routes and has_dependents of SenderAdmit.
 -- name: SenderWaits :one
 WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
@@ -338,10 +338,10 @@ SELECT
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
--- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
--- one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
--- sender is outranked if a sender with a larger sort is available, as in RouteAdmit.
+-- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders are first. Senders with
+-- equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest first (S4.3). has_quota
+-- and has_funds compare with the segments that this task would cost the sender. A sender is outranked if a sender with a larger sort is available, as in
+-- RouteAdmit.
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
@@ -385,8 +385,8 @@ ORDER BY
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
--- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
--- the same kind. A company gets the senders that its routes name.
+-- SendersReady returns at most `most` senders that are on and cannot take tasks, with the reason, and one sender that can take tasks. number is the number of
+-- senders with the same reason. A company gets the senders in its routes.
 -- name: SendersReady :many
 SELECT r.sender_no, r.name, r.reason, r.number
 FROM (

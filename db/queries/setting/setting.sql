@@ -1,12 +1,11 @@
 -- name: SettingList :many
 SELECT * FROM settings ORDER BY category, name;
 
--- SettingsLock lets no other change of settings begin before the end of the transaction: a rule between settings holds for what both leave.
+-- SettingsLock blocks other changes of settings until the end of the transaction, so that a rule between several settings holds after concurrent changes.
 -- name: SettingsLock :exec
 LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE;
 
--- SettingStoreDefault stores the default of a setting that is about to get another value for the first time, so that SettingPut changes it: audit
--- and events have the value before.
+-- SettingStoreDefault stores the default of a setting before its first change, so that SettingPut changes a row, and audit and events contain the old value.
 -- name: SettingStoreDefault :exec
 INSERT INTO settings (category, name, value)
 SELECT @category::text, @name::text, @default_value::jsonb
@@ -30,11 +29,11 @@ SELECT 'setting.changed', @category::text || '.' || @name::text,
     jsonb_build_object('by', @updated_by::text, 'from', c.value_before, 'to', c.value)
 FROM changed c;
 
--- TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
--- POSIX, in which UTC+8 is west of Greenwich.
+-- TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations, which have no summer time, and offsets in POSIX
+-- notation, in which UTC+8 is west of Greenwich. Both are rejected.
 -- name: TimeZoneExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
 
--- TablespaceExists is whether a tablespace has a name, and may hold tables of a database.
+-- TablespaceExists returns whether a tablespace with this name exists and can contain tables of a database.
 -- name: TablespaceExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_tablespace t WHERE t.spcname = @tablespace::text AND t.spcname <> 'pg_global');

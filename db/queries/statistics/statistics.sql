@@ -1,7 +1,7 @@
--- Figures over time, without those of tests: they have a message type of their own, and are in no other dimension. A count is in facts until it is folded, then in statistics_staged until its minute is over, then in all three steps of
--- statistics.
+-- Statements on statistics over time. Tests have a message type of their own, and are not counted in any other dimension. A count is in facts until it is
+-- folded, then in statistics_staged until its minute is over, then in all three steps of statistics.
 
--- StatisticsStage adds what a fold found, in its transaction. All arrays have one element for each row.
+-- StatisticsStage adds the counts of a fold, in the transaction of the fold. All arrays have one element for each row.
 -- name: StatisticsStage :exec
 INSERT INTO statistics_staged (
     at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,
@@ -13,12 +13,12 @@ SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@chan
     unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]), unnest(@undelivered::bigint[]), unnest(@segments::bigint[]), unnest(@waits::bytea[]),
     unnest(@durations::bytea[]);
 
--- StatisticsLock makes others wait who move staged rows: each adds to histograms that it has read before.
+-- StatisticsLock makes concurrent moves of staged rows wait for each other, because each move adds to histograms that it has read before.
 -- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics');
 
--- StatisticsTake deletes up to portion staged rows of minutes that are over, the oldest first, and returns their sums: a row for each minute,
--- company, channel, sender, message type and outcome, with the hour and the day in which the minute is. taken counts the staged rows.
+-- StatisticsTake deletes up to portion staged rows of past minutes, the oldest first, and returns their sums. There is one row for each minute, company,
+-- channel, sender, message type and outcome, with the hour and the day of the minute. taken counts the staged rows.
 -- name: StatisticsTake :many
 WITH taken AS (
     DELETE FROM statistics_staged WHERE ctid = ANY (ARRAY(
@@ -36,7 +36,7 @@ FROM taken t
 GROUP BY t.at, t.company_id, t.channel, t.sender_no, t.message_type, t.outcome
 ORDER BY t.at, t.company_id, t.channel, t.sender_no, t.message_type, t.outcome;
 
--- StatisticsHistograms returns the histograms of those rows that exist, each with its index in the arrays (place).
+-- StatisticsHistograms returns the histograms of existing rows, each with its index in the arrays (place).
 -- name: StatisticsHistograms :many
 SELECT a.place::integer AS place, s.waits, s.durations
 FROM (
@@ -46,7 +46,7 @@ FROM (
 JOIN statistics s ON s.step = a.step AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = a.at AND s.key = a.key
 ORDER BY a.place;
 
--- StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds StatisticsLock.
+-- StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds the lock of StatisticsLock.
 -- name: StatisticsAdd :exec
 INSERT INTO statistics AS s (
     step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered,
@@ -74,7 +74,7 @@ USING (
 ) old
 WHERE s.ctid = old.ctid;
 
--- StatisticsRange returns the full minutes, hours or days that a range touches. Without to_at it ends now.
+-- StatisticsRange returns the full minutes, hours or days that overlap a time range. Without to_at, the range ends now.
 -- name: StatisticsRange :one
 SELECT r.from_at::timestamptz AS from_at,
     CASE WHEN r.last_at = r.to_at THEN r.to_at
@@ -85,8 +85,8 @@ FROM (
     CROSS JOIN (SELECT coalesce(sqlc.narg(to_at)::timestamptz, now()) AS to_at) t
 ) r;
 
--- StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and how many keys there are (keys).
--- company_id 0 means all companies.
+-- StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and the total number of keys (keys). company_id 0 means
+-- all companies.
 -- name: StatisticsSeries :many
 SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
@@ -108,8 +108,8 @@ FROM (
 ORDER BY z.size DESC, z.key
 LIMIT @most::integer;
 
--- StatisticsPoints returns the figures of some keys of a dimension in a range: a row for each step and key from statistics, with histograms
--- (is_packed); and rows for what is more recent, with one byte for each task. It reads everything at one moment.
+-- StatisticsPoints returns the figures of some keys of a dimension in a range. Rows from statistics have one row for each step and key, with histograms
+-- (is_packed). Rows for more recent events have one byte for each task. Everything is read in one snapshot.
 -- name: StatisticsPoints :many
 SELECT s.at::timestamptz AS at, s.key::text AS key, true::boolean AS is_packed, s.submitted::bigint AS submitted, s.requeued::bigint AS requeued,
     s.claimed::bigint AS claimed, s.succeeded::bigint AS succeeded, s.failed::bigint AS failed, s.reported_failed::bigint AS reported_failed,
@@ -138,8 +138,8 @@ WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
--- StatisticsEvents returns how many tasks were submitted, succeeded and failed since about two days before a time, tests included: for the difference
--- of two readings with the same time. company_id 0 means all companies.
+-- StatisticsEvents returns the numbers of submitted, succeeded and failed tasks since about two days before a time, tests included. Callers use the difference
+-- of two results with the same time. company_id 0 means all companies.
 -- name: StatisticsEvents :one
 SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
 FROM (
@@ -149,6 +149,6 @@ FROM (
     SELECT r.submitted, r.succeeded, r.failed FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
 ) e;
 
--- StatisticsCompanies returns the numbers of those companies of ids that exist.
+-- StatisticsCompanies returns the numbers of the existing companies among ids.
 -- name: StatisticsCompanies :many
 SELECT c.id, c.company_no FROM companies c WHERE c.id = ANY (@ids::bigint[]) ORDER BY c.id;

@@ -10,11 +10,11 @@ RETURNING *;
 -- name: TemplateGet :one
 SELECT * FROM templates WHERE id = @id;
 
--- TemplateLock keeps other changes of a template out until the transaction ends: its texts are compared with each other before they are stored.
+-- TemplateLock blocks other changes of a template until the transaction ends, because its texts are compared with each other before they are stored.
 -- name: TemplateLock :one
 SELECT * FROM templates WHERE id = @id FOR UPDATE;
 
--- TemplateFirstActive returns the active template with the smallest id that the company may use.
+-- TemplateFirstActive returns the active template with the smallest id that the company is allowed to use.
 -- name: TemplateFirstActive :one
 SELECT t.*
 FROM templates t
@@ -24,7 +24,7 @@ WHERE t.is_active AND (
 ORDER BY t.id
 LIMIT 1;
 
--- TemplateFind returns the template with a number, in any state, if the company may use it.
+-- TemplateFind returns the template with a number, in any state, if the company is allowed to use it.
 -- name: TemplateFind :one
 SELECT t.*
 FROM templates t
@@ -32,7 +32,7 @@ WHERE t.template_no = @template_no AND (
     t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = @company_id) = ANY (t.companies)
 );
 
--- TemplateList returns templates, newest first. company_no selects those that the company may use.
+-- TemplateList returns templates, newest first. company_no selects the templates that the company is allowed to use.
 -- name: TemplateList :many
 SELECT *
 FROM templates
@@ -45,7 +45,7 @@ WHERE id < @before_id
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
--- TemplateUpdate changes a template that is in one of the states from_statuses. Other texts are a new version.
+-- TemplateUpdate changes a template that is in one of the states from_statuses. Changed texts create a new version.
 -- name: TemplateUpdate :one
 UPDATE templates
 SET template_name = @template_name,
@@ -67,7 +67,7 @@ SET template_name = @template_name,
 WHERE id = @id AND status = ANY (@from_statuses::text[])
 RETURNING *;
 
--- TemplateVersionKeep stores the texts of a template as its version, unless this version is stored.
+-- TemplateVersionKeep stores the current texts of a template as a version, unless this version is already stored.
 -- name: TemplateVersionKeep :exec
 INSERT INTO template_versions (template_id, version, template_content, language, translations, sign)
 SELECT t.id, t.version, t.template_content, t.language, t.translations, t.sign
@@ -83,7 +83,7 @@ WHERE template_id = @template_id AND version < @before_version::bigint
 ORDER BY version DESC
 LIMIT @page_limit::integer;
 
--- TemplateCompanies returns those of the companies that exist, and keeps them until the transaction ends.
+-- TemplateCompanies returns the existing companies among the given ones, and protects them from deletion until the transaction ends.
 -- name: TemplateCompanies :many
 SELECT c.company_no FROM companies c WHERE c.company_no = ANY (@companies::text[]) ORDER BY c.company_no FOR KEY SHARE;
 
@@ -119,9 +119,9 @@ UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = @id R
 -- name: DefaultContentDelete :execrows
 DELETE FROM default_contents WHERE id = @id;
 
--- DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits here for the
--- first transaction: if that commits, the content is sent; if it rolls back, the second caller gets the content. No row: no default
--- content, or it was sent before.
+-- DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits for the first transaction: if that
+-- transaction commits, the content is already sent; if it rolls back, the second caller gets the content. It returns no row if there is no default content, or
+-- it was sent before.
 -- name: DefaultContentConsume :one
 UPDATE default_contents SET is_sent = true, updated_at = now()
 WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent

@@ -1,6 +1,6 @@
--- Uploads: files that requests brought.
+-- Statements on uploads: files of requests.
 
--- UploadAdd begins an upload, unless the uploads of the company have most bytes already. No row: they do.
+-- UploadAdd creates an upload. It returns no row if the uploads of the company already have `most` bytes.
 -- name: UploadAdd :one
 INSERT INTO uploads (company_id, submitted_by, name)
 SELECT @company_id, @submitted_by, @name
@@ -10,11 +10,11 @@ RETURNING id;
 -- name: UploadPartAdd :exec
 INSERT INTO upload_parts (upload_id, part, bytes) VALUES (@upload_id, @part, @bytes);
 
--- UploadComplete says that all parts of an upload are stored.
+-- UploadComplete records that all parts of an upload are stored.
 -- name: UploadComplete :execrows
 UPDATE uploads u SET size = @size::bigint WHERE u.id = @id AND u.size IS NULL;
 
--- UploadSetEncoding stores the encoding of an upload, as its owner names it.
+-- UploadSetEncoding stores the encoding of an upload that its owner named.
 -- name: UploadSetEncoding :exec
 UPDATE uploads u SET encoding = @encoding WHERE u.id = @id;
 
@@ -25,18 +25,18 @@ SELECT u.name, u.size::bigint AS size, u.encoding FROM uploads u WHERE u.id = @i
 -- name: UploadPartGet :one
 SELECT p.bytes FROM upload_parts p WHERE p.upload_id = @upload_id AND p.part = @part;
 
--- UploadUse keeps a complete upload that nothing uses yet from being deleted.
+-- UploadUse protects a complete, unused upload from deletion.
 -- name: UploadUse :execrows
 UPDATE uploads u SET used_by = @used_by::text WHERE u.id = @id AND u.size IS NOT NULL AND u.used_by IS NULL;
 
 -- name: UploadDelete :exec
 DELETE FROM uploads u WHERE u.id = @id;
 
--- UploadDrop deletes an upload that nothing uses.
+-- UploadDrop deletes an unused upload.
 -- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = @id AND u.used_by IS NULL;
 
--- UploadsDeleteUnused deletes up to batch_size uploads that nothing uses and that are older than keep.
+-- UploadsDeleteUnused deletes up to batch_size unused uploads that are older than keep.
 -- name: UploadsDeleteUnused :execrows
 DELETE FROM uploads u
 USING (
