@@ -144,7 +144,7 @@ func TestAPausedBatchHoldsNoMessageOfAnother(t *testing.T) {
 	}
 	b.Expect(200, "", "POST", fmt.Sprint("/api/v1/batches/", paused.BatchID, "/resume"), nil)
 	apptest.Eventually(t, "all are sent", func() bool {
-		_, err := b.App.Tasks.Queue(t.Context())
+		_, err := b.App.Queue.Queue(t.Context())
 		return err == nil && b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 6
 	})
 }
