@@ -4,7 +4,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -46,5 +48,62 @@ func TestEachRoomAloneRunsItsStatements(t *testing.T) {
 	}
 	if runs < 50 {
 		t.Errorf("only %d files run statements", runs)
+	}
+}
+
+// sharedTables are the tables that several rooms write, each in the transaction of its own change.
+var sharedTables = map[string][]string{
+	"audit":          {"audit", "batch", "contact"}, // triggers write the other rows
+	"erasures":       {"erasure", "history"},        // history adds the folder of an export that contains tasks of the person
+	"events":         {"alert", "feed", "history", "push", "queue", "setting", "webhook"},
+	"fair_ranks":     {"directory", "queue"}, // directory deletes rows of deleted pools
+	"feed_listeners": {"feed", "webhook"},
+	"pools":          {"directory", "queue"}, // queue deletes a retired pool once it is empty
+	"routes":         {"directory", "queue"}, // claims count the segments of each route
+	"sender_ledger":  {"queue", "sender"},    // claims charge, reports refund
+	"sender_states":  {"push", "queue", "sender"},
+	"users":          {"access", "mobile"}, // a phone has a user of its own
+}
+
+// writes finds the tables that statements change. The first group is a lock or the action of an upsert, which are no writes of their own.
+var writes = regexp.MustCompile(`(\bFOR (?:NO KEY )?|\bDO )?\b(?:INSERT INTO|DELETE FROM|UPDATE)\s+(?:ONLY\s+)?([a-z_]+)`)
+
+func TestEachTableIsWrittenByOneRoom(t *testing.T) {
+	t.Parallel()
+	writers := map[string][]string{}
+	files, err := filepath.Glob(filepath.Join("..", "..", "db", "queries", "*", "*.sql"))
+	if err != nil || len(files) < 30 {
+		t.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		room := filepath.Base(filepath.Dir(file))
+		if room == "dispatch" {
+			room = "queue"
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements := regexp.MustCompile(`--.*`).ReplaceAllString(string(text), "")
+		for _, found := range writes.FindAllStringSubmatch(statements, -1) {
+			table := found[2]
+			if found[1] != "" || room == "erasure" && table != "erasures" { // erasure removes people from the tables of all rooms
+				continue
+			}
+			if !slices.Contains(writers[table], room) {
+				writers[table] = append(writers[table], room)
+			}
+		}
+	}
+	for table, rooms := range writers {
+		slices.Sort(rooms)
+		if len(rooms) > 1 && !slices.Equal(rooms, sharedTables[table]) {
+			t.Errorf("%s is written by the statements of %v: let one room write it, or add it to sharedTables with the reason", table, rooms)
+		}
+	}
+	for table, rooms := range sharedTables {
+		if !slices.Equal(rooms, writers[table]) {
+			t.Errorf("%s is written by the statements of %v, not of %v", table, writers[table], rooms)
+		}
 	}
 }
