@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"lksms/client"
-	api "lksms/gen/client"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"lksms/client"
+	api "lksms/gen/client"
 )
 
 // answering returns a client of a server that returns these statuses in order, and then success. Errors have an HTML page like that of a proxy instead of JSON.

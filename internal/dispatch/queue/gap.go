@@ -2,9 +2,9 @@ package queue
 
 import (
 	"context"
-	"lksms/internal/dispatch/queue/claim"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/postgres"
 )
 

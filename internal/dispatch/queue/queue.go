@@ -5,7 +5,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"lksms/internal/dispatch/queue/claim"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/gen/queueq"
 	"lksms/internal/dispatch/directory"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/line"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/merge"

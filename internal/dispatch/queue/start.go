@@ -3,12 +3,12 @@ package queue
 import (
 	"context"
 	"fmt"
-	"lksms/internal/dispatch/queue/claim"
 	"slices"
 	"strings"
 	"time"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue/claim"
 )
 
 // Held names a lease of a task.

@@ -3,11 +3,11 @@ package queue
 import (
 	"context"
 	"fmt"
-	"lksms/internal/dispatch/queue/claim"
 	"slices"
 	"time"
 
 	"lksms/gen/dispatchq"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/postgres"
 )
 

@@ -5,10 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"lksms/internal/platform/outbound"
-	"lksms/internal/platform/tracing"
 	"net"
 	"net/http"
+
+	"lksms/internal/platform/outbound"
+	"lksms/internal/platform/tracing"
 )
 
 // Failed returns the outcome of a call without a complete answer. Without a connection, nobody can have the message.

@@ -4,9 +4,10 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"lksms/internal/platform/outbound"
 	"log/slog"
 	"time"
+
+	"lksms/internal/platform/outbound"
 )
 
 // Message is one message to one recipient.

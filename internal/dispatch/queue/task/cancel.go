@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"lksms/internal/dispatch/queue/claim"
 
 	"lksms/gen/dispatchq"
 	"lksms/gen/queueq"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/postgres"
 )

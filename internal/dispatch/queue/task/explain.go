@@ -3,11 +3,11 @@ package task
 import (
 	"context"
 	"fmt"
-	"lksms/internal/dispatch/queue/claim"
 	"time"
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/claim"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/sender"
 	"lksms/internal/platform/postgres"

@@ -2,9 +2,9 @@ package audience
 
 import (
 	"context"
-	"lksms/internal/audience/notification"
 
 	"lksms/gen/api"
+	"lksms/internal/audience/notification"
 	"lksms/internal/platform/access"
 	"lksms/internal/platform/optional"
 	"lksms/internal/transport/httpapi/convert"

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-
 	"lksms/internal/audience/upload"
 	"lksms/internal/platform/fault"
 	"lksms/internal/transport/httpapi/gate/contract"
@@ -119,7 +117,7 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 	form := x.Body.Form
 	values := map[string]json.RawMessage{}
 	for name, texts := range form.Fields {
-		value, err := valueOf(name, texts, of.Schema.Properties[name].Value)
+		value, err := contract.FormValue(name, texts, of.Schema.Properties[name].Value)
 		if err != nil {
 			return err
 		}
@@ -143,37 +141,6 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 		x.Body.Raw = fmt.Appendf(text, "\n%s %q %d %x", form.FileField, file.Name, file.Size, file.Hash)
 	}
 	return nil
-}
-
-// valueOf returns the JSON value of a form field, whose texts are the items of a list. It returns nil for an empty field, which counts as missing. A text
-// that is not a value of the schema's type remains a JSON string, which the validator rejects.
-func valueOf(name string, texts []string, schema *openapi3.Schema) (json.RawMessage, error) {
-	if schema.Type.Is(openapi3.TypeArray) {
-		items := []json.RawMessage{}
-		for _, text := range texts {
-			item, err := valueOf(name, []string{text}, schema.Items.Value)
-			if err != nil {
-				return nil, err
-			}
-			if item != nil {
-				items = append(items, item)
-			}
-		}
-		if len(items) == 0 {
-			return nil, nil
-		}
-		return json.Marshal(items) //nolint:wrapcheck // strings and JSON cannot fail
-	}
-	text := texts[0]
-	switch {
-	case len(texts) > 1:
-		return nil, fault.InvalidField(name, fault.Duplicate, nil)
-	case text == "":
-		return nil, nil
-	case !schema.Type.Is(openapi3.TypeString) && json.Valid([]byte(text)):
-		return json.RawMessage(text), nil
-	}
-	return json.Marshal(text) //nolint:wrapcheck // a string cannot fail
 }
 
 // FormOf returns the fields of a form in their generated type, and the form. form.File is nil if the form contains no file. If the handler needs the file

@@ -2,12 +2,12 @@ package insight
 
 import (
 	"context"
-	"lksms/internal/insight/history"
 	"time"
 
 	"github.com/oapi-codegen/runtime/types"
 
 	"lksms/gen/api"
+	"lksms/internal/insight/history"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/paging"
 )

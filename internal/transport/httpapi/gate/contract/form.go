@@ -1,11 +1,14 @@
 package contract
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/platform/fault"
 )
 
 // Form describes a multipart form that an operation accepts.
@@ -35,4 +38,35 @@ func formOf(pattern string, operation *openapi3.Operation, roles []string) (*For
 		}
 	}
 	return f, nil
+}
+
+// FormValue returns the JSON value of a form field, whose texts are the items of a list. It returns nil for an empty field, which counts as missing. A text
+// that is not a value of the schema's type remains a JSON string, which the validator rejects.
+func FormValue(name string, texts []string, schema *openapi3.Schema) (json.RawMessage, error) {
+	if schema.Type.Is(openapi3.TypeArray) {
+		items := []json.RawMessage{}
+		for _, text := range texts {
+			item, err := FormValue(name, []string{text}, schema.Items.Value)
+			if err != nil {
+				return nil, err
+			}
+			if item != nil {
+				items = append(items, item)
+			}
+		}
+		if len(items) == 0 {
+			return nil, nil
+		}
+		return json.Marshal(items) //nolint:wrapcheck // strings and JSON cannot fail
+	}
+	text := texts[0]
+	switch {
+	case len(texts) > 1:
+		return nil, fault.InvalidField(name, fault.Duplicate, nil)
+	case text == "":
+		return nil, nil
+	case !schema.Type.Is(openapi3.TypeString) && json.Valid([]byte(text)):
+		return json.RawMessage(text), nil
+	}
+	return json.Marshal(text) //nolint:wrapcheck // a string cannot fail
 }
