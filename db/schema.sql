@@ -7382,7 +7382,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sql_roles FOR 
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, tag ON public.tags FOR EACH ROW EXECUTE FUNCTION public.audit_change('tag', 'tag', 'contacts');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,skipped_by,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 

@@ -500,7 +500,8 @@ func tryLockMigrations(ctx context.Context, conn *pgx.Conn, table string) (*post
 		return nil, err
 	}
 	if !exists {
-		if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)"); err != nil && stateOf(err) != "23505" { // another session created the table
+		_, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+table+" (version varchar PRIMARY KEY)")
+		if err != nil && !slices.Contains([]string{"23505", "42710", "42P07"}, stateOf(err)) { // another session is creating the table
 			return nil, err
 		}
 	}
