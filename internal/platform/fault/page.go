@@ -28,6 +28,7 @@ var pages = map[Reason]string{
 	LeaseNotHeld:           "senders.md#start-before-you-send",
 	TaskDropped:            "operations.md#history",
 	TaskNotEnded:           "sending.md#send-again",
+	TaskRecipientRefused:   "sending.md#send-again",
 	TaskSucceeded:          "sending.md#send-again",
 	TaskDelivered:          "sending.md#send-again",
 	TaskExpired:            "sending.md#send-again",
