@@ -2,8 +2,10 @@ package contact
 
 import "lksms/gen/contactq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// ImportRow is a stored import of contacts.
 	ImportRow = contactq.ContactImport
-	TagRow    = contactq.Tag
+	// TagRow is a stored tag.
+	TagRow = contactq.Tag
 )

@@ -2,7 +2,8 @@ package erasure
 
 import "lksms/gen/erasureq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// Row is a stored erasure.
 	Row = erasureq.Erasure
 )

@@ -99,7 +99,7 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 	return d, nil
 }
 
-// Place is the result of finding the pool of a message.
+// Pool is the pool of a message.
 type Pool struct {
 	Version   int64 // version of the view
 	ID        int64
@@ -107,10 +107,10 @@ type Pool struct {
 	Weight    float64 // weight of the company
 }
 
-// Place finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in E.164, whose country matters. On other
-// channels the address has no country. Place rejects a message only with a view that was loaded after asOf, because an older view may lack rows that another
+// FindPool finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in E.164, whose country matters. On other
+// channels the address has no country. FindPool rejects a message only with a view that was loaded after asOf, because an older view may lack rows that another
 // server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, and for a missing signature.
-// With a fault, the returned Place is set, too. A message that was accepted before its country was removed uses this Place, where a switch holds it (Held).
+// The returned Pool is also set with a fault: a message that was accepted before its country was removed waits in this pool, held by a switch (Held).
 func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64,
 	return false, nil
 }
 
-// Held returns nil for the fault of a country that is not served, and any other error unchanged: see Place.
+// Held returns nil for the fault of a country that is not served, and any other error unchanged: see FindPool.
 func Held(err error) error {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {

@@ -2,10 +2,14 @@ package directory
 
 import "lksms/gen/directoryq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// ChannelRow is a stored channel.
 	ChannelRow = directoryq.ChannelListRow
+	// CompanyRow is a stored company.
 	CompanyRow = directoryq.CompanyListRow
+	// CountryRow is a stored country.
 	CountryRow = directoryq.Country
-	RouteRow   = directoryq.RouteListRow
+	// RouteRow is a stored route.
+	RouteRow = directoryq.RouteListRow
 )

@@ -24,7 +24,7 @@ const (
 	senderPoolsFresh = 2 * time.Second
 )
 
-// PlaceOnSender is Place for a message that only one sender can send, whatever the routes are. Faults: those of Place; request.invalid for the field sender_no,
+// FindPoolOfSender is FindPool for a message that only one sender can send, whatever the routes are. Faults: those of FindPool; request.invalid for the field sender_no,
 // if the sender does not exist, belongs to another channel, or does not serve the company. A sender serves a company if a route of the company names the
 // sender, or if the sender is shared and no route names it.
 func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Pool, error) {
@@ -41,7 +41,7 @@ func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel 
 }
 
 // SenderPool returns the pool of one sender for a company's messages of a type. It creates a missing pool, in the transaction of ctx if ctx has one. Before
-// adding tasks to the pool, the caller must lock the pool with HoldSenderPools. Fault: request.invalid for the field sender_no, as in PlaceOnSender.
+// adding tasks to the pool, the caller must lock the pool with HoldSenderPools. Fault: request.invalid for the field sender_no, as in FindPoolOfSender.
 func (s *Service) SenderPool(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	key := senderPoolKey{channel, companyID, messageType, senderNo}
 	if pool, isKnown := s.senderPools.Get(key); isKnown {
@@ -68,7 +68,7 @@ func (s *Service) SenderPool(ctx context.Context, channel string, companyID int6
 	return pool, err
 }
 
-// ServingSender returns the id of a sender that serves a company. It creates no pool. Fault: request.invalid for the field sender_no, as in PlaceOnSender.
+// ServingSender returns the id of a sender that serves a company. It creates no pool. Fault: request.invalid for the field sender_no, as in FindPoolOfSender.
 func (s *Service) ServingSender(ctx context.Context, channel string, companyID int64, messageType int16, senderNo string) (int64, error) {
 	found, err := s.q.SenderPoolFind(ctx, directoryq.SenderPoolFindParams{Channel: channel, CompanyID: companyID, MessageType: messageType, SenderNo: senderNo})
 	return found.SenderID, postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotServing, nil))

@@ -2,8 +2,10 @@ package receipt
 
 import "lksms/gen/receiptq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// CallbackRow is a stored callback of a provider.
 	CallbackRow = receiptq.CallbackListOfRow
-	Row         = receiptq.Receipt
+	// Row is a stored receipt.
+	Row = receiptq.Receipt
 )

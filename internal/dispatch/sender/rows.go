@@ -2,11 +2,16 @@ package sender
 
 import "lksms/gen/senderq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
-	Answer    = senderq.SenderAnswer
-	Params    = senderq.SenderCreateParams
+	// Answer is one of the latest outcomes of calls of a driven sender.
+	Answer = senderq.SenderAnswer
+	// Params is the parameters of a new sender.
+	Params = senderq.SenderCreateParams
+	// LedgerRow is an entry of the ledger of a sender.
 	LedgerRow = senderq.SenderLedger
-	Row       = senderq.SenderListRow
-	ReadyRow  = senderq.SendersReadyRow
+	// Row is a stored sender.
+	Row = senderq.SenderListRow
+	// ReadyRow is the number of senders in one state of readiness.
+	ReadyRow = senderq.SendersReadyRow
 )

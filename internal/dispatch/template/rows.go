@@ -2,9 +2,12 @@ package template
 
 import "lksms/gen/templateq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// DefaultRow is a stored default content.
 	DefaultRow = templateq.DefaultContent
-	Row        = templateq.Template
+	// Row is a stored template.
+	Row = templateq.Template
+	// VersionRow is a stored version of a template.
 	VersionRow = templateq.TemplateVersion
 )

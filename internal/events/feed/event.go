@@ -93,7 +93,7 @@ func messageOf(e Event, t feedq.FeedTasksRow) message {
 	return m
 }
 
-// Tell returns the published form of events, in their order.
+// Render returns the published form of events, in their order.
 func (s *Service) Render(ctx context.Context, events []Event) ([]Rendered, error) {
 	var p feedq.FeedTasksParams
 	for _, e := range events {

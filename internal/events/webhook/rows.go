@@ -2,7 +2,8 @@ package webhook
 
 import "lksms/gen/webhookq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// Row is a stored webhook.
 	Row = webhookq.WebhookListRow
 )

@@ -2,10 +2,14 @@ package alert
 
 import "lksms/gen/alertq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// ReceiverRow is a stored receiver of alerts.
 	ReceiverRow = alertq.AlertReceiverListRow
-	RuleRow     = alertq.AlertRuleListRow
+	// RuleRow is a stored rule of alerts.
+	RuleRow = alertq.AlertRuleListRow
+	// DeliveryRow is a stored notice of an alert.
 	DeliveryRow = alertq.AlertDelivery
-	EventRow    = alertq.Event
+	// EventRow is a stored operator event.
+	EventRow = alertq.Event
 )

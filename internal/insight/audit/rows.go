@@ -2,7 +2,8 @@ package audit
 
 import "lksms/gen/auditq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// Row is a recorded change.
 	Row = auditq.Audit
 )

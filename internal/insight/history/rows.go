@@ -2,7 +2,8 @@ package history
 
 import "lksms/gen/historyq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// PartitionRow is a partition of tasks and its state.
 	PartitionRow = historyq.TaskPartitionListRow
 )

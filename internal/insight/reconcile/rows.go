@@ -2,9 +2,12 @@ package reconcile
 
 import "lksms/gen/reconcileq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
-	TotalsRow     = reconcileq.DailyTotalsListRow
-	Row           = reconcileq.Reconciliation
+	// TotalsRow is the totals of a sender on one day.
+	TotalsRow = reconcileq.DailyTotalsListRow
+	// Row is a stored reconciliation.
+	Row = reconcileq.Reconciliation
+	// DifferenceRow is a difference that a reconciliation found.
 	DifferenceRow = reconcileq.ReconciliationDifference
 )

@@ -2,8 +2,10 @@ package access
 
 import "lksms/gen/accessq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
-	KeyRow  = accessq.KeyListRow
+	// KeyRow is a stored API key, without the key.
+	KeyRow = accessq.KeyListRow
+	// UserRow is a stored user.
 	UserRow = accessq.User
 )

@@ -2,7 +2,8 @@ package inbound
 
 import "lksms/gen/inboundq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
+	// Row is a stored inbound.
 	Row = inboundq.InboundListRow
 )

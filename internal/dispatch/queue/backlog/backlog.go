@@ -9,11 +9,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Rows that a Reader returns.
+// Types of rows that a Reader returns.
 type (
-	Held = dispatchq.TasksHeldRow    // tasks that one switch holds
-	Late = dispatchq.TasksLateRow    // the longest wait of a company on a channel
-	Pool = dispatchq.PoolsWaitingRow // a pool with due tasks, and the longest wait there
+	// Held counts the tasks that one switch holds.
+	Held = dispatchq.TasksHeldRow
+	// Late is the longest wait of a company on a channel.
+	Late = dispatchq.TasksLateRow
+	// Pool is a pool with due tasks and its longest wait.
+	Pool = dispatchq.PoolsWaitingRow
 )
 
 // Reader reads the backlog. Each method walks the indexes of the queue in a transaction of its own, and is bounded.

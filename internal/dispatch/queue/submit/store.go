@@ -190,8 +190,9 @@ func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 		}
 	}
 	errs := make([]error, len(rows))
-	for i, verdict := range s.admit.Admit(ctx, messages) {
-		rows[i].pool, errs[i] = verdict.Pool, verdict.Err
+	verdicts := s.admit.Admit(ctx, messages)
+	for i := range rows {
+		rows[i].pool, errs[i] = verdicts[i].Pool, verdicts[i].Err
 	}
 	return errs
 }

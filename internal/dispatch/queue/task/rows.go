@@ -2,9 +2,12 @@ package task
 
 import "lksms/gen/queueq"
 
-// Rows as the database returns them.
+// Types of rows that other rooms read.
 type (
-	Row         = queueq.Task
-	OriginRow   = queueq.TaskOriginsRow
+	// Row is a task as users see it.
+	Row = queueq.Task
+	// OriginRow is the origin of a task.
+	OriginRow = queueq.TaskOriginsRow
+	// TimelineRow is an entry of the timeline of a task.
 	TimelineRow = queueq.TaskTimelineRow
 )

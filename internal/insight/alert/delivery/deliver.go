@@ -65,8 +65,8 @@ const maxMessages = 3
 // maxCalls is the maximum number of concurrent calls to receivers.
 const maxCalls = 8
 
-// Tell makes the due deliveries, including escalations, and returns how many succeeded. No transaction is open during a call to a receiver. Several servers
-// can run Tell at the same time.
+// Notify makes the due deliveries, including escalations, and returns how many succeeded. No transaction is open during a call to a receiver. Several servers
+// can run Notify at the same time.
 func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)

@@ -148,7 +148,7 @@ func (m Message) check(region string) (numbers []string, err error) {
 	return numbers, nil
 }
 
-// urgency converts a priority of SMSGate to the scale of queue.Scaled.
+// urgency converts a priority of SMSGate to the scale of submit.Scaled.
 func urgency(priority int) float64 {
 	if priority < 0 {
 		return float64(priority) / -minPriority
@@ -172,7 +172,7 @@ func (m Message) Raws() ([][]byte, error) {
 }
 
 // Send submits a message: one task for each recipient, all or none. The returned state contains no text. Faults: request.invalid, with the field names of
-// SMSGate; exists, for an id that the submitter has used before; those of queue.Submit.
+// SMSGate; exists, for an id that the submitter has used before; those of submit.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
