@@ -109,8 +109,8 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
 ORDER BY a.id;
 
--- AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery stops waiting when a message was sent, or when no
--- message is left that can still be sent.
+-- AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery no longer waits for its messages if a message was sent,
+-- or if no message can be sent any more.
 -- name: AlertDeliveriesSent :exec
 WITH outcomes AS MATERIALIZED (
     SELECT w.id, o.sent_at, o.is_open
@@ -118,7 +118,7 @@ WITH outcomes AS MATERIALIZED (
         SELECT DISTINCT unnest(d.awaits || d.end_awaits) AS id FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[])
     ) w
     CROSS JOIN LATERAL (
-        SELECT min(t.reported_at) FILTER (WHERE t.status = 2) AS sent_at, coalesce(bool_or(t.status IN (0, 1)), false) AS is_open -- SUCCESS; PENDING, PROCESSING
+        SELECT min(t.reported_at) FILTER (WHERE t.status = 2) AS sent_at, coalesce(bool_or(t.status IN (0, 1)), false) AS is_open -- 2 SUCCESS; 0 PENDING, 1 PROCESSING
         FROM renderings r
         JOIN tasks t ON t.rendering_id = r.id
         WHERE r.notification_id = w.id
@@ -138,7 +138,7 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY (@alert_ids::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server has delivered it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- false if another server has notified the receiver meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}');
 
 -- AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the most severe alerts first. A delivery escalates if no message was sent in

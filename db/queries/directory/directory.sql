@@ -146,11 +146,12 @@ SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signat
     version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = @version;
 
--- CountryDelete deletes a country that is on. A country that is off is kept, because nothing would hold its tasks without its row.
+-- CountryDelete deletes a country that is on. A country that is off is not deleted, because tasks are held only while the row of their switched-off country
+-- exists.
 -- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = @country_no AND status = 'on';
 
--- CountriesUnknown returns the country numbers that do not exist.
+-- CountriesUnknown returns the country numbers of `countries` that do not exist.
 -- name: CountriesUnknown :many
 SELECT n.country_no::text AS country_no
 FROM unnest(@countries::text[]) AS n (country_no)
@@ -158,13 +159,13 @@ LEFT JOIN countries c ON c.country_no = n.country_no
 WHERE c.id IS NULL
 ORDER BY n.country_no;
 
--- RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. In both cases it locks the row of
--- the pool, for which RoutePoolLock waits.
+-- RouteCreate adds a sender to the pool of a company, message type and country. It creates the pool if the pool does not exist. The insert or the update locks
+-- the row of the pool, and RoutePoolLock waits for this lock.
 -- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
-    -- The columns of pools_key_idx: 0 and -1 replace null.
+    -- These are the columns of pools_key_idx, in which 0 and -1 replace NULL.
     ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
     WHERE retired_at IS NULL
     DO UPDATE
@@ -177,7 +178,7 @@ SELECT made.id, @sender_id, @weight, @sort::double precision, @status
 FROM made
 RETURNING id, pool_id;
 
--- RouteList returns routes, except those of the pools of one sender.
+-- RouteList returns routes, newest first. It does not return the routes of pools of one sender.
 -- name: RouteList :many
 SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
     r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
