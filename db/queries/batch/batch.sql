@@ -321,8 +321,8 @@ UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELS
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
 -- BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
--- not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. JobPlan checks the same
--- conditions.
+-- not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
+-- JobPlan.
 -- name: BatchFailedVerdicts :many
 SELECT
     CASE

@@ -34,7 +34,7 @@ live AS MATERIALIZED (
 ),
 started AS (
     UPDATE queue t
-    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- max, because the input can contain a lease several times
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- the input can repeat a lease
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
 )
 SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
@@ -234,7 +234,7 @@ booked AS (
     SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
         c.company_id, @remark::text, clock_timestamp()
     FROM leases l
-    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- OFFSET 0 forces a lookup by lease_id, in the partition of each charge
+    CROSS JOIN LATERAL (SELECT * FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- lookup by key
     JOIN states st ON st.sender_id = c.sender_id
     ORDER BY c.sender_id, c.lease_id
     RETURNING sender_id, change

@@ -32,8 +32,8 @@ LEFT JOIN renderings r ON r.id = m.rendering_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- FeedNotifications returns the notifications of `ids` that have probably ended. A notification that a user ended is returned only if it is in recorded_ids.
--- Another notification is returned if it has no further run, and none of its tasks waits or is leased. The statement does not read partitions.
+-- FeedNotifications returns the notifications of `ids` that have probably ended. A notification with a stored final state (ended_as) is returned only if it is
+-- in recorded_ids. Another notification is returned if it has no further run, and none of its tasks waits or is leased. The statement does not read partitions.
 -- name: FeedNotifications :many
 SELECT n.id, n.created_at FROM notifications n
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
@@ -42,10 +42,12 @@ WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
 ORDER BY n.id;
 
 -- FeedNotificationsRender returns the events of notifications that have ended. Their data is the same as in the view notification_standings. Tasks of the
--- notifications have ids from from_id on. A notification that no user ended is skipped in two cases:
---   1. The end of one of its tasks, or a new event notification.finished, is still staged. The staged event later creates the event of the notification.
+-- notifications have ids from from_id on. A notification is skipped while another event notification.finished is staged for it. A notification without a stored
+-- final state (ended_as) is also skipped in two cases:
+--   1. The end of one of its tasks is still staged.
 --   2. One of its tasks was requeued after FeedNotifications, so the notification has not ended.
--- Staged receipts do not matter, because a receipt creates no event of a notification.
+-- In the first case and for a staged notification.finished, the staged event later creates the event of the notification. Staged receipts do not matter,
+-- because a receipt creates no event of a notification.
 -- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,

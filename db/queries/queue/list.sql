@@ -44,9 +44,9 @@ WHERE p.dropped_at IS NULL AND p.first_id < @before_id::text AND p.first_day <= 
 ORDER BY p.first_id DESC
 LIMIT @most::integer;
 
--- A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all filters to these ids. Each of the following
--- statements returns up to `most` ids from from_id up to, but without, before_id. Newer tasks have larger ids, and the newest task is first. The planner skips
--- the partitions outside of this range.
+-- TaskIDs returns the ids of all tasks. A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all
+-- filters to these ids. TaskIDs and each of the following statements return up to `most` ids from from_id up to, but without, before_id. Newer tasks have
+-- larger ids, and the newest task is first. The planner skips the partitions outside of this range.
 -- name: TaskIDs :many
 SELECT t.task_id FROM messages t
 WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
@@ -173,8 +173,8 @@ SELECT q.task_id FROM queue q
 WHERE q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
 ORDER BY q.task_id;
 
--- TaskIDsOfSender returns the tasks that a sender ended with a report, and the tasks of `held`, which the sender holds. UNION removes duplicates, because the
--- sender can have ended a task of `held` meanwhile.
+-- TaskIDsOfSender returns the tasks that ended with a lease of a sender, and the tasks of `held`, which the sender holds. UNION removes duplicates, because a
+-- task of `held` can have ended meanwhile.
 -- name: TaskIDsOfSender :many
 SELECT t.task_id::text AS task_id
 FROM (

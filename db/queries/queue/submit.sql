@@ -44,9 +44,9 @@ input AS MATERIALIZED (
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
         nullif(unnest(@results::text[]), '') AS result, -- empty array: no task is simulated
-        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty array: no task has a batch, or only one sender
-        nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- empty array: no task has a rendering, or contact values
-        nullif(unnest(@user_ids::text[]), '') AS user_id, -- empty array: no task has a user
+        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: no values
+        nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- empty arrays: no values
+        nullif(unnest(@user_ids::text[]), '') AS user_id, -- empty array: no users
         -- its times and its turn; these arrays can contain NULL, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
         unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
@@ -129,7 +129,7 @@ queued AS (
         recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- 32 * priority is the lane of new tasks
+        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
         m.contact_values, m.user_id

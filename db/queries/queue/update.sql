@@ -142,7 +142,7 @@ fit AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT pool_serving(s.id, m.company_id, m.message_type, m.country_no) AS pool_id
         FROM pools s
-        WHERE m.sender_no IS NULL AND s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool of the channel
+        WHERE m.sender_no IS NULL AND s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool
         UNION ALL
         SELECT s.id
         FROM senders o

@@ -243,7 +243,7 @@ SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook
 -- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not stored if the task was erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not if erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
         unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,
