@@ -16,9 +16,9 @@ SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @
 -- name: UserList :many
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
--- UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its company. The constraint
--- users_company_binds_role rejects a company for roles other than submit and read. An admin can have a company_id without has_company, from before that
--- constraint. The company applies to the user once its role is submit or read.
+-- UserUpdate changes the given fields of a user. If the new role is not send, the user loses its app_id. without_company removes the user from its company. The
+-- constraint users_company_binds_role rejects a company for roles other than submit and read. An admin from before this constraint can have a company_id
+-- without has_company. Such a company applies as soon as the role of the user is submit or read.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -57,12 +57,12 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
--- CredentialsVersion returns the last transaction that changed users or API keys; 0 if there was no change.
+-- CredentialsVersion returns the number of the last transaction that changed users or API keys. It returns 0 if users and keys never changed.
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
 
--- UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses older than 30 days, and all addresses
--- except the latest 1000, so that a user with constantly new addresses cannot fill the table.
+-- UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes the addresses of the user that are older than 30
+-- days, and keeps only its latest 1000 addresses. This limit protects the table from a user whose address changes constantly.
 -- name: UserAddressRecord :exec
 WITH old AS (
     DELETE FROM user_addresses o
@@ -83,9 +83,9 @@ WHERE a.network = @network AND a.seen_at > now() - interval '30 days'
 ORDER BY a.seen_at DESC, a.username
 LIMIT @page_limit::integer;
 
--- SessionCreate creates a session of a user that is not disabled, or of the configured user, and deletes the oldest sessions above the limit `most`. FOR SHARE
--- makes the statement wait for an uncommitted change of the user, and makes later changes wait for it. It returns no row if the user is disabled or was
--- deleted.
+-- SessionCreate creates a session, and deletes the oldest sessions of the user above the limit `most`. It returns no row if the user is disabled or was
+-- deleted. is_configured: the user is defined in the configuration, and is not checked. FOR SHARE makes the statement wait for an uncommitted change of the
+-- user. It also makes later changes of the user wait until the session is stored.
 -- name: SessionCreate :one
 WITH owner AS (
     SELECT u.username FROM users u WHERE u.username = @username::text AND NOT u.is_disabled AND NOT @is_configured::boolean
@@ -102,7 +102,8 @@ SELECT @token_hash, @username::text, @password_proof, @source_ip, @user_agent
 WHERE @is_configured::boolean OR EXISTS (SELECT FROM owner)
 RETURNING created_at;
 
--- SessionGet returns the session of a token, unless the session has expired. is_unseen is true if its last use was stored more than a minute ago.
+-- SessionGet returns the session with the given token, unless the session has expired. is_unseen is true if the last use of the session was stored more than a
+-- minute ago.
 -- name: SessionGet :one
 SELECT s.id, s.username, s.password_proof, s.created_at, (s.last_seen_at < now() - interval '1 minute')::boolean AS is_unseen
 FROM sessions s

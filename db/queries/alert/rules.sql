@@ -1,6 +1,7 @@
 -- Statements on rules and receivers, which administrators change, and on the list of alerts.
 
--- AlertScopeFind returns the ids of the records that a rule or a receiver names; 0 means not named, or missing.
+-- AlertScopeFind returns the ids of the company, the channel and the sender that a rule or a receiver names. An id is 0 if the record is not named or does not
+-- exist.
 -- name: AlertScopeFind :one
 SELECT coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), 0)::bigint AS company_id,
     coalesce((SELECT h.id FROM channels h WHERE h.channel = sqlc.narg(channel)::text), 0)::bigint AS channel_id,
@@ -14,7 +15,7 @@ LEFT JOIN channels c ON c.channel = n.channel
 WHERE c.id IS NULL
 ORDER BY n.channel;
 
--- AlertReceiversHold returns how many of ids exist, and protects them from deletion until the end of the transaction.
+-- AlertReceiversHold returns the number of receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
 -- name: AlertReceiversHold :one
 WITH held AS (
     SELECT r.id FROM alert_receivers r WHERE r.id = ANY (@ids::bigint[]) ORDER BY r.id FOR KEY SHARE
@@ -69,7 +70,7 @@ state AS (
 )
 SELECT m.id FROM made m;
 
--- AlertReceiverSeal stores the encrypted header Authorization; null removes it. It is encrypted for the id of the receiver.
+-- AlertReceiverSeal stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
 -- name: AlertReceiverSeal :exec
 UPDATE alert_receivers SET sealed_authorization = sqlc.narg(sealed_authorization) WHERE id = @id;
 
@@ -88,11 +89,11 @@ SET name = @name, language = @language, company_id = sqlc.narg(company_id), chan
     user_ids = sqlc.narg(user_ids)::text[], url = sqlc.narg(url), escalate_seconds = @escalate_seconds, version = version + 1, updated_at = now()
 WHERE id = @id AND version = @version;
 
--- AlertReceiverReseal stores a header that was encrypted again with the current key, unless the header was changed meanwhile.
+-- AlertReceiverReseal stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
 -- name: AlertReceiverReseal :execrows
 UPDATE alert_receivers SET sealed_authorization = @sealed_authorization WHERE id = @id AND sealed_authorization = @before;
 
--- AlertReceiverLock waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete sees them.
+-- AlertReceiverLock locks a receiver. It waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete finds these rules.
 -- name: AlertReceiverLock :many
 SELECT r.id FROM alert_receivers r WHERE r.id = @id ORDER BY r.id FOR UPDATE;
 
@@ -101,11 +102,11 @@ SELECT r.id FROM alert_receivers r WHERE r.id = @id ORDER BY r.id FOR UPDATE;
 DELETE FROM alert_receivers r
 WHERE r.id = @id AND NOT EXISTS (SELECT FROM alert_rules u WHERE r.id = ANY (u.receivers));
 
--- AlertReceiverRenewed makes a changed receiver due at once.
+-- AlertReceiverRenewed allows the next call of a changed receiver at once.
 -- name: AlertReceiverRenewed :exec
 UPDATE alert_receiver_states SET next_call_at = now() WHERE receiver_id = @id;
 
--- AlertList returns alerts that fire or have fired, newest first.
+-- AlertList returns alerts that fire now or fired before, newest first.
 -- name: AlertList :many
 SELECT a.* FROM alerts a
 WHERE a.id < @before_id AND a.fired_at IS NOT NULL AND (sqlc.narg(id)::bigint IS NULL OR a.id = sqlc.narg(id)::bigint)
@@ -115,7 +116,7 @@ WHERE a.id < @before_id AND a.fired_at IS NOT NULL AND (sqlc.narg(id)::bigint IS
 ORDER BY a.id DESC
 LIMIT @page_limit::integer;
 
--- AlertListFiring is AlertList for firing alerts, which are few among many resolved ones.
+-- AlertListFiring returns firing alerts, newest first. AlertList would read all resolved alerts to find the few firing alerts.
 -- name: AlertListFiring :many
 SELECT a.* FROM alerts a
 WHERE a.id < @before_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
@@ -132,15 +133,15 @@ SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT 
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;
 
--- AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user; the last given remark is stored. It
--- returns no row if the alert does not fire.
+-- AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user, but replaces the remark if it has one.
+-- The statement returns 0 if the alert does not fire.
 -- name: AlertAcknowledge :execrows
 UPDATE alerts
 SET acknowledged_at = coalesce(acknowledged_at, now()), acknowledged_by = coalesce(acknowledged_by, @username::text),
     remark = coalesce(sqlc.narg(remark), remark)
 WHERE id = @id AND fired_at IS NOT NULL AND resolved_at IS NULL;
 
--- AlertsDeleteExpired deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
+-- AlertsDeleteExpired reads the batch_size oldest resolved alerts, and deletes the alerts that ended longer than keep ago.
 -- name: AlertsDeleteExpired :execrows
 DELETE FROM alerts a
 USING (

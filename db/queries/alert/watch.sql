@@ -1,27 +1,31 @@
--- Statements on the states of an alert. The alert is pending from the first evaluation that finds its condition, fires when the condition has held for long
--- enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by the state that it
--- expects, and the row of the rule is locked, so that several servers can evaluate a rule at the same time.
+-- Statements on the states of an alert:
+--   pending   from the first evaluation that finds the condition of the rule true
+--   firing    when the condition was true for for_seconds
+--   cleared   when the condition of a firing alert is false
+--   resolved  when the alert was cleared for resolve_seconds
+-- Each statement checks the state of the alert before a change, and the row of the rule is locked. Therefore several servers can evaluate a rule at the same
+-- time.
 
 -- AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 -- name: AlertRuleHold :one
 SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
 
--- AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement later than looked_at.
+-- AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement that was taken after looked_at.
 -- name: AlertRuleIsMoved :one
 SELECT EXISTS (
     SELECT FROM alerts a
     WHERE a.rule_id = @rule_id AND (a.resolved_at IS NULL OR a.resolved_at > @looked_at::timestamptz)
         AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > @looked_at::timestamptz
-        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores later times, which come from a clock that was set back
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores future times, which were stored before the clock was set back
 );
 
 -- AlertsOpen returns the unresolved alerts of enabled rules, pending ones included.
 -- name: AlertsOpen :many
 SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
 
--- AlertsFound records that the condition of a rule holds for subjects. A new alert is pending; a cleared alert continues to fire. A pending alert that was not
--- evaluated for a minute begins again, because it is unknown whether its condition held meanwhile. A pending alert whose start is in the future, because the
--- clock was set back, also begins again.
+-- AlertsFound records the subjects for which the condition of a rule is true. A new alert is pending. A cleared alert fires again. A pending alert begins again
+-- if it was not evaluated for a minute, because the condition was possibly false meanwhile. A pending alert also begins again if its start is in the future,
+-- because the clock was set back.
 -- name: AlertsFound :exec
 INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
 SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
@@ -39,8 +43,8 @@ SET value = excluded.value, threshold = excluded.threshold, company_no = exclude
         ELSE least(a.started_at, now())
     END;
 
--- AlertsLost records that the condition of a rule holds for no subjects other than these: pending alerts of other subjects are deleted, firing alerts are
--- cleared. An alert whose clear time is in the future, because the clock was set back, is cleared from now on.
+-- AlertsLost records that the condition of a rule is false for all subjects except `subjects`. It deletes the pending alerts of the other subjects, and clears
+-- their firing alerts. If the clear time of an alert is in the future because the clock was set back, the clear time becomes now.
 -- name: AlertsLost :exec
 WITH dropped AS (
     DELETE FROM alerts a
@@ -51,7 +55,7 @@ SET cleared_at = now()
 WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY (@subjects::text[]);
 
--- AlertsFire lets those pending alerts of a rule fire whose condition has held for long enough, and returns their number.
+-- AlertsFire sets a pending alert of a rule to firing if its condition was true for for_seconds. It returns the number of these alerts.
 -- name: AlertsFire :execrows
 WITH fired AS (
     UPDATE alerts a
@@ -67,8 +71,8 @@ SELECT 'alert.firing', f.subject, jsonb_build_object(
 FROM fired f
 ORDER BY f.id;
 
--- AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns their number. This transaction can have begun before the
--- transaction in which the alert fired.
+-- AlertsResolve resolves the alerts of a rule that were cleared for resolve_seconds, and returns their number. resolved_at is never before fired_at, although
+-- this transaction possibly began before the transaction that set fired_at.
 -- name: AlertsResolve :execrows
 WITH resolved AS (
     UPDATE alerts a
@@ -82,7 +86,7 @@ SELECT 'alert.resolved', r.subject, jsonb_build_object('alert_id', r.id, 'rule_n
 FROM resolved r
 ORDER BY r.id;
 
--- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many of them were firing.
+-- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted. It returns the number of ended alerts that were firing.
 -- name: AlertsEnd :execrows
 WITH dropped AS (
     DELETE FROM alerts a WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
@@ -100,8 +104,8 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings of messages about alerts of some kinds that have a task in the queue. The end of an alert is sent for a day, and such
--- a task ends within another day (keptFor).
+-- AlertRenderings returns the renderings of messages about alerts of the given kinds that still have a task in the queue. The message about the end of an alert
+-- is created within a day, and its task ends within another day (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
 FROM alerts a
@@ -113,8 +117,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id;
 
--- PoolsUnserved returns the pools of `pools` that no available sender serves. A sender is available if it is on, has quota and funds, its circuit breaker is
--- closed, and it is not silent.
+-- PoolsUnserved returns the pools of `pool_ids` that have no available sender that is not silent. A sender is available if it is on, has quota and funds, and
+-- its circuit breaker is closed.
 -- name: PoolsUnserved :many
 SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
 FROM pools p
@@ -137,9 +141,10 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     )
 ORDER BY p.id;
 
--- SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent
--- first. is_used is true if the app had sent a message in the day before it became silent. An app that is silent for more than gone_seconds counts as gone.
--- The apps of `named` are returned in any case; if such an app never polled, the time counts from its creation.
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent first.
+-- gone_seconds: an app that is silent for longer is not returned. An app that sent no message in the day before its last poll is not returned either. named:
+-- these apps are returned regardless of gone_seconds and of their messages. If such an app never polled, the time counts from its creation. is_used is true if
+-- the app sent a message in the day before its last poll.
 -- name: SendersSilent :many
 SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
     coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
@@ -148,7 +153,7 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
 JOIN sender_silences(@silent_after::interval, @recorded_apart::interval) z ON z.sender_id = s.id
 CROSS JOIN LATERAL (
-    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
+    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- a sweep records polls with a delay
 ) x
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)
@@ -162,7 +167,7 @@ WHERE s.status = 'on' AND s.kind = 'app'
     )
 ORDER BY seconds, s.sender_no;
 
--- BalancesLow returns the senders that are on and whose balance is at most `most`, or at most their own low_warning.
+-- BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most `most`, or at most the low_warning of the sender.
 -- name: BalancesLow :many
 SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
 FROM senders s
@@ -180,8 +185,9 @@ JOIN channels h ON h.id = s.channel_id
 WHERE s.status = 'on' AND st.openings > 0
 ORDER BY s.sender_no;
 
--- OutcomeSums returns the outcomes within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of
--- the arrays selects one key of a dimension (total: the empty key) of a company (0: of all companies). A window begins with its first full minute.
+-- OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel: each
+-- index names one key of a dimension of a company, and a window. company_id 0: all companies. Dimension total: the key is empty. A window begins with its first
+-- full minute.
 -- name: OutcomeSums :many
 WITH asked AS MATERIALIZED (
     SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@dimensions::text[]) AS dimension, unnest(@keys::text[]) AS key,
@@ -204,7 +210,7 @@ LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT s.succeeded, s.failed, s.reported_failed FROM statistics s
         WHERE s.step = 'minute' AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = m.at AND s.key = a.key
-        OFFSET 0 -- one probe of statistics_pkey for each minute: an index scan of the window would read all keys
+        OFFSET 0 -- OFFSET 0 forces one probe of statistics_pkey for each minute. An index scan of the window would read all keys.
     ) o
     WHERE m.at >= a.begins
     UNION ALL
@@ -215,11 +221,11 @@ LEFT JOIN LATERAL (
 GROUP BY a.place
 ORDER BY a.place;
 
--- SenderOutcomes returns the senders that are on and had at least `least` attempts that ended within window_seconds: reported leases, without tests. The
--- window begins with its first full minute.
+-- SenderOutcomes returns the senders that are on and had at least `least` attempts within window_seconds. An attempt is a lease that ended with a report,
+-- without tests. The window begins with its first full minute.
 -- name: SenderOutcomes :many
 WITH minutes AS (
-    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- reads a range of statistics_pkey
     WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
         AND s.at >= now() - make_interval(secs => @window_seconds::double precision) AND s.at <= now()
     UNION ALL
@@ -235,8 +241,8 @@ GROUP BY n.sender_no, h.channel
 HAVING sum(m.succeeded + m.reported_failed) >= @least::bigint
 ORDER BY n.sender_no;
 
--- ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent a message within window_seconds, and for which no receipt arrived
--- within that time.
+-- ReceiptsMissing returns the senders for which no receipt arrived within window_seconds, although they sent a message within this time. The senders are on,
+-- and their provider sends callbacks.
 -- name: ReceiptsMissing :many
 SELECT n.sender_no, h.channel
 FROM senders n
@@ -248,23 +254,23 @@ WHERE n.status = 'on' AND (n.config -> 'callback') IS NOT NULL
         <= now() - make_interval(secs => @window_seconds::double precision)
 ORDER BY n.sender_no;
 
--- DiskSpacePut records the space of the file system of a folder.
+-- DiskSpacePut records the total and the free bytes of the file system that contains a folder.
 -- name: DiskSpacePut :exec
 INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES (@host, @folder, @bytes, @free_bytes)
 ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now();
 
--- DiskSpaces returns the measurements of servers within the last five minutes. A server that has stopped has no disk to watch.
+-- DiskSpaces returns the measurements of the last five minutes. Older measurements are of servers that have stopped.
 -- name: DiskSpaces :many
 SELECT d.host, d.folder, (d.free_bytes::double precision / d.bytes)::double precision AS free
 FROM disk_spaces d
 WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
 ORDER BY d.host, d.folder;
 
--- DiskSpacesDelete deletes the rows of servers that have stopped.
+-- DiskSpacesDelete deletes measurements older than a day, which are of servers that have stopped.
 -- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
 
--- PartitionDays returns the number of consecutive days (UTC), from today on, for which a partition of tasks exists; at most 400.
+-- PartitionDays returns the number of consecutive days (UTC), beginning with today, for which a partition of tasks exists. It returns at most 400.
 -- name: PartitionDays :one
 SELECT coalesce(min(d.n), 400)::bigint
 FROM generate_series(0, 399) AS d (n)
@@ -289,9 +295,9 @@ JOIN companies c ON c.id = t.company_id
 WHERE t.pending_new + t.pending_retry > 0
 ORDER BY c.company_no;
 
--- TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago, with the number of days and the
--- reason. The reason 'at_work' means that a task of the partition is leased, due or about to expire, see TaskPartitionNext. The reason 'not_tried' means that
--- the sweep has not reached the partition.
+-- TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago. days: the number of days since then.
+-- held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
+-- not reached the partition.
 -- name: TaskPartitionsOverdue :many
 SELECT p.first_day, x.days::bigint AS days, coalesce(
     p.held_by, CASE WHEN EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN 'at_work' ELSE 'not_tried' END
@@ -308,7 +314,8 @@ WHERE p.dropped_at IS NULL AND x.days >= 1
 ORDER BY p.first_day
 LIMIT @most::integer;
 
--- StatementsDiffer returns the sender and day of each newest finished reconciliation that ended within keep and found differences.
+-- StatementsDiffer returns the reconciliations that found differences and ended within keep. Only the newest finished reconciliation of each sender and day
+-- counts.
 -- name: StatementsDiffer :many
 SELECT r.sender_no, r.day, coalesce(h.channel, '')::text AS channel, r.differences
 FROM (
@@ -322,6 +329,6 @@ LEFT JOIN channels h ON h.id = s.channel_id
 WHERE r.differences > 0
 ORDER BY r.day DESC, r.sender_no;
 
--- Now returns the time of the transaction, which all its statements use for their decisions.
+-- Now returns the start time of the transaction. All statements of a transaction use this time for their decisions.
 -- name: Now :one
 SELECT now()::timestamptz AS at;

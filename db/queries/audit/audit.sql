@@ -1,10 +1,11 @@
 -- Statements on the audit of administrative changes. The trigger function audit_change writes the table audit.
 
--- AuditRecord records an action that changes no table of administrators, with the actor of the transaction.
+-- AuditRecord adds an audit entry for an action that changes no audited table. The trigger sets the actor of the transaction.
 -- name: AuditRecord :exec
 INSERT INTO audit (action, entity, entity_key, after) VALUES ('changed', @entity, @entity_key, @after);
 
--- AuditList returns changes before a position in the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
+-- AuditList returns changes before a position (before_at, before_id), newest first. The caller must not use a generic plan, because only a plan for the given
+-- parameters uses the index of a filter.
 -- name: AuditList :many
 SELECT a.* FROM audit a
 WHERE (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
@@ -17,7 +18,7 @@ WHERE (a.at, a.id) < (@before_at::timestamptz, @before_id::bigint)
 ORDER BY a.at DESC, a.id DESC
 LIMIT @page_limit::integer;
 
--- AuditDeleteExpired deletes those of the batch_size oldest changes that are older than keep.
+-- AuditDeleteExpired reads the batch_size oldest changes, and deletes the changes that are older than keep.
 -- name: AuditDeleteExpired :execrows
 DELETE FROM audit a
 USING (SELECT o.id FROM audit o ORDER BY o.at, o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

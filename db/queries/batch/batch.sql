@@ -1,7 +1,7 @@
 -- Statements on batches (uploaded lists), their rows and their progress. The row of a batch is locked before all data that depends on its status, and before
 -- the queue.
 
--- BatchCreate stores a batch that is to be checked. If its request confirms the batch and a user is the actor, the confirmation is audited.
+-- BatchCreate stores a batch that has to be checked. If the request also confirms the batch and its actor is a user, the confirmation is audited.
 -- name: BatchCreate :one
 WITH made AS (
     INSERT INTO batches (
@@ -17,7 +17,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- like a separate confirmation
+audited AS ( -- the same audit entry as of BatchConfirm
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -26,7 +26,7 @@ audited AS ( -- like a separate confirmation
 )
 SELECT m.id FROM made m;
 
--- BatchList returns batches with ids smaller than before_id, newest first, of one company or of all.
+-- BatchList returns batches with ids smaller than before_id, newest first. company_id null: batches of all companies.
 -- name: BatchList :many
 SELECT * FROM batches b
 WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(id)::bigint)
@@ -35,15 +35,15 @@ WHERE b.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR b.id = sqlc.narg(i
 ORDER BY b.id DESC
 LIMIT @page_limit::integer;
 
--- BatchTotals returns the figures of batches, by sender.
+-- BatchTotals returns the counts of tasks of batches, one row for each batch and sender.
 -- name: BatchTotals :many
 SELECT * FROM batch_totals t WHERE t.batch_id = ANY (@batch_ids::bigint[]) ORDER BY t.batch_id, t.sender_no;
 
--- BatchesUnsettled returns the batches for which a sweep has work.
+-- BatchesUnsettled returns the checked batches that a sweep still has to process.
 -- name: BatchesUnsettled :many
 SELECT b.id, b.status, b.is_held FROM batches b WHERE NOT b.is_settled AND b.status <> 'checking' ORDER BY b.id;
 
--- BatchesChecking returns the batches that are being checked or wait for their check, the smallest first.
+-- BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
 -- name: BatchesChecking :many
 SELECT b.id FROM batches b
 LEFT JOIN uploads u ON u.id = b.upload_id
@@ -51,22 +51,22 @@ WHERE b.status = 'checking' AND NOT b.is_settled
 ORDER BY u.size NULLS FIRST, b.id
 LIMIT @most::integer;
 
--- BatchHold locks a batch that has the given status. It returns no row if the batch has another status meanwhile. is_due is true if the rows of the batch can
--- be sent now.
+-- BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.
 -- name: BatchHold :one
 SELECT sqlc.embed(b), (coalesce(b.expect_send_time <= now(), true) AND coalesce(b.expires_at > now(), true))::boolean AS is_due
 FROM batches b
 WHERE b.id = @id AND b.status = @status::text
-FOR NO KEY UPDATE; -- NO KEY: facts of the tasks of the batch are folded concurrently
+FOR NO KEY UPDATE; -- NO KEY: concurrent transactions that count tasks of the batch do not wait for this lock
 
--- BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign, an empty country_no and the code 0 mean that the row has no such value.
+-- BatchRowsAdd adds checked rows to a batch that the caller has locked. A row without sign has an empty sign, a row without country has an empty country_no,
+-- and a valid row has the code 0.
 -- name: BatchRowsAdd :exec
 INSERT INTO batch_rows (batch_id, row_no, recipient, content, sign, segments, country_no, code, fault, contact_values)
 SELECT @batch_id, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nullif(r.country_no, ''), nullif(r.code, 0), r.fault, r.contact_values
 FROM (
     SELECT unnest(@row_nos::bigint[]) AS row_no, unnest(@recipients::text[]) AS recipient, unnest(@contents::text[]) AS content,
         unnest(@signs::text[]) AS sign, unnest(@segments::smallint[]) AS segments, unnest(@country_nos::text[]) AS country_no, unnest(@codes::smallint[]) AS code,
-        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- an empty array: no row has a value
+        unnest(@faults::jsonb[]) AS fault, unnest(@contact_values::jsonb[]) AS contact_values -- empty if no row has values
 ) r
 ORDER BY r.row_no;
 
@@ -77,9 +77,9 @@ SET last_row = @last_row, rows = b.rows + @rows::bigint, valid = b.valid + @vali
     blocked = b.blocked + @blocked::bigint, segments = b.segments + @segments::bigint
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchRowsDuplicate marks the valid rows of a batch that repeat an earlier row, each with the number of the first such row, and returns the number of these
--- rows and segments. address is the type of the addresses in the rows. Texts are compared as they are sent: with their signature, once. The statement sorts
--- all rows.
+-- BatchRowsDuplicate marks each valid row of a batch that repeats an earlier row, with the number of the first such row. It returns the number of marked rows,
+-- and the sum of their segments. address: the type of the addresses in the rows. dedup 'row': rows with the same recipient but different texts are not
+-- duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows.
 -- name: BatchRowsDuplicate :one
 WITH repeated AS (
     SELECT o.row_no, o.first_row
@@ -105,17 +105,21 @@ marked AS (
 )
 SELECT count(*) AS rows, coalesce(sum(m.segments), 0)::bigint AS segments FROM marked m;
 
--- BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
--- signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
--- signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long: a country has the
--- ratio of its rows among them, or that of all of them. The caller has locked the batch.
+-- BatchSum stores the sums of the valid rows of a batch by country. It runs after BatchRowsDuplicate, in a batch that the caller has locked.
+--   segments   segments as submitted
+--   unsigned   segments without signatures, for servers of the previous version
+--   by_sender  segments as counted by the senders that can serve the batch now and count differently
+-- A sender counts differently if it has its own signature, forbids signatures, or has a segment size.
+--
+-- by_sender is an estimate from the first max_sampled rows, because counting all rows takes too long. The ratio of counted to submitted segments of the sampled
+-- rows of a country is applied to all rows of the country. A country without sampled rows uses the ratio of all sampled rows.
 -- name: BatchSum :exec
 WITH counting AS MATERIALIZED (
     SELECT row_number() OVER () AS way, w.*
     FROM (
         SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
         FROM batches b
-        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- on other channels, a message counts as one segment
         JOIN senders s ON s.channel_id = c.id
         WHERE b.id = @id AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
             AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
@@ -161,17 +165,18 @@ SET by_country = (
 )
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted, by country. The
--- row without a country is that of all.
+-- BatchSegmentsSampled counts the segments of the first valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+-- submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 -- name: BatchSegmentsSampled :many
 SELECT coalesce(f.country_no, '')::text AS country_no, (f.country_no IS NULL)::boolean AS is_of_all, f.submitted::bigint AS submitted,
     f.counted::bigint AS counted
 FROM batch_segments_counted(@id, sqlc.narg(sign)::text, @forbids_signs::boolean, sqlc.narg(segment_size)::bigint, @most::integer) f
 ORDER BY f.country_no;
 
--- BatchReady ends the check of a batch. If the batch is confirmed, or if its rows are the final ones, it becomes running; otherwise it waits for its
--- confirmation. Like BatchConfirm, it schedules a batch of a scheduled template for the next full interval, so that its rows wait together and then become
--- tasks at full speed. If the request confirmed the batch, confirmed_by is the user of the request.
+-- BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
+-- confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request. is_deferred: the batch uses a scheduled template. Like
+-- BatchConfirm, the statement schedules a confirmed batch without start time for the next full interval. The rows of such batches wait together, and then
+-- become tasks at full speed.
 -- name: BatchReady :one
 WITH ready AS (
     UPDATE batches b
@@ -198,11 +203,12 @@ UPDATE batches b
 SET status = 'cancelled', is_settled = true, ended_at = now(), fault = @fault, upload_id = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchReread starts the check of a batch of a tag again, because the batch is about to be sent. The caller has locked the batch, and deletes its rows.
+-- BatchReread restarts the check of a batch whose recipients are the contacts of a tag, because the batch is about to be sent. The caller has locked the batch,
+-- and deletes its rows.
 -- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = @id AND b.status = 'running' AND NOT b.is_read;
 
--- BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked the batch.
+-- BatchRowsDeleteExpired deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
 -- name: BatchRowsDeleteExpired :exec
 WITH gone AS (
     DELETE FROM batch_rows r WHERE r.batch_id = @id
@@ -211,7 +217,7 @@ UPDATE batches b
 SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, segments = 0, by_country = NULL
 WHERE b.id = @id AND b.status = 'checking';
 
--- BatchConfirm confirms a checked batch, unless the batch expires before its rows can be sent.
+-- BatchConfirm confirms a checked batch. It returns 0 if the batch expires before its rows can be sent.
 -- name: BatchConfirm :execrows
 WITH confirmed AS (
     UPDATE batches b
@@ -246,12 +252,12 @@ INSERT INTO batch_acts (batch_id, act, username) SELECT r.id, 'resumed', @userna
 -- name: BatchActAdd :exec
 INSERT INTO batch_acts (batch_id, act, username) VALUES (@batch_id, @act, @username);
 
--- BatchActs returns the last actions of users on a batch, newest first.
+-- BatchActs returns up to `most` actions of users on a batch, newest first.
 -- name: BatchActs :many
 SELECT a.act, a.username, a.at FROM batch_acts a WHERE a.batch_id = @batch_id ORDER BY a.id DESC LIMIT @most::integer;
 
--- BatchReleased records that no task of a batch is held any more, except by switches, if this is true. The caller has locked the batch before, so that this
--- statement sees all tasks that were held until then.
+-- BatchReleased sets is_held of a running batch to false if all tasks of the batch were released. Tasks that a switch holds do not count. The caller has locked
+-- the batch in an earlier statement, so that this statement sees all tasks that were held until the lock.
 -- name: BatchReleased :exec
 UPDATE batches b SET is_held = false
 WHERE b.id = @id AND b.status = 'running' AND b.is_held
@@ -260,7 +266,7 @@ WHERE b.id = @id AND b.status = 'running' AND b.is_held
             AND NOT EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, coalesce(t.submitted_by, task_submitter(t.task_id))))
     );
 
--- BatchCancel ends a batch before all of it was sent, and returns the upload that the batch no longer needs.
+-- BatchCancel cancels a batch that has not ended, and returns the upload that the batch no longer needs.
 -- name: BatchCancel :one
 UPDATE batches b
 SET status = 'cancelled', is_settled = b.fed = 0, ended_at = now(), upload_id = NULL
@@ -268,14 +274,14 @@ FROM (SELECT o.id, o.upload_id FROM batches o WHERE o.id = @id FOR UPDATE) was
 WHERE b.id = was.id AND b.status IN ('checking', 'ready', 'running', 'paused')
 RETURNING was.upload_id;
 
--- BatchRowsNext returns the next valid rows of a batch that the caller has locked.
+-- BatchRowsNext returns up to `portion` valid rows after after_row of a batch that the caller has locked.
 -- name: BatchRowsNext :many
 SELECT r.row_no, r.recipient, r.content, r.sign, r.segments, r.contact_values FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NULL
 ORDER BY r.row_no
 LIMIT @portion::integer;
 
--- BatchRowsFed sets the tasks of rows. A rejected row has an empty task_id, a code and a fault.
+-- BatchRowsFed stores the task ids of rows that became tasks. A rejected row has an empty task_id, a code and a fault.
 -- name: BatchRowsFed :exec
 UPDATE batch_rows r
 SET task_id = nullif(x.task_id, ''), code = nullif(x.code, 0), fault = x.fault
@@ -285,16 +291,16 @@ FROM (
 ) x
 WHERE r.batch_id = @batch_id AND r.row_no = x.row_no AND r.task_id IS NULL AND r.code IS NULL;
 
--- BatchFed counts rows that became tasks or were rejected.
+-- BatchFed adds rows that became tasks (fed) or were rejected (refused) to the counts of a running batch.
 -- name: BatchFed :exec
 UPDATE batches b
 SET fed_row = @fed_row, fed = b.fed + @fed::bigint, valid = b.valid - @refused::bigint, invalid = b.invalid + @refused::bigint,
     segments = b.segments - @refused_segments::bigint, started_at = coalesce(b.started_at, now())
 WHERE b.id = @id AND b.status = 'running';
 
--- BatchFinish ends a batch without remaining work: every row became a task or expired before, no task waits or is leased, and no job is about to requeue tasks
--- of the batch. A trigger stages the event. The caller has locked the batch before, so that this statement sees a job that was stored until then. The rows of
--- a batch of a tag are final only after the tag was read again at the start of the batch.
+-- BatchFinish ends a batch without remaining work. The batch has no remaining work if every row became a task or the batch expired, no task waits or is leased,
+-- and no job is about to requeue tasks of the batch. A trigger creates the event. The caller has locked the batch in an earlier statement, so that this
+-- statement sees all jobs that were stored until the lock. is_read: a batch of a tag reads the tag again at its start. Its rows are final only after this.
 -- name: BatchFinish :execrows
 UPDATE batches b
 SET status = CASE WHEN b.status = 'cancelled' THEN b.status ELSE 'finished' END, is_settled = true, is_held = false,
@@ -308,14 +314,15 @@ WHERE b.id = @id AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is
         SELECT FROM task_jobs j WHERE j.status = 'running' AND j.action = 'requeue' AND (j.filter ->> 'batch_id')::bigint = b.id
     );
 
--- BatchRuns sets a finished batch to running again, because tasks of the batch are about to be requeued. It locks a batch that has not ended, so that the
--- batch does not end before the job is stored.
+-- BatchRuns sets a finished batch to running, because a job is about to requeue tasks of the batch. If the batch has not ended, the statement locks the batch,
+-- so that the batch does not end before the job is stored.
 -- name: BatchRuns :execrows
 UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELSE b.status END, is_settled = false, ended_at = NULL
 WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
--- BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdicts says it of some. It reads all of them. The
--- conditions on a task are those of JobPlan.
+-- BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
+-- not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
+-- JobPlan.
 -- name: BatchFailedVerdicts :many
 SELECT
     CASE
@@ -336,28 +343,29 @@ WHERE e.outcome = 3 AND e.task_id >= @from_id::text AND m.task_id >= @from_id::t
 GROUP BY 1
 ORDER BY 1;
 
--- BatchRowList returns rows of a batch after a row, all or only the valid ones.
+-- BatchRowList returns rows of a batch after after_row. only_valid: rows with a code are skipped.
 -- name: BatchRowList :many
 SELECT * FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NULL OR NOT @only_valid::boolean)
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchRowsWrong returns the rows of a batch with some codes, after a row.
+-- BatchRowsWrong returns the rows of a batch after after_row that have one of `codes`.
 -- name: BatchRowsWrong :many
 SELECT * FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND r.code IS NOT NULL AND r.code = ANY (@codes::smallint[])
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchRowsUnsent returns unsent rows of an ended batch, after a row: those with a code, and those that did not become a task before the batch expired.
+-- BatchRowsUnsent returns the unsent rows of an ended batch after after_row. A row is unsent if it has a code, or if it did not become a task before the end of
+-- the batch.
 -- name: BatchRowsUnsent :many
 SELECT * FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row::bigint AND (r.code IS NOT NULL OR r.task_id IS NULL)
 ORDER BY r.row_no
 LIMIT @page_limit::integer;
 
--- BatchCountsAdd adds facts to the figures of batches. Deleted batches are skipped.
+-- BatchCountsAdd adds changes to the counts of tasks of batches. It skips deleted batches.
 -- name: BatchCountsAdd :exec
 INSERT INTO batch_counts AS c (batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments)
 SELECT x.batch_id, x.sender_no, sum(x.waiting), sum(x.processing), sum(x.success), sum(x.failed), sum(x.delivered), sum(x.undelivered), sum(x.segments)
@@ -374,9 +382,9 @@ SET waiting = c.waiting + excluded.waiting, processing = c.processing + excluded
     failed = c.failed + excluded.failed, delivered = c.delivered + excluded.delivered, undelivered = c.undelivered + excluded.undelivered,
     segments = c.segments + excluded.segments;
 
--- BatchesDeleteExpired deletes up to batch_size batches, with their rows, that ended or were never confirmed longer ago than keep, and whose tasks have ended.
--- A batch whose rows have their own partition is normally deleted with the partition. This statement deletes it only if other batches keep the partition until
--- keep_held.
+-- BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if its tasks have ended, and if it ended, or was checked but never
+-- confirmed, longer ago than keep. A batch whose rows have their own partition is normally deleted with the partition. This statement deletes such a batch only
+-- after keep_held, when other batches of the partition still prevent the drop.
 -- name: BatchesDeleteExpired :execrows
 WITH old AS (
     SELECT o.id FROM batches o
@@ -396,14 +404,15 @@ gone AS (
 )
 DELETE FROM batches b USING old WHERE b.id = old.id;
 
--- BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns their number; see
+-- BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than keep. It deletes these batches, and returns their number, see
 -- batch_partition_drop.
 -- name: BatchRowsDrop :one
 SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;
 
--- SenderLimits returns the available senders that are not silent, or all if all are, that serve a pool, by its routes or as shared senders, or only one
--- sender if it is available: its group (0: the largest sort), its weight, how it counts segments, what its limits have left, its funds if it has a
--- balance, and whether it is silent.
+-- SenderLimits returns up to 100 available senders with their limits. pool_id: the senders that serve the pool by a route or as shared senders. sender_id: only
+-- this sender. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
+-- a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
+-- segments.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
@@ -435,8 +444,8 @@ WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
 ORDER BY group_no, x.sender_no
 LIMIT 100;
 
--- TaskStates returns the states of tasks, except those that were dropped with their partitions. The state is the same as in the view tasks, see
--- SubmissionsRepeated. delivery is 0 without a receipt.
+-- TaskStates returns the states of tasks, as the view tasks computes them, see SubmissionsRepeated. Tasks whose partition was dropped are not returned.
+-- delivery: 1 delivered, 2 undelivered, 0 without receipt.
 -- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
     coalesce(q.result, e.result) AS result, coalesce(min(CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END), 0)::smallint AS delivery

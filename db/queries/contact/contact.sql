@@ -1,13 +1,13 @@
 -- Statements on contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
 
--- ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns the number of contacts of
--- the company.
+-- ContactsHold locks the contacts and tags of a company against other changes until the end of the transaction. It returns the number of contacts of the
+-- company.
 -- name: ContactsHold :one
 INSERT INTO contact_counts AS c (company_id, contacts) VALUES (@company_id, 0)
 ON CONFLICT (company_id) DO UPDATE SET contacts = c.contacts
 RETURNING c.contacts;
 
--- ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
+-- ContactAdd creates contacts, and skips contacts that exist already. An empty text is stored as NULL.
 -- name: ContactAdd :exec
 INSERT INTO contacts (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
 SELECT @company_id, i.user_id, nullif(i.name, ''), nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''),
@@ -20,7 +20,7 @@ FROM (
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING;
 
--- ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true; an empty text clears the field.
+-- ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true. An empty text sets the field to NULL.
 -- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest(@user_ids::text[]) AS user_id,
@@ -49,11 +49,12 @@ WHERE company_id = @company_id AND user_id > @after_id
 ORDER BY user_id
 LIMIT @page_limit::integer;
 
--- ContactSearch finds the contacts whose user_id, email or dingtalk_name (a term) begins with prefix, or whose phone begins with number. number is null if no
--- phone number can match. The rows are in the order of term and user_id, and begin after a position in this order: a term and a user_id. Phones have a
--- separate position. A position is never before the first match, because the positions are the only lower bounds: with two lower bounds, PostgreSQL could
--- begin the scan at the smaller one. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index. A contact has a row
--- for each matching term; is_first marks the first of them.
+-- ContactSearch returns the contacts that match a search. A contact matches if its user_id, email or dingtalk_name begins with prefix, or its phone begins with
+-- number. The matching text is the term. number null: no phone can match. A contact has one row for each matching term. is_first marks the first of these rows.
+-- The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
+--
+-- The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
+-- PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index.
 -- name: ContactSearch :many
 WITH found AS (
     (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
@@ -91,8 +92,8 @@ FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @mo
 JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id
 ORDER BY f.term, f.user_id;
 
--- ContactScanEnd returns the last of the next scan_limit user ids after after_id in a tag; with tag_id 0, of all contacts of the company. It returns no row if
--- fewer remain.
+-- ContactScanEnd returns the last user id among the next scan_limit user ids after after_id in a tag. It returns no row if fewer user ids are left. tag_id 0:
+-- all contacts of the company.
 -- name: ContactScanEnd :one
 SELECT s.user_id FROM (
     (
@@ -110,8 +111,11 @@ SELECT s.user_id FROM (
     )
 ) s;
 
--- ContactListTagged reads the next scan_limit contacts after after_id in a tag (tag_id 0: all contacts of the company). It returns those that have all of
--- tag_ids, at least one of any_tag_ids if any are given, and none of not_tag_ids.
+-- ContactListTagged reads the next scan_limit contacts after after_id in a tag. tag_id 0: all contacts of the company. It returns the contacts that match three
+-- conditions:
+--   tag_ids      the contact has all of these tags
+--   any_tag_ids  the contact has at least one of these tags; empty: no condition
+--   not_tag_ids  the contact has no tag of this list
 -- name: ContactListTagged :many
 SELECT c.*
 FROM (
@@ -142,7 +146,7 @@ WHERE NOT EXISTS (
 ORDER BY s.user_id
 LIMIT @page_limit::integer;
 
--- ContactCountTagged reads scan_limit contacts, and counts those that ContactListTagged would return.
+-- ContactCountTagged reads scan_limit contacts, and counts the contacts that match the conditions of ContactListTagged.
 -- name: ContactCountTagged :one
 SELECT count(*)
 FROM (
@@ -161,7 +165,7 @@ WHERE NOT EXISTS (
     )
     AND NOT EXISTS (SELECT FROM tag_contacts m WHERE m.tag_id = ANY (@not_tag_ids::bigint[]) AND m.user_id = s.user_id);
 
--- ContactAttributes returns the names of the attributes of the contacts of a company, at most `most`.
+-- ContactAttributes returns up to `most` names of attributes of the contacts of a company.
 -- name: ContactAttributes :many
 SELECT DISTINCT k.attribute::text AS attribute
 FROM contacts c
@@ -184,7 +188,7 @@ INSERT INTO tags (company_id, tag) VALUES (@company_id, @tag) ON CONFLICT (compa
 -- name: TagDelete :execrows
 DELETE FROM tags t WHERE t.company_id = @company_id AND t.tag = @tag;
 
--- TagList returns tags, newest first; with user_id, only the tags of this contact.
+-- TagList returns tags, newest first. user_id: only the tags of this contact.
 -- name: TagList :many
 SELECT t.* FROM tags t
 WHERE t.company_id = @company_id AND t.id < @before_id
@@ -195,7 +199,7 @@ WHERE t.company_id = @company_id AND t.id < @before_id
 ORDER BY t.id DESC
 LIMIT @page_limit::integer;
 
--- TagAdd adds those of user_ids that are contacts to a tag, and returns how many were not in the tag before.
+-- TagAdd adds the contacts of user_ids to a tag, and skips user ids without a contact. It returns how many contacts were not in the tag before.
 -- name: TagAdd :execrows
 INSERT INTO tag_contacts (tag_id, company_id, user_id)
 SELECT @tag_id::bigint, c.company_id, c.user_id FROM contacts c WHERE c.company_id = @company_id AND c.user_id = ANY (@user_ids::text[])
@@ -214,19 +218,19 @@ FROM tags t
 JOIN companies c ON c.id = t.company_id
 WHERE t.id = @tag_id;
 
--- ContactsUnknown returns those of user_ids that are not contacts of a company.
+-- ContactsUnknown returns the user ids of user_ids that have no contact in a company.
 -- name: ContactsUnknown :many
 SELECT i.user_id::text AS user_id
 FROM unnest(@user_ids::text[]) AS i (user_id)
 WHERE NOT EXISTS (SELECT FROM contacts c WHERE c.company_id = @company_id AND c.user_id = i.user_id)
 ORDER BY i.user_id;
 
--- DeletedTags returns the deleted tags that possibly still have contacts.
+-- DeletedTags returns the deleted tags from which contacts are still being removed.
 -- name: DeletedTags :many
 SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id;
 
--- DeletedTagEmpty removes up to batch_size contacts from a deleted tag. A contact that is being deleted concurrently is skipped; its deletion removes it from
--- the tag.
+-- DeletedTagEmpty removes up to batch_size contacts from a deleted tag. It skips a contact that is being deleted concurrently, because the deletion of the
+-- contact also removes the contact from the tag.
 -- name: DeletedTagEmpty :execrows
 DELETE FROM tag_contacts m
 USING (SELECT o.tag_id, o.user_id FROM tag_contacts o WHERE o.tag_id = @tag_id::bigint LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -1,4 +1,4 @@
--- Imports of contacts: uploaded lists whose rows are stored in portions.
+-- Statements on imports of contacts. An import reads an uploaded list, and stores its rows in portions.
 
 -- ImportCreate creates an import. It returns no row if the company already runs `most` imports.
 -- name: ImportCreate :one
@@ -7,14 +7,14 @@ SELECT @company_id, @file_name, @upload_id::bigint, @sheet, sqlc.narg(tag)::text
 WHERE (SELECT count(*) FROM contact_imports i WHERE i.company_id = @company_id AND i.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
--- ImportList returns the imports of a company with ids before an id, newest first.
+-- ImportList returns the imports of a company with ids smaller than before_id, newest first.
 -- name: ImportList :many
 SELECT * FROM contact_imports i
 WHERE i.company_id = @company_id AND i.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR i.id = sqlc.narg(id)::bigint)
 ORDER BY i.id DESC
 LIMIT @page_limit::integer;
 
--- ImportErrorList returns rows that were not stored, in their order.
+-- ImportErrorList returns the rows of an import that were not stored, in the order of their numbers.
 -- name: ImportErrorList :many
 SELECT e.row_no, e.failure FROM contact_import_errors e
 WHERE e.import_id = @import_id AND e.row_no > @after_row
@@ -29,15 +29,15 @@ SELECT i.id FROM contact_imports i WHERE i.status = 'running' ORDER BY i.id;
 -- name: ImportGet :one
 SELECT * FROM contact_imports i WHERE i.id = @id AND i.status = 'running';
 
--- ImportHold locks a running import, and switches off the audit of single contacts in its transaction. It returns no row if the import has ended, or its
--- position is no longer row_no.
+-- ImportHold locks a running import, and turns off the audit of single contacts in this transaction. It returns no row if the import has ended, or if another
+-- server has changed its position row_no.
 -- name: ImportHold :one
 SELECT i.tag, set_config('lksms.contact_import', i.id::text, true)::text AS setting
 FROM contact_imports i
 WHERE i.id = @id AND i.status = 'running' AND i.row_no = @row_no
 FOR UPDATE;
 
--- ImportOverfull returns the contacts that would have more attributes than `most`.
+-- ImportOverfull returns the contacts that would have more than `most` attributes after the import.
 -- name: ImportOverfull :many
 SELECT c.user_id
 FROM (SELECT unnest(@user_ids::text[]) AS user_id, unnest(@attributes::jsonb[]) AS attributes) i
@@ -45,8 +45,8 @@ JOIN contacts c ON c.company_id = @company_id AND c.user_id = i.user_id
 WHERE (SELECT count(*) FROM jsonb_object_keys(c.attributes || i.attributes)) > sqlc.arg(most)::bigint
 ORDER BY c.user_id;
 
--- ImportStore adds contacts, or changes existing contacts. An empty text does not change a field, and attributes that are not given stay. It returns the
--- numbers of added and changed contacts.
+-- ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. It returns
+-- the numbers of added and changed contacts.
 -- name: ImportStore :one
 WITH stored AS (
     INSERT INTO contacts AS c (company_id, user_id, name, phone, dingtalk_name, wechat_openid, email, attributes)
@@ -68,11 +68,11 @@ WITH stored AS (
         OR excluded.wechat_openid IS NOT NULL AND excluded.wechat_openid IS DISTINCT FROM c.wechat_openid
         OR excluded.email IS NOT NULL AND excluded.email IS DISTINCT FROM c.email
         OR NOT c.attributes @> excluded.attributes
-    RETURNING c.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
+    RETURNING c.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added, count(*) FILTER (WHERE NOT s.is_new) AS changed FROM stored s;
 
--- ImportAdvance counts a processed portion, with its rows that were not stored. At most max_errors of these rows are stored as errors.
+-- ImportAdvance adds a processed portion to the counts of an import. It also stores the rows that failed, up to max_errors for the whole import.
 -- name: ImportAdvance :exec
 WITH kept AS (
     INSERT INTO contact_import_errors (import_id, row_no, failure)
@@ -88,14 +88,14 @@ SET row_no = sqlc.arg(row_no), rows = i.rows + sqlc.arg(rows), added = i.added +
     invalid = i.invalid + cardinality(sqlc.arg(error_rows)::bigint[])
 WHERE i.id = sqlc.arg(id);
 
--- ImportEnd ends an import as finished, or as failed with the reason.
+-- ImportEnd ends an import. The status becomes finished, or failed if failure is given.
 -- name: ImportEnd :exec
 UPDATE contact_imports i
 SET status = CASE WHEN sqlc.narg(failure)::jsonb IS NULL THEN 'finished' ELSE 'failed' END, failure = sqlc.narg(failure)::jsonb, upload_id = NULL,
     finished_at = clock_timestamp()
 WHERE i.id = @id AND i.status = 'running';
 
--- ImportsDeleteExpired deletes those of the batch_size oldest imports that ended longer ago than keep.
+-- ImportsDeleteExpired reads the batch_size oldest imports, and deletes the imports that ended longer ago than keep.
 -- name: ImportsDeleteExpired :execrows
 DELETE FROM contact_imports i
 USING (SELECT o.id FROM contact_imports o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -1,5 +1,5 @@
--- Statements on the directory: companies, channels, countries, pools and routes. The tables are small, and administrators change them. An update names the
--- version of the row that the caller read; null means any version.
+-- Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update passes the version of the
+-- row that the caller read. null: the update applies to any version.
 
 -- name: CompanyCreate :one
 WITH made AS (
@@ -35,8 +35,8 @@ SET name = @name, weight = @weight, default_region = @default_region, status = @
     version = version + 1, updated_at = now()
 WHERE company_no = @company_no AND version = @version;
 
--- CompanyUnlist removes the countries of a company that get another status, or no status. CompanyAllow then adds the missing countries. They are two
--- statements, so that the audit shows a change of a status as a removal and an addition.
+-- CompanyUnlist removes the countries of a company whose status changes or that are no longer listed. CompanyAllow then adds the missing countries. With two
+-- statements, the audit shows a change of a status as a removal and an addition.
 -- name: CompanyUnlist :exec
 DELETE FROM company_countries x
 USING companies o, countries c
@@ -50,7 +50,7 @@ FROM companies o CROSS JOIN countries c
 WHERE o.company_no = @company_no AND c.country_no = ANY (@countries::text[] || @countries_off::text[])
 ON CONFLICT DO NOTHING;
 
--- CompanyHold locks a company, so that the next statement sees every template that names it.
+-- CompanyHold locks a company, so that CompanyDelete sees all templates that name the company.
 -- name: CompanyHold :execrows
 SELECT FROM companies c WHERE c.company_no = @company_no FOR UPDATE;
 
@@ -94,7 +94,7 @@ SET name = @name, signature_required = @signature_required, retry_minutes = sqlc
     any_country = @any_country, version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = @version;
 
--- ChannelUnlist and ChannelServe do for a channel what CompanyUnlist and CompanyAllow do for a company.
+-- ChannelUnlist removes the countries of a channel, as CompanyUnlist does for a company. ChannelServe then adds the missing countries, as CompanyAllow does.
 -- name: ChannelUnlist :exec
 DELETE FROM channel_countries x
 USING channels k, countries c
@@ -108,8 +108,8 @@ FROM channels k CROSS JOIN countries c
 WHERE k.channel = @channel AND c.country_no = ANY (@countries::text[] || @countries_off::text[])
 ON CONFLICT DO NOTHING;
 
--- ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. It returns no row if the channel does not exist, or one of its tasks is
--- waiting or leased.
+-- ChannelDelete deletes a channel, its shared pool and the ranks of this pool. It returns 0 if the channel does not exist, or if the pool contains a waiting or
+-- leased task.
 -- name: ChannelDelete :execrows
 WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
@@ -146,11 +146,12 @@ SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signat
     version = version + 1, updated_at = now()
 WHERE country_no = @country_no AND version = @version;
 
--- CountryDelete deletes a country that is on. A country that is off is kept, because nothing would hold its tasks without its row.
+-- CountryDelete deletes a country that is on. A country that is off is not deleted, because tasks are held only while the row of their switched-off country
+-- exists.
 -- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = @country_no AND status = 'on';
 
--- CountriesUnknown returns the country numbers that do not exist.
+-- CountriesUnknown returns the country numbers of `countries` that do not exist.
 -- name: CountriesUnknown :many
 SELECT n.country_no::text AS country_no
 FROM unnest(@countries::text[]) AS n (country_no)
@@ -158,13 +159,13 @@ LEFT JOIN countries c ON c.country_no = n.country_no
 WHERE c.id IS NULL
 ORDER BY n.country_no;
 
--- RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. In both cases it locks the row of
--- the pool, for which RoutePoolLock waits.
+-- RouteCreate adds a sender to the pool of a company, message type and country. It creates the pool if the pool does not exist. The insert or the update locks
+-- the row of the pool, and RoutePoolLock waits for this lock.
 -- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
-    -- The columns of pools_key_idx: 0 and -1 replace null.
+    -- These are the columns of pools_key_idx, in which 0 and -1 replace NULL.
     ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
     WHERE retired_at IS NULL
     DO UPDATE
@@ -177,7 +178,7 @@ SELECT made.id, @sender_id, @weight, @sort::double precision, @status
 FROM made
 RETURNING id, pool_id;
 
--- RouteList returns routes, except those of the pools of one sender.
+-- RouteList returns routes, newest first. It does not return the routes of pools of one sender.
 -- name: RouteList :many
 SELECT r.id, co.company_no, p.message_type::smallint AS message_type, cn.country_no, s.sender_no, r.weight,
     r.sort::double precision AS sort, r.status, r.version, r.created_at, r.updated_at
@@ -193,8 +194,8 @@ WHERE r.id < @before_id AND p.sender_id IS NULL AND (sqlc.narg(route_no)::bigint
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
--- RouteUpdate changes a route that still has the version. If the changed route is now the only active route of its pool, unsettled_since makes TaskMove search
--- the broader pools for tasks of this pool.
+-- RouteUpdate changes a route if its version is still `version`. If the route becomes the only active route of its pool, the statement sets unsettled_since of
+-- the pool. TaskMove then searches the broader pools for tasks that belong to this pool.
 -- name: RouteUpdate :execrows
 WITH begun AS (
     UPDATE pools p
@@ -207,8 +208,8 @@ UPDATE routes t
 SET weight = @weight, sort = @sort::double precision, status = @status, version = t.version + 1, updated_at = now()
 WHERE t.id = @route_no AND t.version = @version;
 
--- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the changed pool. It returns
--- no row if the route does not exist, or belongs to a pool of one sender.
+-- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits for the lock, and then sees the changed pool.
+-- The statement returns no row if the route does not exist, or if its pool is the pool of one sender.
 -- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) AND p.sender_id IS NULL FOR UPDATE;
 
@@ -222,8 +223,8 @@ SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now(
 WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 
--- PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns their number. After 30 days, no leased task can return to such
--- a pool.
+-- PoolDeleteRetired deletes the retired pools without waiting tasks, and their ranks. It returns the number of deleted pools. A pool must be retired for 30
+-- days, because a leased task can return to the pool within this time.
 -- name: PoolDeleteRetired :one
 WITH forgotten AS (
     DELETE FROM pools p
@@ -237,8 +238,8 @@ ranks AS (
 )
 SELECT count(*) FROM forgotten;
 
--- SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if the pool exists. It returns no row if the
--- sender does not exist, is of another channel, or does not serve the company.
+-- SenderPoolFind returns a sender, its channel, and its pool for the messages of a company and type. pool_id is null if the pool does not exist. The statement
+-- returns no row if the sender does not exist, belongs to another channel, or does not serve the company.
 -- name: SenderPoolFind :one
 SELECT s.id AS sender_id, s.channel_id, p.id AS pool_id
 FROM senders s
@@ -248,25 +249,26 @@ LEFT JOIN pools p ON p.channel_id = s.channel_id AND coalesce(p.company_id, 0) =
     AND p.retired_at IS NULL
 WHERE s.sender_no = @sender_no::text AND sender_serves(s.id, @company_id::bigint);
 
--- SenderPoolMake creates the pool of a sender for the messages of a company and type if it does not exist, and returns the pool.
+-- SenderPoolMake returns the pool of a sender for the messages of a company and type. It creates the pool if the pool does not exist.
 -- name: SenderPoolMake :one
 INSERT INTO pools (channel_id, company_id, message_type, sender_id) VALUES (@channel_id, @company_id::bigint, @message_type::smallint, @sender_id::bigint)
--- The columns of pools_key_idx: 0 and -1 replace null.
+-- These are the columns of pools_key_idx, in which 0 and -1 replace NULL.
 ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
 WHERE retired_at IS NULL
-DO UPDATE SET sender_id = excluded.sender_id -- changes nothing, and returns the pool
+DO UPDATE SET sender_id = excluded.sender_id -- changes no value, but makes RETURNING return the existing pool
 RETURNING id;
 
--- SenderPoolRoute creates the route of a pool of one sender. It is a separate statement, because the audit reads the pool.
+-- SenderPoolRoute creates the route of a pool of one sender. The audit of the route reads the pool, so the pool must be created by an earlier statement.
 -- name: SenderPoolRoute :exec
 INSERT INTO routes (pool_id, sender_id) VALUES (@pool_id, @sender_id) ON CONFLICT (pool_id, sender_id) DO NOTHING;
 
--- SenderPoolsHold protects pools of one sender from deletion until the end of the transaction, and returns the pools that exist.
+-- SenderPoolsHold protects pools of one sender from deletion until the end of the transaction. It returns the ids of `ids` whose pools exist.
 -- name: SenderPoolsHold :many
 SELECT p.id FROM pools p WHERE p.id = ANY (@ids::bigint[]) ORDER BY p.id FOR KEY SHARE;
 
--- SenderPoolsLock locks pools of one sender that were created longer ago than older; optionally only those of one sender or one company. It skips pools to
--- which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+-- SenderPoolsLock locks the pools of single senders that were created longer ago than older. sender_no and company_no select the pools of one sender or
+-- company; null means all. The statement skips pools to which tasks are being added. The later statement SenderPoolsDelete of the same transaction therefore
+-- sees all tasks of the locked pools.
 -- name: SenderPoolsLock :many
 SELECT p.id FROM pools p
 JOIN routes r ON r.pool_id = p.id
@@ -276,7 +278,7 @@ WHERE p.sender_id IS NOT NULL AND r.created_at <= now() - @older::interval
 ORDER BY p.id
 FOR UPDATE OF p SKIP LOCKED;
 
--- SenderPoolsDelete deletes pools of one sender that have no tasks, with their routes and ranks, and returns their number.
+-- SenderPoolsDelete deletes the pools of single senders that have no tasks, and their routes and ranks. It returns the number of deleted pools.
 -- name: SenderPoolsDelete :one
 WITH empty AS MATERIALIZED (
     SELECT p.id FROM pools p
@@ -296,7 +298,7 @@ deleted AS (
 )
 SELECT count(*) FROM deleted;
 
--- DirectoryVersion returns the last transaction that changed the directory; 0 if there was no change.
+-- DirectoryVersion returns the number of the last transaction that changed the directory. It returns 0 if the directory never changed.
 -- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
@@ -321,17 +323,17 @@ SELECT c.id, c.channel, c.signature_required, c.any_country, ARRAY(
 FROM channels c
 ORDER BY c.id;
 
--- DirectoryPools returns the pools in use: shared pools, and pools with an active route, except pools of one sender.
+-- DirectoryPools returns the shared pools, and the pools with an active route. It does not return pools of single senders.
 -- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
 FROM pools p
 WHERE p.retired_at IS NULL AND p.sender_id IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
 ORDER BY p.id;
 
--- DirectoryDriven returns the senders that the server drives.
+-- DirectoryDriven returns the driven senders: the server pushes messages through them.
 -- name: DirectoryDriven :many
 SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no;
 
--- RouteSender returns the sender that a route names.
+-- RouteSender returns the id and the channel of a sender.
 -- name: RouteSender :one
 SELECT id, channel_id FROM senders WHERE sender_no = @sender_no;

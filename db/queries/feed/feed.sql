@@ -1,12 +1,13 @@
--- Statements on the feed of events, in the order of their visibility. Triggers stage events. FeedTake and FeedAppend move staged events to the feed, in one
--- transaction at a time.
+-- Statements on the feed of events. Triggers store events in feed_staged. FeedTake and FeedAppend move these staged events to the feed, and assign the ids of
+-- the feed. Only one transaction does this at a time.
 
--- FeedLock allows only one transaction at a time to assign ids of the feed, until its end. An id is therefore visible before any larger id exists.
+-- FeedLock locks the feed until the end of the transaction, so that only one transaction at a time assigns ids. Therefore an id becomes visible before a larger
+-- id is assigned.
 -- name: FeedLock :exec
 SELECT lock_table('lock_feed');
 
--- FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Events of tasks of locked_days stay; a day is the
--- beginning of the ids of its tasks.
+-- FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. locked_days: the first 13 characters of task ids,
+-- which name a day. Events of tasks of these days are skipped.
 -- name: FeedTake :many
 WITH taken AS (
     DELETE FROM feed_staged s
@@ -22,7 +23,8 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 FROM taken t
 ORDER BY t.id;
 
--- FeedSubmitters returns the submitters of tasks, and the notification of each task, or 0. It returns no row for a task whose day was dropped.
+-- FeedSubmitters returns the submitter and the notification of each task. notification_id is 0 if the task has no notification. A task whose partition was
+-- dropped is not returned.
 -- name: FeedSubmitters :many
 SELECT m.task_id, m.submitted_by, coalesce(r.notification_id, 0)::bigint AS notification_id
 FROM messages m
@@ -30,8 +32,8 @@ LEFT JOIN renderings r ON r.id = m.rendering_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- FeedNotifications returns those of some notifications that have probably ended: notifications of recorded_ids that were ended, and notifications without a
--- further run and without a task that waits or is leased. It does not read partitions.
+-- FeedNotifications returns the notifications of `ids` that have probably ended. A notification with a stored final state (ended_as) is returned only if it is
+-- in recorded_ids. Another notification is returned if it has no further run, and none of its tasks waits or is leased. The statement does not read partitions.
 -- name: FeedNotifications :many
 SELECT n.id, n.created_at FROM notifications n
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
@@ -39,10 +41,13 @@ WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL
         ELSE n.next_run_at IS NULL AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id) END
 ORDER BY n.id;
 
--- FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
--- skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
--- because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
--- Its tasks have ids from from_id on.
+-- FeedNotificationsRender returns the events of notifications that have ended. Their data is the same as in the view notification_standings. Tasks of the
+-- notifications have ids from from_id on. A notification is skipped while another event notification.finished is staged for it. A notification without a stored
+-- final state (ended_as) is also skipped in two cases:
+--   1. The end of one of its tasks is still staged.
+--   2. One of its tasks was requeued after FeedNotifications, so the notification has not ended.
+-- In the first case and for a staged notification.finished, the staged event later creates the event of the notification. Staged receipts do not matter,
+-- because a receipt creates no event of a notification.
 -- name: FeedNotificationsRender :many
 SELECT n.id, n.company_id, n.submitted_by, jsonb_build_object(
     'notification_id', n.id, 'company_no', c.company_no, 'channel', h.channel, 'biz_type', n.biz_type, 'biz_id', n.biz_id,
@@ -57,10 +62,10 @@ FROM notifications n
 JOIN companies c ON c.id = n.company_id
 JOIN channels h ON h.id = n.channel_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- SUCCESS, FAILED
-        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- CANCELLED
+    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- 2 SUCCESS, 3 FAILED
+        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- 4 CANCELLED
     FROM (
-        SELECT DISTINCT ON (m.user_id) l.outcome -- the last task of each person counts
+        SELECT DISTINCT ON (m.user_id) l.outcome -- only the last task of each person counts
         FROM renderings r
         JOIN messages m ON m.rendering_id = r.id AND m.task_id >= @from_id::text
         LEFT JOIN report_logs l ON l.task_id = m.task_id AND l.task_id >= @from_id::text AND l.outcome IS NOT NULL
@@ -80,7 +85,7 @@ WHERE n.id = ANY (@ids::bigint[]) AND (n.ended_as IS NOT NULL OR n.next_run_at I
 )
 ORDER BY n.id;
 
--- FeedNotificationsAgain stages again, with the given times, that notifications have possibly ended.
+-- FeedNotificationsAgain stages an event for each notification that has possibly ended. ats: the times of the events.
 -- name: FeedNotificationsAgain :exec
 INSERT INTO feed_staged (company_id, submitted_by, type, at, data)
 SELECT n.company_id, n.submitted_by, 'notification.finished', x.at, jsonb_build_object('notification_id', n.id)
@@ -88,7 +93,7 @@ FROM (SELECT unnest(@ids::bigint[]) AS id, unnest(@ats::timestamptz[]) AS at) x
 JOIN notifications n ON n.id = x.id
 ORDER BY n.id;
 
--- FeedAppend adds events to the feed, in their order. An empty task_id and the log_id 0 mean no value.
+-- FeedAppend adds events to the feed, in the given order. An event without task has an empty task_id. An event without log row has the log_id 0.
 -- name: FeedAppend :exec
 INSERT INTO feed (company_id, submitted_by, type, task_id, log_id, at, data)
 SELECT e.company_id, e.submitted_by, e.type, nullif(e.task_id, ''), nullif(e.log_id, 0), e.at, e.data
@@ -99,7 +104,7 @@ FROM (
 ) e
 ORDER BY e.nth;
 
--- FeedRead returns events after an id, oldest first: of one company or of all, and of one submitter or of all.
+-- FeedRead returns events after after_id, oldest first. company_id null: events of all companies. submitted_by null: events of all submitters.
 -- name: FeedRead :many
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data
 FROM feed f
@@ -108,17 +113,17 @@ WHERE f.id > @after_id AND (sqlc.narg(company_id)::bigint IS NULL OR f.company_i
 ORDER BY f.id
 LIMIT @page_limit::integer;
 
--- FeedEnds returns the largest deleted id, and the largest id that is or was visible.
+-- FeedEnds returns two ids: pruned_id, the largest deleted id, and last_id, the largest id that is visible or was deleted.
 -- name: FeedEnds :one
 SELECT s.pruned_id, greatest(s.pruned_id, coalesce((SELECT max(f.id) FROM feed f), 0))::bigint AS last_id FROM feed_state s;
 
--- FeedNews returns the companies with events after an id.
+-- FeedNews returns the companies and submitters with events after after_id, up to last_id.
 -- name: FeedNews :many
 SELECT DISTINCT f.company_id, f.submitted_by FROM feed f
 WHERE f.id > @after_id AND f.id <= @last_id
 ORDER BY f.company_id, f.submitted_by;
 
--- FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. It returns no row for a task whose day was dropped.
+-- FeedTasks returns the data of the events of tasks: the message of the task, and the row of report_logs. A task whose partition was dropped is not returned.
 -- name: FeedTasks :many
 SELECT r.id AS log_id, m.task_id, c.company_no, m.phone_number, m.source, m.dedup_key, m.message_type, m.batch_id, d.notification_id, m.segments,
     m.is_test, m.created_at, r.outcome, r.event, r.effect, r.app_id, r.result, r.retry_count,
@@ -130,8 +135,9 @@ LEFT JOIN companies c ON c.id = m.company_id
 WHERE m.task_id = ANY (@task_ids::text[]) AND r.task_id = ANY (@task_ids::text[]) AND r.id = ANY (@log_ids::bigint[])
 ORDER BY r.id;
 
--- FeedListeners returns the ids after which the events of a company, or of all companies, were recorded: for the company itself, and for listeners to all
--- companies. is_fresh is true if the company itself still listens for at least the given time.
+-- FeedListeners returns the listeners to the events of a company: listeners of the company itself, and listeners to all companies. company_id null: only
+-- listeners to all companies. Events are recorded after since_id. is_fresh is true if the listener belongs to the given company_id and still listens for
+-- at_least.
 -- name: FeedListeners :many
 SELECT l.since_id, (
         coalesce(l.company_id, 0) = coalesce(sqlc.narg(company_id)::bigint, 0) AND l.listens_until > now() + @at_least::interval
@@ -140,8 +146,8 @@ FROM feed_listeners l
 WHERE coalesce(l.company_id, 0) IN (0, coalesce(sqlc.narg(company_id)::bigint, 0)) AND (l.is_pushed OR l.listens_until > now())
 ORDER BY l.since_id;
 
--- FeedListen records the events of a company, or of all companies, for the given time. It returns the id after which all of them were recorded: the id of its
--- first listener, or since_id if there was no listener until now.
+-- FeedListen registers a listener to the events of a company for the time `listens`. company_id null: events of all companies. It returns the id after which
+-- these events are recorded: since_id of the existing listener, or the given since_id if no listener was active.
 -- name: FeedListen :one
 INSERT INTO feed_listeners AS l (company_id, since_id, is_pushed, listens_until)
 VALUES (sqlc.narg(company_id)::bigint, @since_id, @is_pushed, now() + @listens::interval)
@@ -150,13 +156,13 @@ SET since_id = CASE WHEN l.is_pushed OR l.listens_until > now() THEN l.since_id 
     is_pushed = l.is_pushed OR excluded.is_pushed, listens_until = greatest(l.listens_until, excluded.listens_until)
 RETURNING l.since_id;
 
--- FeedOld returns up to batch_size events that are older than keep. It finds them by their time: if the clock was set back, events with smaller ids can have
--- later times.
+-- FeedOld returns up to batch_size events that are older than keep. It searches by time and not by id, because events with smaller ids have later times if the
+-- clock was set back.
 -- name: FeedOld :many
 SELECT f.id FROM feed f WHERE f.at < now() - @keep::interval ORDER BY f.at, f.id LIMIT @batch_size::integer;
 
--- WebhooksBehind returns and locks, until the end of the transaction, the webhooks that possibly still post an event up to last_id. A run of a webhook also
--- locks the webhook before it touches the feed.
+-- WebhooksBehind locks the webhooks that possibly still have to send an event with an id up to last_id, and returns them. A run of a webhook locks the webhook
+-- before it reads or changes the feed, so the run waits until the end of this transaction.
 -- name: WebhooksBehind :many
 SELECT w.id FROM webhooks w
 WHERE w.status = 'on'
@@ -164,8 +170,8 @@ WHERE w.status = 'on'
 ORDER BY w.id
 FOR NO KEY UPDATE;
 
--- FeedDeleteExpired deletes some events, and returns their number and the largest id. For each webhook of webhook_ids that still had to post one of them, it
--- adds an operator event.
+-- FeedDeleteExpired deletes the events of `ids`, and returns their number and the largest deleted id. It adds one operator event for each webhook of
+-- webhook_ids that still had to send one of the deleted events.
 -- name: FeedDeleteExpired :one
 WITH gone AS (
     DELETE FROM feed f WHERE f.id = ANY (@ids::bigint[]) RETURNING f.id, f.company_id, f.submitted_by, f.type
@@ -190,10 +196,10 @@ told AS (
 )
 SELECT count(*) AS events, coalesce(max(g.id), 0)::bigint AS last_id FROM gone g;
 
--- FeedPruned records that events were deleted.
+-- FeedPruned stores the largest deleted id of the feed.
 -- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, @pruned_id::bigint);
 
--- FeedListenersDeleteUnused deletes listeners whose time has passed.
+-- FeedListenersDeleteUnused deletes the listeners whose time is over.
 -- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now();

@@ -1,7 +1,7 @@
--- Statements on the counts of tasks, and on the partitions of their history.
+-- Statements on the counts of tasks, and on the partitions of tasks.
 
--- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks adds the difference to
--- facts. task_totals includes these differences until they are folded. counted_at is the time of the numbers.
+-- TaskStatistics returns the exact number of tasks in each state (S0.13). company_id null: tasks of all companies. counted_at is the time of the numbers. Every
+-- statement that changes tasks adds the differences to facts. task_totals includes the differences that FactsTake has not yet moved to the counts.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
@@ -13,16 +13,17 @@ SELECT
 FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
--- FactsKnow declares which columns of facts this server knows, until the end of the transaction. Without this declaration, the trigger facts_guard rejects the
+-- FactsKnow declares, until the end of the transaction, which columns of facts this server reads. Without this declaration, the trigger facts_guard rejects the
 -- deletion of facts.
 -- name: FactsKnow :exec
 SELECT set_config('lksms.facts_version', '3', true);
 
--- FactsTake deletes up to portion facts and returns their sums. The caller adds these sums to the figures of all consumers in the same transaction. Of two
--- concurrent folds, the second waits for the rows that both see, and skips them. Each minute and outcome has a separate sum. Leases, reported successes and
--- reported failures also have separate sums, so that at is the last time of each. channel, message_type and outcome are empty if they are unknown or no task
--- ended. country_no is empty without a country. waits and durations have one byte for each task. Receipts of a delivery have a separate sum for each
--- accepted_at.
+-- FactsTake deletes up to `portion` facts and returns their sums. The caller adds the sums to the counts of all consumers in the same transaction. If two
+-- transactions run the statement concurrently, the second waits for the rows that both read, and then skips these rows.
+--
+-- Each minute and each outcome has a separate sum. Leases, reported successes and reported failures also have separate sums, so that `at` is the last time of
+-- each of these three. Receipts have a separate sum for each accepted_at of their delivery. channel and message_type are empty if they are unknown. outcome is
+-- empty if no task ended. country_no is empty for tasks without country. waits and durations contain one byte for each task.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
@@ -44,8 +45,7 @@ GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, t.country_no, t.b
     fact_outcome(t.success, t.failed, t.cancelled), date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no;
 
--- TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot
--- deadlock.
+-- TaskCountsAdd adds differences to the numbers of tasks. It locks companies in the order of their ids, so that concurrent calls cannot deadlock.
 -- name: TaskCountsAdd :exec
 INSERT INTO task_counts AS c (company_id, pending_new, pending_retry, processing, success, failed)
 SELECT f.company_id, sum(f.pending_new), sum(f.pending_retry), sum(f.processing), sum(f.success), sum(f.failed)
@@ -60,9 +60,10 @@ ON CONFLICT (company_id) DO UPDATE
 SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
     processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
--- TaskPartitionsMake creates the missing partitions for tasks from now until ahead. It also creates missing partitions of the last 30 days, and of later days
--- whose tasks arrived before their partition existed, and moves these tasks to them. If other partitions existed, such tasks are an operator event. Tasks that
--- were kept when their partition was dropped get the partition again when all of them have ended. It returns the number of created partitions.
+-- TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions. It also does this:
+--   Tasks of the last 30 days or of later days can arrive before their partition exists. The statement creates the partition and moves the tasks to it.
+--   If other partitions existed, such tasks cause an operator event.
+--   Some tasks are kept when their partition is dropped. When all these tasks have ended, the statement creates their partition again.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
     SELECT d.day
@@ -97,12 +98,12 @@ SELECT (g.made + (
 ))::integer AS made
 FROM gathered g;
 
--- NumberPartitionsAhead creates a partition of the ledger or of rows of batches, or begins the next one after width. It returns the number of changes; see
--- number_partitions_ahead.
+-- NumberPartitionsAhead creates the first or the next partition of the ledger or of the rows of batches, see number_partitions_ahead. The next partition begins
+-- when the current one is `width` old. It returns the number of changes.
 -- name: NumberPartitionsAhead :one
 SELECT number_partitions_ahead(@parent::text, @width::interval)::bigint AS changed;
 
--- TaskPartitionList returns the partitions that begin before a day, newest first, with their sizes in bytes.
+-- TaskPartitionList returns the partitions that begin before before_day, newest first, with their sizes in bytes.
 -- name: TaskPartitionList :many
 SELECT p.*,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
@@ -115,9 +116,10 @@ WHERE p.first_day < @before_day::date
 ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
--- TaskPartitionNext returns the first partition after a day that has a pending step. A partition becomes history, or is dropped, when the given number of full
--- days has passed since its last day, or since its import. A partition that becomes history can move to a tablespace, and a report of one of its tasks would
--- wait meanwhile. Partitions with tasks in use are therefore skipped: tasks that are leased, or due or expiring within a day before or after.
+-- TaskPartitionNext returns the first partition after after_day that must become history or be dropped now. A partition becomes history when after_days full
+-- days have passed since its last day. A partition is dropped when keep_days full days have passed since its last day or since its import. keep_days 0: never.
+-- A partition that becomes history can move to a tablespace, and reports of its tasks would wait meanwhile. Therefore the statement skips such a partition if
+-- one of its tasks is leased, or is due or expires within one day of now.
 -- name: TaskPartitionNext :one
 SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history, x.is_to_drop::boolean AS is_to_drop
 FROM task_partitions p
@@ -136,20 +138,20 @@ WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @
 ORDER BY p.first_day
 LIMIT 1;
 
--- TaskPartitionHeld records the reason why a partition could not be made history or dropped; an empty reason means that nothing holds it any more.
+-- TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing prevents it any more.
 -- name: TaskPartitionHeld :exec
 UPDATE task_partitions p SET held_by = nullif(@held_by::text, '')
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL AND p.held_by IS DISTINCT FROM nullif(@held_by::text, '');
 
--- TaskPartitionLate returns at most `most` tasks of a partition that wait or are leased.
+-- TaskPartitionLate returns up to `most` tasks of a partition that wait or are leased.
 -- name: TaskPartitionLate :many
 SELECT q.task_id FROM queue q
 WHERE q.task_id >= @first_id::text AND q.task_id < @before_id::text
 ORDER BY q.task_id
 LIMIT @most::integer;
 
--- TaskPartitionGet returns the partition that begins on a day and was not dropped, with its state at read_at. The partition can get tasks while is_open is
--- true.
+-- TaskPartitionGet returns the partition that begins on first_day, unless it was dropped. read_at is the time of its state. is_open is true if tasks can still
+-- be added to the partition.
 -- name: TaskPartitionGet :one
 SELECT p.*, now()::timestamptz AS read_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open
 FROM task_partitions p
@@ -159,11 +161,11 @@ WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
 -- name: TaskPartitionKeep :exec
 UPDATE task_partitions p SET history_at = now(), held_by = NULL WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
 
--- TaskPartitionMove moves one table or index of a partition to a tablespace, and returns false if nothing was left to move.
+-- TaskPartitionMove moves one table or index of a partition to a tablespace. It returns false if everything is already moved.
 -- name: TaskPartitionMove :one
 SELECT task_partition_move(@first_day::date, @tablespace::text)::boolean AS moved;
 
--- TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. It returns no row if fewer remain.
+-- TaskPartitionCut returns the first id of messages after the next batch_size ids, which begin at from_id. It returns no row if no id before before_id is left.
 -- name: TaskPartitionCut :one
 SELECT m.task_id FROM messages m
 WHERE m.task_id >= @from_id::text AND m.task_id < @before_id::text
@@ -175,9 +177,9 @@ LIMIT 1;
 -- name: ErasuresHold :exec
 LOCK TABLE erasures IN SHARE ROW EXCLUSIVE MODE;
 
--- TaskPartitionExported records the number of rows in an export of a partition that began at began_at, unless the partition was dropped since it was created
--- at created_at. Each erasure that ran during the export gets the export in its list, because the export possibly contains data that was then erased. The
--- caller has locked the erasures, so that each later erasure sees the export.
+-- TaskPartitionExported records an export of a partition, with the number of exported rows. It records nothing if the partition created at created_at was
+-- dropped meanwhile. began_at: the start of the export. Each erasure that ran after began_at adds the export to its list, because the export possibly contains
+-- data that was then erased. The caller has locked the erasures, so that each later erasure sees the export.
 -- name: TaskPartitionExported :exec
 WITH exported AS (
     UPDATE task_partitions p
@@ -195,7 +197,8 @@ INSERT INTO events (event, subject, detail)
 SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)
 FROM exported x;
 
--- TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or the reason why it did not; see task_partition_drop.
+-- TaskPartitionDrop drops a partition, but keeps its tasks in `late`. It returns 'dropped', or the reason why the partition was not dropped; see
+-- task_partition_drop.
 -- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
     SELECT task_partition_drop(@first_day::date, @only_exported::boolean, @late::text[]) AS outcome

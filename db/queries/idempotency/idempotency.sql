@@ -1,6 +1,6 @@
--- IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the transaction, when its
--- changes are visible. Any role of the database could take this advisory lock. The role would have to know the key of a request before its client sends the
--- request, and would delay only this request.
+-- IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
+-- the changes of its transaction are visible. Any database role could take this advisory lock. But the role would have to guess the key before the client sends
+-- its request, and would delay only this request.
 -- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 0));
 

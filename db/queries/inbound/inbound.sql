@@ -8,7 +8,7 @@ VALUES (
 )
 RETURNING id;
 
--- InboundList returns inbounds, newest first; with company_id, only those of one company.
+-- InboundList returns inbounds, newest first. company_id null: inbounds of all companies.
 -- name: InboundList :many
 SELECT i.*, c.company_no
 FROM inbounds i
@@ -18,11 +18,11 @@ WHERE i.id < @before_id AND (sqlc.narg(inbound_no)::text IS NULL OR i.inbound_no
 ORDER BY i.id DESC
 LIMIT @page_limit::integer;
 
--- InboundFind returns an active inbound of a company.
+-- InboundFind returns an inbound of a company if the inbound is on.
 -- name: InboundFind :one
 SELECT i.* FROM inbounds i WHERE i.inbound_no = @inbound_no AND i.company_id = @company_id AND i.status = 'on';
 
--- InboundUpdate changes an inbound that still has the version.
+-- InboundUpdate changes an inbound if its version is still `version`.
 -- name: InboundUpdate :execrows
 UPDATE inbounds
 SET preset = @preset, description = sqlc.narg(description), phone_numbers = sqlc.narg(phone_numbers)::text[], message_type = @message_type,

@@ -1,8 +1,8 @@
--- Statements on jobs, which cancel or requeue all tasks of a filter.
+-- Statements on jobs. A job cancels or requeues all tasks that match a filter.
 
--- JobPlan counts the tasks that a filter selects, at most `most` plus one. If expected is their number, it also creates a job for them. Both happen in one
--- snapshot. job_id is 0 if no job was created. A job that cancels selects waiting tasks; a job that requeues selects tasks that have ended with a status. The
--- conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
+-- JobPlan counts the tasks that match a filter, up to `most` + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
+-- the job use one snapshot. job_id is 0 if no job was created. action 'cancel' selects waiting tasks. action 'requeue' selects tasks that ended with `status`.
+-- The conditions on a task are those of TaskListOf. The task ids are in the range from from_id up to, but without, before_id: see queue.List.
 -- name: JobPlan :one
 WITH numbered AS MATERIALIZED (
     SELECT d.task_id
@@ -93,12 +93,12 @@ parts AS (
 )
 SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM counted c;
 
--- JobsLock makes other transactions that create a job wait until the end of the transaction, so that JobsRunning is exact for all of them.
+-- JobsLock lets only one transaction at a time create a job, so that the counts of JobsRunning are exact.
 -- name: JobsLock :exec
 SELECT lock_table('lock_task_jobs');
 
--- JobsRunning returns the number of running jobs, the number of those with the given action and filter (same), and the number of those about batches of the
--- company whose batch the filter names (of_company).
+-- JobsRunning returns three numbers of running jobs: all jobs (jobs), jobs with the given action and filter (same), and jobs for batches of one company
+-- (of_company). This company is the company of the batch that the filter names.
 -- name: JobsRunning :one
 SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same,
     count(*) FILTER (
@@ -112,7 +112,7 @@ WHERE j.status = 'running';
 -- name: JobGet :one
 SELECT * FROM task_jobs j WHERE j.id = @id;
 
--- JobList returns jobs with ids before an id, newest first.
+-- JobList returns jobs with ids smaller than before_id, newest first.
 -- name: JobList :many
 SELECT * FROM task_jobs j WHERE j.id < @before_id::bigint ORDER BY j.id DESC LIMIT @page_limit::integer;
 
@@ -120,16 +120,17 @@ SELECT * FROM task_jobs j WHERE j.id < @before_id::bigint ORDER BY j.id DESC LIM
 -- name: JobIDsRunning :many
 SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id;
 
--- JobHold locks a running job, so that no other server works on the job and no user stops it before the end of the transaction. It returns no row if the job
--- has ended, or another server works on it.
+-- JobHold locks a running job until the end of the transaction. Meanwhile no other server can process the job, and no user can stop it. The statement returns
+-- no row if the job has ended, or if another server is processing it.
 -- name: JobHold :one
 SELECT * FROM task_jobs j WHERE j.id = @id AND j.status = 'running' FOR UPDATE SKIP LOCKED;
 
--- JobPart returns the first remaining part of a job after another part. It returns no row if no part remains.
+-- JobPart returns the first remaining part of a job after the part `after`. It returns no row if no such part remains.
 -- name: JobPart :one
 SELECT p.part, p.task_ids FROM task_job_parts p WHERE p.job_id = @job_id AND p.part > @after::integer ORDER BY p.part LIMIT 1;
 
--- JobAdvance deletes a part whose tasks were changed, and counts them, those that were skipped also by reason. The job is finished if it was the last part.
+-- JobAdvance deletes a processed part of a job, and adds its tasks to the counts of the job. skipped_by: the number of skipped tasks for each reason. If no
+-- other part remains, the job becomes finished.
 -- name: JobAdvance :exec
 WITH gone AS (
     DELETE FROM task_job_parts p WHERE p.job_id = sqlc.arg(id) AND p.part = sqlc.arg(part)::integer
@@ -155,7 +156,7 @@ FROM (
 ) l
 WHERE j.id = sqlc.arg(id) AND j.status = 'running';
 
--- JobStop ends a running job. It waits for the part that is being changed.
+-- JobStop stops a running job. It waits until the current part is processed.
 -- name: JobStop :execrows
 UPDATE task_jobs j SET status = 'stopped', stopped_by = @stopped_by::text, finished_at = clock_timestamp()
 WHERE j.id = @id AND j.status = 'running';
@@ -164,7 +165,7 @@ WHERE j.id = @id AND j.status = 'running';
 -- name: JobPartsDelete :exec
 DELETE FROM task_job_parts p WHERE p.job_id = @job_id;
 
--- JobsDeleteExpired deletes those of the batch_size oldest jobs that ended longer ago than keep.
+-- JobsDeleteExpired reads the batch_size oldest jobs, and deletes the jobs that ended longer ago than keep.
 -- name: JobsDeleteExpired :execrows
 DELETE FROM task_jobs j
 USING (SELECT o.id FROM task_jobs o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

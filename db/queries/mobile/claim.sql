@@ -1,7 +1,7 @@
--- Statements in the transaction of a claim by a phone with the app of SMSGate.
+-- Statements in the transaction of a claim by a phone with the SMSGate app.
 
--- PhoneLeasesKeep records the leases that a phone takes. It returns 0 if another phone has been registered since. The lock on the row of the phone makes a
--- registration wait, so that the registration deletes these leases.
+-- PhoneLeasesKeep records the leases that a phone claims. It returns 0 if another phone was registered meanwhile. The statement locks the row of the phone. A
+-- concurrent registration waits for this lock, and then deletes the leases.
 -- name: PhoneLeasesKeep :execrows
 WITH holder AS (
     UPDATE phones SET claimed_at = clock_timestamp() WHERE phones.sender_id = @sender_id::bigint AND device_no = @device_no::text RETURNING phones.sender_id

@@ -1,6 +1,7 @@
--- Statements on phones with the app of SMSGate, which are senders.
+-- Statements on phones with the SMSGate app. Each phone serves one sender.
 
--- PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. The registered phone stays registered.
+-- PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. A phone that is already registered remains
+-- registered until the code is used.
 -- name: PhonePair :one
 INSERT INTO phones AS p (sender_id, code_hash, code_until, code_sim_number)
 SELECT s.id, @code_hash::bytea, now() + @valid_for::interval, sqlc.narg(sim_number)::smallint
@@ -10,7 +11,7 @@ ON CONFLICT (sender_id) DO UPDATE
 SET code_hash = excluded.code_hash, code_until = excluded.code_until, code_sim_number = excluded.code_sim_number
 RETURNING p.code_until::timestamptz AS code_until;
 
--- PhoneCodeUse uses up a valid code, and returns its sender. It returns no row if no such code exists.
+-- PhoneCodeUse makes a valid code invalid, and returns its sender. It returns no row if no valid code has this hash.
 -- name: PhoneCodeUse :one
 UPDATE phones p
 SET code_hash = NULL, code_until = NULL
@@ -18,7 +19,7 @@ FROM senders s
 WHERE p.code_hash = @code_hash::bytea AND p.code_until > now() AND s.id = p.sender_id
 RETURNING p.sender_id, s.sender_no;
 
--- PhoneUserDelete deletes the user of the previously registered phone of a sender, and its key.
+-- PhoneUserDelete deletes the user of the previously registered phone of a sender. The API key of the user is also deleted.
 -- name: PhoneUserDelete :exec
 DELETE FROM users u USING phones p WHERE p.sender_id = @sender_id AND u.id = p.user_id;
 
@@ -29,7 +30,7 @@ SET device_no = @device_no::text, model = sqlc.narg(model), registered_at = now(
     sim_number = code_sim_number, code_sim_number = NULL, troubles = 0, rest_until = NULL, pull_until = NULL
 WHERE sender_id = @sender_id;
 
--- PhoneGet returns the phone of a user.
+-- PhoneGet returns the registered phone of a user.
 -- name: PhoneGet :one
 SELECT p.sender_id, s.sender_no, p.device_no::text AS device_no, p.sim_number, p.claimed_at
 FROM phones p
@@ -37,54 +38,54 @@ JOIN users u ON u.id = p.user_id
 JOIN senders s ON s.id = p.sender_id
 WHERE u.username = @username AND p.device_no IS NOT NULL;
 
--- PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While the phone is paused,
--- further failures change nothing.
+-- PhonePause pauses a phone after it failed to send a message. The first pause lasts `pause`. Each further pause since the last sent message doubles this time,
+-- up to max_pause. If the phone is already paused, the statement changes nothing.
 -- name: PhonePause :exec
 UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 doublings exceed max_pause
+SET troubles = least(20, troubles + 1), -- after 20 doublings, the pause exceeds max_pause
     rest_until = clock_timestamp() + least(sqlc.arg(max_pause)::interval, sqlc.arg(pause)::interval * power(2, troubles))
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND (rest_until IS NULL OR rest_until <= clock_timestamp());
 
--- PhonePauseEnd ends the pause of a phone that sent a message.
+-- PhonePauseEnd ends the pause of a phone after the phone sent a message.
 -- name: PhonePauseEnd :exec
 UPDATE phones SET troubles = 0, rest_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text AND troubles > 0;
 
--- PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last message. It returns no row if another phone has been
--- registered.
+-- PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last sent message. It returns no row if another phone was registered
+-- meanwhile.
 -- name: PhoneTroubles :one
 SELECT coalesce(p.rest_until > clock_timestamp(), false)::boolean AS is_paused, p.troubles
 FROM phones p
 WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text;
 
--- PhonePullBegin allows one pull of a phone to claim tasks, for a limited time. It returns no row if another pull is in progress, or another phone has been
--- registered.
+-- PhonePullBegin allows one pull of a phone to claim tasks for the time valid_for. It returns 0 if another pull is in progress, or if another phone was
+-- registered meanwhile.
 -- name: PhonePullBegin :execrows
 UPDATE phones
 SET pull_until = clock_timestamp() + @valid_for::interval
 WHERE sender_id = @sender_id AND device_no = @device_no::text AND (pull_until IS NULL OR pull_until <= clock_timestamp());
 
--- PhonePullEnd gives this permission back.
+-- PhonePullEnd ends the pull that PhonePullBegin allowed.
 -- name: PhonePullEnd :exec
 UPDATE phones SET pull_until = NULL WHERE sender_id = @sender_id AND device_no = @device_no::text;
 
--- PhoneLeasesDelete deletes the leases of the previously registered phone, so that the next phone does not get these messages again: the previous phone
--- possibly sent them.
+-- PhoneLeasesDelete deletes the leases of the previously registered phone. This phone possibly sent the messages of these leases, so the next phone must not
+-- receive them.
 -- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = @sender_id;
 
--- PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its expired leases. The text is the same as in TaskLease. A message
--- is valid until margin before the end of its lease, or until two thirds of a short lease have passed. If a lease ends because its message expires, the
--- message is valid until it expires.
+-- PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the expired leases of the phone. content is computed as in
+-- TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but at least two thirds of the lease are
+-- valid. If the lease ends because the message expires, valid_until is the expiry of the message.
 -- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender gets the message after that
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least(@margin::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT * FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
+        SELECT * FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
     ) q
     WHERE p.sender_id = @sender_id AND p.device_no = @device_no::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -98,22 +99,25 @@ SELECT h.lease_id, h.task_id, h.recipient, h.leased_at::timestamptz AS leased_at
 FROM held h
 ORDER BY h.lease_id;
 
--- PhoneReported returns for leases that a sender has or had whether the sender reported SUCCESS (2) or FAILED (3), and whether the SUCCESS settled the task;
--- another sender can have claimed the task meanwhile. is_long is true if the lease is valid and the phone sends its message in several parts. is_expired is
--- true if the lease has not been taken back and the message has expired. Leases of other senders and unknown leases give no row.
+-- PhoneReported returns the results of leases that a sender holds or held. Leases of other senders and unknown leases are not returned.
+--   is_sent     the sender reported SUCCESS (2)
+--   is_settled  this SUCCESS ended the task; false if another sender claimed the task before the report
+--   is_failed   the sender reported FAILED (3)
+--   is_long     the lease is valid, and the phone sends its message in several parts
+--   is_expired  the message has expired, but the sweep has not taken the lease back
 -- name: PhoneReported :many
 WITH named AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id
 ),
 ended AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
     FROM report_logs r
     WHERE r.task_id = ANY (@task_ids::text[]) AND r.app_id = @sender_no::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
-        -- Without a segment size, any text counts as UCS-2: the phone never sends more parts.
+        -- Without a segment size, any text is counted as UCS-2. The phone never sends more parts than this count.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY (@task_ids::text[]) AND q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL

@@ -1,19 +1,21 @@
--- Statements on notifications: a business event is announced to people, once on each channel. Notification states: 0 waiting, 1 success, 2 failed, 3
--- cancelled, 4 ended abnormally, 5 partly failed. The view notification_standings computes the state; notifications.ended_as overrides it. biz_type 5 is the
--- reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED.
+-- Statements on notifications. A notification announces a business event to people on one channel.
+--   states of notifications  0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 partly failed
+--   states of tasks          0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+-- The view notification_standings computes the state of a notification. If notifications.ended_as is set, ended_as is the state. biz_type 5 is the reminder
+-- that a node has not ended in time.
 
--- Now returns the time of the transaction, which all its statements use for their decisions.
+-- Now returns the start time of the transaction. All statements of a transaction use this time for their decisions.
 -- name: Now :one
 SELECT now()::timestamptz AS at;
 
--- BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the changes of the earlier
+-- BusinessLock lets only one transaction at a time process the business events of a task. Later statements of the transaction see the changes of earlier
 -- events.
 -- name: BusinessLock :one
 SELECT l.slot FROM business_locks l
 WHERE l.slot = hashtextextended(@company_id::bigint || ' ' || @task_id::bigint, 0) & 255
 FOR UPDATE;
 
--- BusinessEnds returns the ends of a business task and of one of its nodes. It returns no row for a task or node that has not ended.
+-- BusinessEnds returns the ends of a business task and of one of its nodes. A task or node that has not ended is not returned.
 -- name: BusinessEnds :many
 SELECT e.subject, e.ended_at, e.awaits_start
 FROM business_ends e
@@ -29,7 +31,7 @@ VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
 SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start, recorded_at = excluded.recorded_at;
 
--- BusinessEndNodes records that all nodes of a task with reminders have ended.
+-- BusinessEndNodes records that all nodes with reminders of a business task have ended.
 -- name: BusinessEndNodes :exec
 INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
 SELECT DISTINCT n.company_id, 'node', n.biz_id, @ended_at::timestamptz
@@ -42,27 +44,27 @@ ON CONFLICT DO NOTHING;
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders returns whether a node has reminders, and the latest start of the reminders that have not ended, if the caller gave a start time. A start
--- without a time is stored with the time of its transaction, like created_at. This time can be later than the end by the clock of the caller, so it is not
--- compared with an end.
+-- NodeReminders returns whether a node has reminders (has_any), and the latest start time of its reminders that have not ended (started_at). A start without
+-- time is stored as the time of its transaction, like created_at. Such a start is ignored. It could be later than an end that the clock of the caller measured,
+-- so the two times cannot be compared.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch: no start time was given
+    -- epoch if no reminder has a start time from the caller
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NodeRemindersReplace releases the dedup_keys of a node's reminders for the reminders of its next start.
+-- NodeRemindersReplace releases the dedup keys of a node's reminders, so that the reminders of the next start can use the same keys.
 -- name: NodeRemindersReplace :exec
 UPDATE notifications n SET replaced_at = now()
 WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). In that case it returns no row, and a concurrent transaction that
--- created the other notification has committed. Keys of business events, of callers and of the service itself are separate (dedup_key_owner), so that a caller
--- cannot use the key of a business event in advance. ON CONFLICT names no index, because the index of the previous version counts, too. Without
--- announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
+-- NotificationCreate adds a notification. If a notification with the same dedup_key exists (S1.3), the statement returns no row. It waits until the transaction
+-- that created the other notification has committed. Keys of business events, keys of callers and keys of the service itself are separate (dedup_key_owner), so
+-- that a caller cannot use the key of a business event in advance. ON CONFLICT names no index, because the unique index of the previous version also counts.
+-- announcement_id null: the statement also creates the announcement, from payload and user_ids or tag. The foreign key is checked at the end of the statement.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
@@ -85,14 +87,15 @@ announced AS (
 )
 SELECT m.id, m.announcement_id FROM made m;
 
--- NotificationsWaiting counts the notifications of a company that are scheduled for later, at most `most`.
+-- NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most `most` notifications.
 -- name: NotificationsWaiting :one
 SELECT count(*) FROM (
     SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
 ) w;
 
--- NotificationFind returns the notification with a dedup_key, and its state. With biz_task_id, it searches the keys of business events, otherwise those of the
--- company's callers or of the service itself. In the previous version, several submitters could have the same key; the oldest notification is returned.
+-- NotificationFind returns the notification with a dedup_key, and its state. If biz_task_id is given, the statement searches the keys of business events.
+-- Otherwise it searches the keys of callers, or of the service itself, see dedup_key_owner. In the previous version, several submitters could use the same key.
+-- The oldest notification is then returned.
 -- name: NotificationFind :one
 SELECT n.id, o.status
 FROM notifications n
@@ -108,9 +111,9 @@ LIMIT 1;
 -- name: NotificationHold :exec
 SELECT FROM notifications n WHERE n.id = @id FOR UPDATE;
 
--- NotificationFree releases the dedup_key of a notification that has failed and reached nobody, and returns the reason of the failure. It returns no row if
--- the notification has not failed, the key is already released, or a person was possibly reached (a message was accepted, its outcome is unclear, or its lease
--- expired). The caller has locked the notification.
+-- NotificationFree releases the dedup_key of a notification that failed and reached nobody. It returns the reason of the failure. The caller has locked the
+-- notification. It returns no row if the notification has not failed, if the key is already released, or if the notification possibly reached a person. A
+-- person was possibly reached if a provider accepted a message, the outcome of a message is unclear, or a lease expired.
 -- name: NotificationFree :one
 UPDATE notifications n SET replaced_at = now()
 WHERE n.id = @id::bigint AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
@@ -135,10 +138,10 @@ RETURNING coalesce(n.remark, (
     LIMIT 1
 ), '')::text AS remark;
 
--- OrbitReminders locks and returns the reminders of a business task whose time differs from the time of the orbits in a new plan. in_times are the times of
--- the orbits with these numbers. is_waiting is true if a person has not been reminded yet. A cancelled reminder is returned, because the plan is new. A sent
--- reminder is returned only if its new time is later by more than its life, so that people are reminded of the new time. A reminder expires one life after it
--- is due, so the time of its orbit is expires_at - life + remainMin.
+-- OrbitReminders locks and returns the reminders of a business task that a new plan of orbits changes. in_times: the new time of each orbit of orbit_nos.
+-- is_waiting is true if a person has not been reminded yet. A reminder is returned if the time of its orbit in the new plan differs. A cancelled reminder is
+-- also returned, because the plan is new. A sent reminder is returned only if its new due time is at or after its expiry, so that people are reminded of the
+-- new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin.
 -- name: OrbitReminders :many
 WITH stale AS MATERIALIZED (
     SELECT n.id, n.expires_at, o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer) AS due_at
@@ -146,7 +149,7 @@ WITH stale AS MATERIALIZED (
     JOIN (SELECT unnest(@orbit_nos::bigint[]) AS orbit_no, unnest(@in_times::timestamptz[]) AS in_time) o
         ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
     WHERE n.company_id = @company_id AND n.biz_type = 2 AND n.biz_id = @task_id AND n.biz_task_id = @task_id -- orbit reminder
-        AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- cancelled
+        AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- null: not ended, 3: cancelled
         AND n.expires_at - sqlc.arg(life)::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
     ORDER BY n.id
     FOR UPDATE OF n
@@ -154,18 +157,18 @@ WITH stale AS MATERIALIZED (
 SELECT s.id, (x.status = 0)::boolean AS is_waiting
 FROM stale s
 CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
-WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- waiting, cancelled
+WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- 0 waiting, 3 cancelled
 ORDER BY s.id;
 
--- RemindersReplace releases the dedup_keys of reminders for the reminders of a new time. Waiting reminders are cancelled.
+-- RemindersReplace releases the dedup keys of reminders, so that the reminders of the new times can use the same keys. It cancels the reminders of waiting_ids.
 -- name: RemindersReplace :exec
 UPDATE notifications n
-SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
+SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY (@waiting_ids::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- 3 cancelled
     run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator), changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]);
 
--- NotificationDue locks and returns up to batch_size due notifications, or only the notification with id. It reads no task: the first run of a notification
--- must not wait while a partition is locked.
+-- NotificationDue locks and returns up to batch_size due notifications. id: only this notification. The statement reads no task, because the first run of a
+-- notification must not wait while a partition is locked.
 -- name: NotificationDue :many
 WITH due AS MATERIALIZED (
     SELECT n.*
@@ -189,18 +192,18 @@ JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN effective_notification_templates m ON m.company_id = d.company_id AND m.biz_type = d.biz_type AND m.channel_id = d.channel_id
 ORDER BY d.next_run_at;
 
--- NotificationWaits returns the number of seconds that notifications must still wait since their last run: a repeating notification repeats repeat_minutes
--- after its last message succeeded or failed (S1.5).
+-- NotificationWaits returns how many seconds remain until a repeating notification can run again. It repeats repeat_minutes after its last message succeeded or
+-- failed (S1.5).
 -- name: NotificationWaits :many
 SELECT n.id,
     CASE
-        WHEN last.is_open THEN 60 -- messages are still in progress: check again in a minute
+        WHEN last.is_open THEN 60 -- a message is still in progress: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => n.repeat_minutes::integer) - now()))
     END::double precision AS wait
 FROM notifications n
 CROSS JOIN LATERAL (
-    -- PENDING, PROCESSING
+    -- 0 PENDING, 1 PROCESSING
     SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
@@ -216,16 +219,16 @@ WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
 ORDER BY n.next_run_at
 LIMIT @batch_size::integer;
 
--- NotificationNext schedules the next run of a notification, in seconds from now; null means never. No run is scheduled after the
--- notification expires. The remark of the last run is cleared.
+-- NotificationNext schedules the next run of a notification in `seconds` from now. seconds null: the notification does not run again. A run after the expiry of
+-- the notification is not scheduled. The remark of the last run is cleared.
 -- name: NotificationNext :exec
 UPDATE notifications n
 SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, run_rendering_id = NULL, run_after = NULL, updated_at = now()
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
 
--- NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for the following contacts, after the other due
--- notifications.
+-- NotificationAdvance records that a run has created the tasks of the contacts of a tag up to run_after. The notification remains due for the following
+-- contacts, but other due notifications run first.
 -- name: NotificationAdvance :exec
 UPDATE notifications n
 SET run_rendering_id = @rendering_id::bigint, run_after = @run_after::text, next_run_at = now(), remark = NULL, updated_at = now()
@@ -235,12 +238,12 @@ WHERE n.id = @id;
 -- name: RenderingText :one
 SELECT r.title, r.content, r.html, r.template_id, r.params, r.is_template FROM renderings r WHERE r.id = @id;
 
--- NotificationFail records why a notification cannot be sent. A repeating notification that was sent before keeps its state and runs again after its interval,
--- unless it expires first. Any other notification has failed (ended_as 2, is_failed). It returns no row if the notification has ended or was deleted
+-- NotificationFail records why a notification cannot be sent. If a repeating notification was sent before, its state does not change. It runs again after its
+-- interval, unless it expires first. Any other notification becomes failed (is_failed). The statement returns no row if the notification ended or was deleted
 -- meanwhile.
 -- name: NotificationFail :one
 UPDATE notifications n
-SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- 2 failed
     next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, there is no limit
     run_rendering_id = NULL, run_after = NULL, remark = left(@remark::text, 255), updated_at = now()
 FROM (
@@ -252,12 +255,12 @@ FROM (
 WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
 RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
--- NotificationStatuses returns the states of up to scan_limit notifications, for a list with a filter by state.
+-- NotificationStatuses returns the states of up to scan_limit notifications. A list that is filtered by state uses them.
 -- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
--- OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
+-- OFFSET 0 forces one lookup in the view for each notification. A join would compute the view for all notifications.
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
@@ -271,8 +274,8 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
 ORDER BY n.id DESC
 LIMIT @scan_limit::integer;
 
--- NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
--- remark.
+-- NotificationOutcomes returns the states of notifications, in the order of their ids. The remark is empty if submitted_by is not the submitter of the
+-- notification.
 -- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = @submitted_by::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
@@ -280,7 +283,8 @@ CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notifi
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person decides.
+-- NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. The last task of each person is the one that
+-- counts.
 -- name: NotificationFailures :many
 SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
 FROM (
@@ -294,14 +298,14 @@ WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
 LIMIT @most::integer;
 
--- NotificationAnnouncement returns the payload of a notification, and its people or tag.
+-- NotificationAnnouncement returns the payload of a notification, and the users or the tag to which it is sent.
 -- name: NotificationAnnouncement :one
 SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids, a.tag
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 WHERE n.id = @id;
 
--- NotificationList returns notifications, newest first, with their states, which are computed from their tasks.
+-- NotificationList returns notifications, newest first. Their states are computed from their tasks.
 -- name: NotificationList :many
 SELECT n.id, n.company_id, w.company_no, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
     n.remark, n.operator, n.submitted_by, n.changed_by, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
@@ -326,7 +330,8 @@ ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
 -- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended
--- abnormally. For a tag, it returns the first max_people people who have a task. A person without a task has the state and the remark of the notification.
+-- abnormally. A person without a task has the state and the remark of the notification. If the notification has a tag, the statement returns the first
+-- max_people people who have a task.
 -- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
@@ -336,7 +341,7 @@ WITH latest AS MATERIALIZED (
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
-    CASE l.status -- of the task; null without one
+    CASE l.status -- the state of the task; null if no task exists
         WHEN 2 THEN 1
         WHEN 3 THEN 2
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
@@ -361,8 +366,8 @@ LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
--- NotificationReceipts returns the number of people whose last message was delivered, and the number of people whose last message was not, according to the
--- provider.
+-- NotificationReceipts returns two numbers of people, according to the receipts of their last messages: people whose message was delivered, and people whose
+-- message was not delivered.
 -- name: NotificationReceipts :one
 SELECT count(*) FILTER (WHERE p.delivery = 1) AS delivered, count(*) FILTER (WHERE p.delivery = 2) AS undelivered
 FROM (
@@ -373,7 +378,7 @@ FROM (
     ORDER BY t.user_id, t.task_id DESC
 ) p;
 
--- NotificationReached returns the people, all or those of user_ids, who were reached or can still be reached by a notification.
+-- NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
@@ -382,8 +387,8 @@ WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROC
     AND (sqlc.narg(user_ids)::text[] IS NULL OR t.user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id;
 
--- NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of these locks, its tasks
--- are visible after the wait.
+-- NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids, or that belong to the business task biz_task_id. A run of a notification
+-- holds the same lock. After the wait for the lock, the tasks of this run are visible.
 -- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
@@ -392,8 +397,8 @@ WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS 
 ORDER BY n.id
 FOR UPDATE;
 
--- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to waiting (0) runs
--- now, unless its dedup_key belongs to a later notification. The caller withdraws the tasks.
+-- NotificationSet sets the notifications of `ids` whose state is in `expected` to the state target, and returns them (S1.6). target 0 (waiting): the
+-- notification runs now, unless a later notification uses its dedup_key. The caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -407,16 +412,17 @@ WITH changed AS (
 )
 SELECT c.id FROM changed c ORDER BY c.id;
 
--- NotificationDelete hides notifications, and releases their dedup_keys.
+-- NotificationDelete marks notifications as deleted, and releases their dedup keys.
 -- name: NotificationDelete :execrows
 UPDATE notifications n
 SET deleted_at = now(), next_run_at = NULL, run_rendering_id = NULL, run_after = NULL, operator = coalesce(sqlc.narg(operator), n.operator),
     changed_by = @changed_by::text, updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- NotificationsEnd deletes or ends up to batch_size ended notifications that were created before a time, and returns their number. They have a task from
--- first_id on and before before_id, or no task at all. A notification with a dedup_key keeps its last state, so that the key still refers to it; the others
--- are deleted. The caller runs the statement while the tasks exist, because the state and the recipients cannot be computed without them.
+-- NotificationsEnd processes up to batch_size ended notifications that were created before `before`, and returns their number. The notifications have a task
+-- with an id from first_id up to, but without, before_id, or no task. If a notification has a dedup_key, the statement stores its last state, so that the key
+-- still refers to the notification. Other notifications are deleted. The caller runs the statement before the tasks are dropped, because the state and the
+-- recipients are computed from the tasks.
 -- name: NotificationsEnd :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
@@ -438,7 +444,7 @@ ended AS (
     UPDATE notifications n
     SET forgotten_at = now(), ended_as = s.status, own_payload = '{}'
     FROM old
-    -- OFFSET 0: see NotificationStatuses
+    -- OFFSET 0 as in NotificationStatuses
     CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = old.id OFFSET 0) s
     WHERE n.id = old.id AND NOT old.is_nameless
 ),
@@ -466,8 +472,8 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- NotificationsHold returns at most `most` tasks, from first_id on and before before_id, of notifications that are being sent and do not repeat. Without these
--- tasks, the people whom the notifications have reached would be unknown.
+-- NotificationsHold returns up to `most` tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
+-- do not repeat. These tasks must not be dropped, because they are the only record of the people whom the notifications have reached.
 -- name: NotificationsHold :many
 SELECT m.task_id
 FROM notifications n
@@ -482,7 +488,8 @@ WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NU
 ORDER BY m.task_id
 LIMIT @most::integer;
 
--- RenderingsDeleteUnused deletes up to batch_size texts of dropped days. It skips partitions that are being imported.
+-- RenderingsDeleteUnused deletes up to batch_size renderings that were created on dropped days and are no longer used. It skips partitions that are being
+-- imported.
 -- name: RenderingsDeleteUnused :execrows
 DELETE FROM renderings r
 USING (
@@ -491,7 +498,7 @@ USING (
     CROSS JOIN LATERAL (
         SELECT o.id FROM renderings o
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
-            -- its tasks can be of the day after
+            -- a message of the next day can also use the rendering
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
             AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT @batch_size::integer
@@ -509,13 +516,13 @@ USING task_partitions p
 WHERE p.dropped_at IS NOT NULL
     AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC';
 
--- RenderingCreate stores the common text of the tasks of one run.
+-- RenderingCreate stores the text that all tasks of one run share.
 -- name: RenderingCreate :one
 INSERT INTO renderings (notification_id, title, content, html, template_id, params, page, is_template)
 VALUES (sqlc.narg(notification_id), @title, @content, @html, @template_id, @params, @page, @is_template)
 RETURNING id;
 
--- RenderingCreateOfBatch stores the common text of the tasks of a batch. It returns no row if the channel does not exist.
+-- RenderingCreateOfBatch stores the text that all tasks of a batch share. It returns no row if the channel does not exist.
 -- name: RenderingCreateOfBatch :one
 INSERT INTO renderings (channel_id, title, content, html, template_id, params, is_template)
 SELECT c.id, @title, @content, @html, @template_id, @params, @is_template FROM channels c WHERE c.channel = @channel
@@ -540,7 +547,7 @@ ORDER BY t.biz_type, c.channel;
 -- name: NotificationTemplateDelete :execrows
 DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
 
--- CompanyTemplatePut does for a template of a company what NotificationTemplatePut does for a template of the platform.
+-- CompanyTemplatePut creates or changes a notification template of a company.
 -- name: CompanyTemplatePut :one
 INSERT INTO company_notification_templates (company_id, biz_type, channel_id, title, content, html, external_id, sign, is_enabled)
 SELECT @company_id, @biz_type, c.id, @title, @content, sqlc.narg(html), @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
@@ -549,7 +556,7 @@ SET title = excluded.title, content = excluded.content, html = excluded.html, ex
     is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id;
 
--- CompanyTemplateList does for the templates of a company what NotificationTemplateList does for the templates of the platform.
+-- CompanyTemplateList returns the notification templates of a company.
 -- name: CompanyTemplateList :many
 SELECT t.biz_type, c.channel, t.title, t.content, t.html, t.external_id, t.sign, t.is_enabled, t.created_at, t.updated_at
 FROM company_notification_templates t
@@ -563,16 +570,16 @@ ORDER BY t.biz_type, c.channel;
 DELETE FROM company_notification_templates t USING channels c
 WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type AND t.company_id = @company_id;
 
--- EffectiveTemplate returns the template that a company uses for a business type on a channel: its own, or the platform's. It returns no row if no template
--- exists.
+-- EffectiveTemplate returns the template that a company uses for a business type on a channel. This is the template of the company, or else the template of the
+-- platform. It returns no row if neither exists.
 -- name: EffectiveTemplate :one
 SELECT t.title, t.content, t.html, t.external_id, t.sign
 FROM effective_notification_templates t
 JOIN channels c ON c.id = t.channel_id
 WHERE t.company_id = @company_id AND t.biz_type = @biz_type AND c.channel = @channel;
 
--- SubscribeCreate creates a send-once message, unless one with the same key exists. In that case it returns no row, and a concurrent transaction that created
--- the other message has committed. ON CONFLICT names no index, because the index of the previous version counts, too.
+-- SubscribeCreate creates a send-once message. If a message with the same key exists, the statement returns no row. It waits until the transaction that created
+-- the other message has committed. ON CONFLICT names no index, because the unique index of the previous version also counts.
 -- name: SubscribeCreate :one
 INSERT INTO subscribe_messages (
     company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id, is_companys
@@ -581,7 +588,8 @@ VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- SubscribeHold finds and locks the send-once messages with a key, the oldest first. The previous version created one for each submitter.
+-- SubscribeHold locks and returns the send-once messages with a key, the oldest first. The previous version created one message for each submitter, so several
+-- messages can have the same key.
 -- name: SubscribeHold :many
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
@@ -589,7 +597,7 @@ WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.busi
 ORDER BY m.id
 FOR UPDATE;
 
--- SubscribeSend links a message to its new task. sends counts the tasks.
+-- SubscribeSend sets the task of a send-once message to a new task. sends is the number of tasks of the message so far.
 -- name: SubscribeSend :exec
 UPDATE subscribe_messages
 SET sends = sends + CASE WHEN task_id = '' THEN 0 ELSE 1 END, task_id = @task_id, template_id = @template_id, updated_at = now()
@@ -599,9 +607,9 @@ WHERE id = @id;
 -- name: SubscribeTask :one
 SELECT m.task_id FROM subscribe_messages m WHERE m.id = @id;
 
--- SubscribeList returns send-once messages, newest first, with their states, which are computed from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
--- tasks are from from_id to to_id. waits_because and waits_until are set only if all senders of a waiting message are paused. held_by contains the switches
--- that hold a waiting message, each followed by a space and its name.
+-- SubscribeList returns send-once messages, newest first. Their states are computed from their tasks: 0 sending, 1 sent, 2 failed. The task ids are from
+-- from_id to to_id. waits_because and waits_until are set if a message waits and all its senders are paused. held_by contains each switch that holds a waiting
+-- message, followed by a space and the name.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
@@ -624,7 +632,7 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 LEFT JOIN LATERAL (
-    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender is not paused
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null if at least one sender is not paused
     FROM pools p
     JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
         (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
@@ -645,7 +653,7 @@ WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m
 ORDER BY m.id DESC
 LIMIT @page_limit::integer;
 
--- SubscribeFailures does the same as SubscribeList for failed messages, the latest failure first.
+-- SubscribeFailures returns failed send-once messages, the latest failure first. The columns are those of SubscribeList.
 -- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.submitted_by, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,

@@ -1,6 +1,6 @@
--- Statements of the workers that send for driven senders: senders, the content of messages, circuit breakers and tokens.
+-- Statements of the workers that send messages through driven senders. They read senders and messages, and change circuit breakers and tokens.
 
--- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. pause_seconds is greater than 0 if the circuit breaker is
+-- SendersDriven returns the driven senders that are on, and the states of their circuit breakers. pause_seconds is greater than 0 while the circuit breaker is
 -- open.
 -- name: SendersDriven :many
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
@@ -11,17 +11,17 @@ JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id;
 
--- SenderTested returns a sender in the form that the workers use, whatever its status, with its channel.
+-- SenderTested returns a sender and its channel, in the form that the workers use. The status of the sender is not checked.
 -- name: SenderTested :one
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, c.channel, s.status
 FROM senders s
 JOIN channels c ON c.id = s.channel_id
 WHERE s.sender_no = @sender_no;
 
--- BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. It stays open until the time that the provider named
--- (for_seconds, or the next day of the time zone day_of), otherwise for pause, doubled with each opening up to max_pause. The caller gives the version and the
--- openings that it read, so that only one of several concurrent failures opens the circuit breaker. Only the first opening since it was closed adds an event.
--- It returns no row if another worker opened it, or the sender was changed.
+-- BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. The breaker remains open until a time that the provider names: the
+-- next day in the time zone day_of, or for_seconds from now. Without such a time, it remains open for `pause`. Each further opening doubles the pause, up to
+-- max_pause. The caller passes the version and the openings that it read, so that only one of several concurrent failures opens the breaker. The statement
+-- returns no row if another worker opened the breaker, or if the sender was changed. Only the first opening of a closed breaker adds an event.
 -- name: BreakerOpen :many
 WITH asked AS MATERIALIZED (
     SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,
@@ -32,7 +32,7 @@ pause AS MATERIALIZED (
     SELECT a.at, coalesce(
         (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
         a.at + make_interval(secs => a.for_seconds),
-        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- 30 keeps the number finite
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- at most 30 doublings, so that the result is finite
     ) AS until
     FROM asked a
 ),
@@ -55,7 +55,7 @@ SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS 
 FROM opened o
 ORDER BY o.openings;
 
--- BreakerProbe allows one worker to try one message after the circuit breaker has been open long enough. It returns no row if another worker tries.
+-- BreakerProbe allows one worker to send a probe message when the pause of an open circuit breaker is over. It returns 0 if another worker sends a probe.
 -- name: BreakerProbe :execrows
 UPDATE sender_states st
 SET probe_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -63,14 +63,14 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
     AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
 
--- BreakerProbed ends a probe without a result, so that another message is tried.
+-- BreakerProbed ends a probe without a result, so that a worker can probe with another message.
 -- name: BreakerProbed :exec
 UPDATE sender_states st
 SET probe_until = NULL
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
 
--- BreakerClose closes the circuit breaker of a sender after a message was sent.
+-- BreakerClose closes the circuit breaker of a sender after a probe message was sent.
 -- name: BreakerClose :execrows
 WITH closed AS (
     UPDATE sender_states st
@@ -81,11 +81,11 @@ WITH closed AS (
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
 
--- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases and the tasks expire, and the version and circuit breaker of
--- the sender. The driver does not send for another version, nor after another server has opened the circuit breaker.
+-- TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases and the tasks expire, and the version and the
+-- circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
-    coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
+    coalesce(r.id, 0)::bigint AS rendering_id, -- 0 if the message has no rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
@@ -100,9 +100,9 @@ LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- TaskMayBegin returns the leases of a driven sender that are still valid, and for each the reason why its message must no longer be sent: sender_off,
--- sender_paused, batch_paused, batch_cancelled, switched_off; empty means that the message can be sent. It locks nothing. A cancelled and settled batch is
--- ignored: its task was requeued since, and is sent.
+-- TaskMayBegin returns the valid leases of a driven sender. why is empty if the message of the lease can be sent. Otherwise it is the reason why the message
+-- must not be sent now: sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. It ignores a cancelled batch
+-- that is settled: the task was requeued after the cancellation, and has to be sent.
 -- name: TaskMayBegin :many
 SELECT t.task_id, (CASE
         WHEN s.status <> 'on' THEN 'sender_off'
@@ -123,8 +123,8 @@ CROSS JOIN switches w
 LEFT JOIN batches b ON b.id = t.batch_id
 ORDER BY t.task_id;
 
--- SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays, and keeps earlier outcomes up to a total of ten. Servers that
--- run it at the same time can leave more than ten until the next call.
+-- SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays. It deletes older outcomes, so that ten outcomes remain. If
+-- several servers run the statement at the same time, more than ten outcomes can remain until the next call.
 -- name: SenderAnswersKeep :exec
 WITH me AS (
     SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text
@@ -148,18 +148,18 @@ WHERE a.sender_id = me.id AND a.id <= coalesce((
     LIMIT 1
 ), 0);
 
--- TokenOpen creates the token row of a sender if it is missing.
+-- TokenOpen creates the token row of a sender if the row does not exist.
 -- name: TokenOpen :exec
 INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = @sender_no ON CONFLICT DO NOTHING;
 
--- TokenGet returns the token of a sender, and the seconds for which the token is valid.
+-- TokenGet returns the token of a sender, and the number of seconds until the token expires.
 -- name: TokenGet :one
 SELECT k.token, greatest(0, coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 0))::double precision AS seconds
 FROM sender_tokens k
 JOIN senders s ON s.id = k.sender_id
-WHERE s.sender_no = @sender_no AND isfinite(k.expires_at); -- -infinity: no token was fetched yet
+WHERE s.sender_no = @sender_no AND isfinite(k.expires_at); -- -infinity means that no token was fetched yet
 
--- TokenLease allows one caller to fetch the token of a sender, for a limited time. It returns no row if another caller fetches the token.
+-- TokenLease allows one caller to fetch the token of a sender for `seconds`. It returns no row if another caller is fetching the token.
 -- name: TokenLease :one
 UPDATE sender_tokens k
 SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -167,14 +167,14 @@ FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND (k.fetch_until IS NULL OR k.fetch_until <= clock_timestamp())
 RETURNING k.fetches;
 
--- TokenRelease gives this permission back without a token.
+-- TokenRelease ends the permission of TokenLease without storing a token.
 -- name: TokenRelease :exec
 UPDATE sender_tokens k
 SET fetch_until = NULL
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- TokenSet stores a token if its caller is the last caller that got a row from TokenLease.
+-- TokenSet stores a token if its caller was the last caller that TokenLease allowed to fetch the token.
 -- name: TokenSet :exec
 UPDATE sender_tokens k
 SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seconds::double precision), fetch_until = NULL

@@ -1,13 +1,14 @@
--- Statements that read tasks. owner limits a statement to the tasks of one submitter, company_id to the tasks of one company; null means all.
+-- Statements that read tasks. owner limits a statement to the tasks of one submitter; null: all submitters. company_id limits a statement to the tasks of one
+-- company; null: all companies.
 
 -- name: TaskGet :one
 SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text OR batch_id IS NOT NULL)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskOrigins returns the company, channel, pool and other origins of tasks, in the order of the tasks, and the provider's number from the last attempt that
--- has one. The caller passes the keys that it has read from the tasks; the rendering of a task without one is 0. Companies, channels and pools can be deleted
--- while their tasks are kept.
+-- TaskOrigins returns the company, the channel and the notification of tasks, in the order of the tasks. It also returns the provider's number of the last
+-- attempt that has a number. The caller passes the keys that it has read from the tasks. rendering_ids contains 0 for a task without rendering. company_no and
+-- channel are null if the company or the channel was deleted.
 -- name: TaskOrigins :many
 SELECT w.company_no, c.channel, r.notification_id, (
     SELECT d.provider_no FROM deliveries d WHERE d.task_id = t.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
@@ -23,8 +24,8 @@ LEFT JOIN notifications n ON n.id = r.notification_id
 LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
 ORDER BY t.place;
 
--- TaskMarks returns the times from which the waiting time and duration of a task are calculated: each ended lease, the end of the task, and its row in the
--- queue (is_waiting), in the order of their times. seen_at is now.
+-- TaskMarks returns the times from which the waiting time and the duration of a task are calculated. The rows are the ended leases, the end of the task, and
+-- the row of the task in the queue (is_waiting), in the order of their times. seen_at is the current time.
 -- name: TaskMarks :many
 SELECT r.entered_at, r.leased_at, r.outcome, r.created_at AS at, false::boolean AS is_waiting, now()::timestamptz AS seen_at
 FROM report_logs r
@@ -35,7 +36,7 @@ FROM queue q
 WHERE q.task_id = @task_id
 ORDER BY at;
 
--- TaskPartitions returns the ids of the latest partitions that begin before before_id and do not begin in the future.
+-- TaskPartitions returns up to `most` partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
 -- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p
@@ -43,8 +44,9 @@ WHERE p.dropped_at IS NULL AND p.first_id < @before_id::text AND p.first_day <= 
 ORDER BY p.first_id DESC
 LIMIT @most::integer;
 
--- A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the following statements
--- returns at most `most` ids from from_id on and before before_id, newest first: ids ascend with time. The planner skips the partitions outside of this range.
+-- TaskIDs returns the ids of all tasks. A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all
+-- filters to these ids. TaskIDs and each of the following statements return up to `most` ids from from_id up to, but without, before_id. Newer tasks have
+-- larger ids, and the newest task is first. The planner skips the partitions outside of this range.
 -- name: TaskIDs :many
 SELECT t.task_id FROM messages t
 WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
@@ -69,8 +71,8 @@ WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfSubmitterAnywhere does the same as TaskIDsOfSubmitter for all companies, because a submitter can have belonged to several. It costs one probe of
--- messages_submitted_by_idx for each company in each partition.
+-- TaskIDsOfSubmitterAnywhere returns the tasks of a submitter in all companies, because a submitter can have belonged to several companies. It probes
+-- messages_submitted_by_idx once for each company in each partition.
 -- name: TaskIDsOfSubmitterAnywhere :many
 SELECT t.task_id
 FROM companies c
@@ -83,8 +85,8 @@ CROSS JOIN LATERAL (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfProviderNo returns tasks with a message that has this number at its provider; one number can belong to messages of many tasks. It costs one probe
--- of deliveries_provider_no_idx for each sender.
+-- TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
+-- probes deliveries_provider_no_idx once for each sender.
 -- name: TaskIDsOfProviderNo :many
 SELECT DISTINCT d.task_id
 FROM senders s
@@ -96,8 +98,8 @@ CROSS JOIN LATERAL (
 ORDER BY d.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfCompany steps from one submitter of the company to the next. Each submitter costs one probe of messages_submitted_by_idx in each partition from
--- start_id to end_id.
+-- TaskIDsOfCompany returns the tasks of a company. It moves through the index from each submitter of the company to the next. It probes
+-- messages_submitted_by_idx once for each submitter in each partition from start_id to end_id.
 -- name: TaskIDsOfCompany :many
 WITH RECURSIVE submitters AS (
     (
@@ -127,14 +129,14 @@ CROSS JOIN LATERAL (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsPending scans the queue by task_id. It also reads leased tasks, which are few.
+-- TaskIDsPending returns PENDING tasks. It scans the queue by task_id, and skips leased tasks, which are few.
 -- name: TaskIDsPending :many
 SELECT q.task_id FROM queue q
 WHERE q.lease_until IS NULL AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
 ORDER BY q.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsProcessing sorts all leased tasks, which are few compared with waiting tasks.
+-- TaskIDsProcessing returns leased tasks. It sorts all leased tasks, which are few compared with waiting tasks.
 -- name: TaskIDsProcessing :many
 WITH leased AS MATERIALIZED (
     SELECT q.task_id FROM queue q WHERE q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
@@ -144,7 +146,7 @@ WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
 ORDER BY l.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsSettled returns ended tasks, for the filter SUCCESS: almost all ended tasks are SUCCESS.
+-- TaskIDsSettled returns tasks that have ended. The filter for SUCCESS uses it, because almost all ended tasks are SUCCESS.
 -- name: TaskIDsSettled :many
 SELECT r.task_id FROM report_logs r
 WHERE r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text -- by report_logs_outcome_key
@@ -165,14 +167,14 @@ WHERE r.company_id = @company_id AND r.outcome = @outcome::smallint AND r.outcom
 ORDER BY r.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this query would add a quarter to the WAL of each claim.
+-- TaskIDsHeld returns the tasks whose leases a sender holds. It reads all leases. An index for this statement would add a quarter to the WAL of each claim.
 -- name: TaskIDsHeld :many
 SELECT q.task_id FROM queue q
 WHERE q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
 ORDER BY q.task_id;
 
--- TaskIDsOfSender returns tasks that a sender settled, and the tasks of held. UNION removes duplicates: the sender can have settled a task of held since held
--- was read.
+-- TaskIDsOfSender returns the tasks that ended with a lease of a sender, and the tasks of `held`, which the sender holds. UNION removes duplicates, because a
+-- task of `held` can have ended meanwhile.
 -- name: TaskIDsOfSender :many
 SELECT t.task_id::text AS task_id
 FROM (
@@ -187,7 +189,7 @@ FROM (
 ORDER BY t.task_id DESC
 LIMIT @most::integer;
 
--- TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not delivered (2).
+-- TaskIDsOfReceipt returns tasks by their receipt: delivery 1 for delivered messages, delivery 2 for messages that were not delivered.
 -- name: TaskIDsOfReceipt :many
 SELECT r.task_id FROM report_logs r
 WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
@@ -195,9 +197,9 @@ WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelive
 ORDER BY r.task_id DESC
 LIMIT @most::integer;
 
--- TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first, until
--- page_limit tasks match; OFFSET 0 forces this. The joins of tasks_between are in an order that rejects a task without a match as early as possible. Only the
--- submission contains the template of a task.
+-- TaskListOf returns the tasks of `ids` that match all filters, newest first. All ids are from from_id to to_id. OFFSET 0 forces one lookup for each id, newest
+-- first, until page_limit tasks match. The joins of tasks_between are in an order that excludes a task as early as possible. template_no is compared with the
+-- stored request, because only the request contains the template of a task.
 -- name: TaskListOf :many
 SELECT t.*
 FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest(@ids::text[]) AS u (task_id) ORDER BY 1 DESC) i
@@ -229,9 +231,9 @@ CROSS JOIN LATERAL (
 ORDER BY i.task_id DESC
 LIMIT @page_limit::integer;
 
--- TaskTimeline returns the events of one task, oldest first. The number of some kinds of rows is unlimited, so only the latest 500 of each kind are returned:
--- repeated submissions; claims, and the rows that ended leases; reports that changed nothing; and unclear outcomes. content is the text that the sender of a
--- claim got, and sign is the signature that its provider adds.
+-- TaskTimeline returns the events of one task, oldest first. Some kinds of rows are unlimited, so only the latest 500 rows of each kind are returned. These
+-- kinds are repeated submissions, leases that ended, other log rows, reports that changed nothing, and unclear outcomes. content is the text that a claim
+-- returned to the sender. sign is the signature that the provider of the sender adds.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip, e.by, e.template, e.answer,
@@ -294,12 +296,12 @@ FROM (
     LIMIT 500)
 ) e
 LEFT JOIN messages m ON m.task_id = @task_id
-ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
+ORDER BY e.created_at, e.step, e.id; -- step orders events of the same time: received, repeated, claimed, ended
 
--- TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, and the pool that serves it now. It also returns the
--- sender with which the task failed, as long as a claim prefers other senders for the task; otherwise an empty text.
+-- TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
+-- failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty.
 -- name: TaskDue :one
-SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
+SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + @min_lease::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
@@ -308,8 +310,8 @@ SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
 FROM tasks t
 WHERE t.task_id = @task_id;
 
--- TaskSwitches returns the switches that hold tasks of a pool, company, country, submitter and batch, with their names. A switch holds tasks if it is off,
--- paused or being cancelled (as in TaskReleaseSwitched).
+-- TaskSwitches returns the switches, with their names, that hold tasks of the given pool, company, country, submitter and batch. A batch is also such a switch
+-- if it is paused, or if it is cancelled and not all its tasks are cancelled yet (as in TaskReleaseSwitched).
 -- name: TaskSwitches :many
 SELECT w.switch::text AS switch, w.name::text AS name
 FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, @submitted_by::text) w
@@ -317,12 +319,12 @@ UNION ALL
 SELECT 'batch', b.id::text FROM batches b WHERE b.id = sqlc.narg(batch_id)::bigint AND (b.status = 'paused' OR b.status = 'cancelled' AND NOT b.is_settled)
 ORDER BY switch, name;
 
--- TaskStartUntil returns the time until which the sender that holds a task must start it. It returns no row if the task is not held, is started, or needs no
--- start.
+-- TaskStartUntil returns the time until which the sender must start its lease of a task. It returns no row if the task is not leased, if the lease is started,
+-- or if the lease needs no start.
 -- name: TaskStartUntil :one
 SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = @task_id AND q.start_until = q.lease_until;
 
--- TaskDropped returns whether the partition to which a task_id belongs was dropped.
+-- TaskDropped returns whether the partition of a task id was dropped.
 -- name: TaskDropped :one
 SELECT EXISTS (
     SELECT FROM task_partitions p WHERE p.first_id <= @task_id::text AND p.before_id > @task_id::text AND p.dropped_at IS NOT NULL

@@ -1,26 +1,26 @@
--- Statements on submissions: they store tasks, and log what was submitted.
+-- Statements on submissions. They store tasks, and log what was submitted.
 
--- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of the stored tasks. It does not store a task whose dedup_key its submitter
--- has already used. An empty source, dedup_key, country_no, sign, result or sender_no means no value, and so does a batch_id of 0.
+-- TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
+-- has already used its dedup_key. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch.
 --
--- Tasks that are not scheduled are queued at once, with start-time fair queueing. Each group, of one pool, priority and company, gets the next range of ranks
--- of its company, but never a range before the head of the queue. turn is the position of a task in its group, from 0 to 1. A scheduled task has no turn, and
--- is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so that ranks ascend in the order in which tasks
--- become visible.
+-- Ranks: a task that is not scheduled is queued at once, by start-time fair queueing. A group is the tasks of one pool, priority and company. It receives the
+-- next range of ranks of its company, but never a range before the head of the queue. turn is the position of a task in the range of its group, from 0 to 1. A
+-- scheduled task has no turn, and is queued when it becomes due. The row of the company in fair_ranks remains locked until the tasks are stored. Therefore
+-- ranks ascend in the order in which tasks become visible.
 --
--- A flow (task_flow) is the tasks of one submitter, or of one batch. While tasks of one flow of a company wait, tasks of other flows get a flow_rank, by
--- start-time fair queueing within the company. Their ranks are after the waiting tasks, but claims alternate between the flows. Without a second flow, tasks
--- have no flow_rank. A group has a flow if all its tasks belong to one flow.
+-- Flows: a flow (task_flow) is the tasks of one submitter or of one batch. While tasks of one flow of a company wait, tasks of its other flows receive a
+-- flow_rank, by start-time fair queueing within the company. Their ranks are behind the waiting tasks, but claims alternate between the flows. If only one flow
+-- waits, its tasks have no flow_rank. group_flows contains the flow of a group, or an empty text if the group contains several flows.
 --
--- A task with a result is a test that is not sent: it is SUCCESS at once, and is never in the queue.
+-- Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 --
--- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing and returns one
--- empty id. Without versions it does not check.
+-- Directory: directory_versions contains the versions of the directory with which the pools were chosen. If another version is current, the statement stores
+-- nothing and returns one empty id. If directory_versions is empty, the version is not checked.
 --
--- The text of a task with a rendering (0: no rendering) is in the rendering, and contact_values (null: no values) fills its placeholders; content is the
--- beginning of the text.
+-- Renderings: a task with a rendering uses the text of the rendering; rendering_id 0 means no rendering. contact_values contains the values of its
+-- placeholders; null means no values. content is then only the beginning of the text.
 --
--- Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
+-- Locks: the statement locks keys of dedup_keys in one order, then rows of fair_ranks in one order. Therefore two submissions cannot deadlock.
 -- name: TaskSubmit :many
 WITH directory AS MATERIALIZED (
     SELECT coalesce(
@@ -37,17 +37,17 @@ input AS MATERIALIZED (
         unnest(@request_ids::text[]) AS request_id, unnest(@contents::text[]) AS content, unnest(@use_templates::boolean[]) AS use_template,
         unnest(@source_ips::text[]) AS source_ip, unnest(@user_agents::text[]) AS user_agent,
         unnest(@request_data::jsonb[]) AS request_data,
-        nullif(unnest(@traceparents::text[]), '') AS traceparent, -- an empty array: no submission has one
-        -- its pool and its part of the queue
+        nullif(unnest(@traceparents::text[]), '') AS traceparent, -- empty array: no submission has a traceparent
+        -- its pool and its place in the queue
         unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id,
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
-        nullif(unnest(@results::text[]), '') AS result, -- an empty array: no task is simulated
-        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: no task has one
-        nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- as before
-        nullif(unnest(@user_ids::text[]), '') AS user_id, -- as before
-        -- its times and its turn: arrays with NULLs, see sqlc.yaml
+        nullif(unnest(@results::text[]), '') AS result, -- empty array: no task is simulated
+        nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id, nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, -- empty arrays: no values
+        nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id, unnest(@contact_values::jsonb[]) AS contact_values, -- empty arrays: no values
+        nullif(unnest(@user_ids::text[]), '') AS user_id, -- empty array: no users
+        -- its times and its turn; these arrays can contain NULL, see sqlc.yaml
         unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
         unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
     FROM directory d
@@ -66,13 +66,13 @@ reserved AS (
             FROM directory d
             WHERE d.is_current
         ) n
-        OFFSET 0 -- task_queue_front is called once for each group
+        OFFSET 0 -- OFFSET 0: task_queue_front is called once for each group
     ) g
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: no task of the company waits
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- if finish is before the front, no task of the company waits
         flow_finish = CASE
             WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
             WHEN f.flow = excluded.flow THEN f.flow_finish
@@ -80,7 +80,7 @@ reserved AS (
         END
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
 ),
-flow_ranks AS MATERIALIZED ( -- of the tasks of companies with several waiting flows; the first task of each flow gets the start
+flow_ranks AS MATERIALIZED ( -- flow ranks in companies with several waiting flows; the first task of each flow determines the start
     SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
             task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
         ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
@@ -129,7 +129,7 @@ queued AS (
         recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- the lane of new tasks
+        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
         m.contact_values, m.user_id
@@ -153,7 +153,8 @@ UNION ALL
 SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
 
--- DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). It returns no row for an unused key.
+-- DedupKeyTasks returns the ids of the tasks that use dedup_keys of a submitter. place is the index of the key in dedup_keys, from 0. An unused key is not
+-- returned.
 -- name: DedupKeyTasks :many
 SELECT a.place::integer AS place, k.task_id
 FROM (
@@ -162,8 +163,8 @@ FROM (
 JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
 ORDER BY a.place;
 
--- SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was dropped with its
--- partition is returned, but its repetition is not logged.
+-- SubmissionsRepeated logs submissions that repeated tasks, and returns these tasks. place is the index of the task in task_ids, from 0. If the partition of a
+-- task was dropped, the task is returned with is_dropped, and the submission is not logged.
 -- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
@@ -175,8 +176,8 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality(@task_ids::text[]) - 1) AS place
 ),
 known AS MATERIALIZED (
-    -- The state is the same as in the view tasks. The view would open all partitions of report_logs: the planner can select partitions for the ids of an
-    -- array, but not for the ids of a join.
+    -- The state is computed as in the view tasks. The view would open all partitions of report_logs. With an array of ids, the planner opens only the
+    -- partitions of these ids; with a join, it would open all partitions.
     SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
     FROM messages m
@@ -210,14 +211,14 @@ SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::bool
 FROM originals f
 ORDER BY f.place;
 
--- SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without their own task that are older than keep.
+-- SubmissionsDeleteExpired reads the batch_size oldest submissions that created no task, and deletes the submissions that are older than keep.
 -- name: SubmissionsDeleteExpired :execrows
 DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
--- DedupKeysDeleteExpired deletes up to batch_size dedup keys that were submitted at least this number of full days (UTC) ago. The key of a task that waits or
--- is leased stays; otherwise a repeated submission would be sent in addition to that task.
+-- DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than keep, in full days (UTC). A key is not deleted while its task waits or is
+-- leased. Otherwise a repeated submission would be sent as a second message.
 -- name: DedupKeysDeleteExpired :execrows
 DELETE FROM dedup_keys d
 USING (
@@ -230,8 +231,7 @@ USING (
 ) old
 WHERE d.company_id = old.company_id AND d.submitted_by = old.submitted_by AND d.dedup_key = old.dedup_key;
 
--- DeliveriesDeleteExpired deletes up to batch_size calls of providers whose tasks were dropped with their partitions. It skips partitions that are being
--- imported.
+-- DeliveriesDeleteExpired deletes up to batch_size deliveries whose tasks were dropped with their partition. It skips partitions that are being imported.
 -- name: DeliveriesDeleteExpired :execrows
 DELETE FROM deliveries d
 USING (
@@ -248,30 +248,30 @@ USING (
 ) old
 WHERE d.id = old.id;
 
--- SubmissionsRefused logs rejected submissions from a JSON list of objects with the names of the columns. If the statement is its own transaction (alone), its
--- commit does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, rejections of the last second can be missing;
--- they changed nothing.
+-- SubmissionsRefused logs rejected submissions. `refused` is a JSON array of objects, whose keys are the names of the columns. alone: the statement is its own
+-- transaction. Its commit then does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, the rejections of the last
+-- second can be lost. This is harmless, because a rejected submission changed nothing.
 -- name: SubmissionsRefused :exec
 INSERT INTO fruitless_submissions (
     request_id, company_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
 SELECT r.request_id, r.company_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
     coalesce(r.request_data, 'null'), r.response_data, r.status_code
--- OFFSET 0 forces the call of set_config, because no part of the query uses its result.
+-- OFFSET 0 forces the call of set_config, although the query does not use its result.
 FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_id text, company_id bigint, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. The tasks wait as due but unqueued, like retries. With is_queued
--- they are queued at once at the front of their lane and of their company, so that no earlier due tasks delay them. The task of a person with a reason is
--- FAILED from the start, because no message can be sent to this person. An empty recipient, reason, country_no or sign means no value.
+-- TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
+-- The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
+-- earlier due tasks do not delay them. reason: the person cannot receive a message. The task of this person is FAILED from the beginning.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
-        nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: the content of the rendering
+        nullif(unnest(@reasons::text[]), '') AS reason, nullif(unnest(@contents::text[]), '') AS content, -- null: the content of the rendering is used
         nullif(unnest(@contact_values::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
@@ -291,7 +291,7 @@ queued AS (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
     )
-    SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- the lane of new tasks
+    SELECT i.task_id, i.pool_id, CASE WHEN @is_queued::boolean THEN 32 * @priority::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN @is_queued::boolean THEN task_queue_front(i.pool_id, @priority::smallint) END,
         CASE WHEN @is_queued::boolean THEN nullif(
             task_flow_start(i.pool_id, @priority::smallint, @company_id::bigint, NULL, 0), task_queue_front(i.pool_id, @priority::smallint)
@@ -310,8 +310,8 @@ SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, 
 FROM input i
 WHERE i.reason IS NOT NULL;
 
--- TaskRefuse stores the task of a submission that was accepted before it was fully checked, and that is now rejected: FAILED from the start, with the result.
--- The task gets the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means no value.
+-- TaskRefuse stores the task of a submission that was accepted before all checks, and is now rejected. The task is FAILED from the beginning, with the given
+-- result. The task uses the dedup key, unless another task uses this key. An empty source, dedup_key, sign or country_no means no value.
 -- name: TaskRefuse :exec
 WITH named AS (
     INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)

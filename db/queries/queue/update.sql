@@ -1,19 +1,20 @@
--- Statements that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules for guards,
--- locks and times at the beginning of dispatch/claim.sql also apply here.
+-- Statements that change tasks without ending a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, and pools whose tasks were
+-- moved. The rules for guards, locks and times at the beginning of dispatch/claim.sql also apply here.
 
--- ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or too late), refused if
--- it never did. It returns no row for an unknown task. task_ids are distinct. The provider's number of the message is stored even for a late report, because a
--- receipt can refer to it.
+-- ReportsLate logs reports that TaskReport did not apply, and returns their effects. task_ids are distinct. A report for an unknown task is not returned.
+--   ignored  the app held the lease before: the report is repeated or too late
+--   refused  the app never held the lease
+-- provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number.
 -- name: ReportsLate :many
 WITH input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
-        unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
         unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 known AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
 ),
 leases AS MATERIALIZED (
@@ -46,13 +47,13 @@ accepted AS (
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
 
--- DeliveryUnclear records why it is unknown whether messages were sent. The caller lets their leases expire, unless on_unclear is fail.
+-- DeliveryUnclear records why it is unknown whether messages were sent. If on_unclear is not fail, the caller does not report the leases, so that they expire.
 -- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error, answer)
 SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
     left(unnest(@errors::text[]), 500), nullif(left(unnest(@answers::text[]), 2000), '');
 
--- TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as in all statements.
+-- TaskCancel cancels the PENDING tasks of task_ids, and returns their ids. As in all statements, rows are locked in the order of their ids.
 -- name: TaskCancel :many
 WITH waiting AS MATERIALIZED (
     SELECT q.task_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NULL ORDER BY q.task_id FOR UPDATE
@@ -73,9 +74,9 @@ logged AS (
 )
 SELECT c.task_id FROM cancelled c ORDER BY c.task_id;
 
--- RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can wait again, until the end of the transaction. A withdrawal,
--- or another message to the same people, happens either before, and the next statement sees it, or after the transaction. The same is true for a receipt: see
--- TaskReceiptHold. The returned ids are those of the locked rows.
+-- RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can be requeued, and returns their ids. The locks end with the
+-- transaction. A withdrawal, or another message to the same people, can happen before the locks or after the transaction. If it happens before, the next
+-- statement sees it. The same is true for a receipt: see TaskReceiptHold.
 -- name: RequeueHold :many
 WITH about AS MATERIALIZED (
     SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[]) AND m.rendering_id IS NOT NULL
@@ -102,8 +103,8 @@ UNION ALL
 SELECT e.id FROM ended e
 ORDER BY id;
 
--- RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose company or channel was deleted has no
--- row: it is withdrawn.
+-- RequeueMessages returns the data of tasks that decides whether their recipients are allowed to receive the messages now. If the company or the channel of a
+-- task was deleted, the task is not returned and counts as withdrawn.
 -- name: RequeueMessages :many
 SELECT m.task_id, c.channel, m.company_id, m.message_type, m.recipient, coalesce(m.sign, '')::text AS sign, coalesce(m.sender_no, '')::text AS sender_no
 FROM messages m
@@ -112,11 +113,15 @@ JOIN companies o ON o.id = m.company_id
 WHERE m.task_id = ANY (@task_ids::text[])
 ORDER BY m.task_id;
 
--- TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
--- and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
--- their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
--- concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says why a task was left out,
--- and has the same conditions: change both together.
+-- TaskRequeue requeues the FAILED and CANCELLED tasks of task_ids, and returns the tasks that wait again. A requeued task counts as a new task with all its
+-- attempts. It waits in the pool of the current routes. A task of one sender waits in the pool of this sender, which the caller has created and locked. A task
+-- of a paused batch is held at once.
+--
+-- The log rows that ended these tasks lose their outcome. The earlier leases of the tasks have ended, so a report of such a lease cannot end the requeued task.
+-- If two transactions requeue a task concurrently, the second waits for the row of the outcome. The row then has no outcome, so the second transaction skips
+-- the task.
+--
+-- RequeueVerdicts returns why a task was skipped. Both statements have the same conditions: change them together.
 -- name: TaskRequeue :many
 WITH ended AS MATERIALIZED (
     SELECT r.task_id, r.id FROM report_logs r
@@ -125,7 +130,7 @@ WITH ended AS MATERIALIZED (
     FOR UPDATE
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so the time is read after the rows are locked
 ),
 delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
@@ -141,13 +146,13 @@ fit AS MATERIALIZED (
         UNION ALL
         SELECT s.id
         FROM senders o
-        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of the only sender
+        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of one sender
         WHERE o.sender_no = m.sender_no AND sender_serves(o.id, m.company_id)
     ) p
     WHERE m.task_id = ANY (@task_ids::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at)
-        AND m.recipient <> '' -- empty: erased
+        AND m.recipient <> '' -- empty: the recipient was erased
         AND (@send_tests::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
@@ -187,7 +192,8 @@ logged AS (
 )
 SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id;
 
--- RequeueVerdicts says of tasks whether each may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+-- RequeueVerdicts returns whether each task can be requeued. The verdict is 'fit' if the task can be requeued, and otherwise the reason why not: see
+-- TaskRequeue. A task that does not exist is not returned.
 -- name: RequeueVerdicts :many
 SELECT m.task_id, CASE
         WHEN q.task_id IS NOT NULL THEN 'not_ended'
@@ -219,8 +225,8 @@ WHERE r.task_id = @task_id AND r.event = 'requeued'
 ORDER BY r.id DESC
 LIMIT 1;
 
--- TaskWithdraw cancels the PENDING tasks of notifications and returns their number. The message of a task that a sender holds can still be sent, but the task
--- expires now, so that it is not sent again.
+-- TaskWithdraw cancels the PENDING tasks of notifications, and returns their number. A leased task is not cancelled, because its sender can still send the
+-- message. Such a task expires now, so that its message is not sent again.
 -- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
     SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
@@ -232,7 +238,7 @@ WITH unsettled AS MATERIALIZED (
     FOR UPDATE OF q
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
 ),
 expired AS (
     UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
@@ -253,21 +259,23 @@ logged AS (
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
--- TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them. TaskReceipt then knows whether its receipt arrived before
--- or after a requeue, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued; other tasks are not locked.
+-- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. A concurrent requeue waits for this lock, or this statement waits for the
+-- requeue. Therefore TaskReceipt reads whether its receipt arrived before or after a requeue, and a later requeue sees the receipt. The statement locks only
+-- FAILED and CANCELLED tasks, because other tasks cannot be requeued.
 -- name: TaskReceiptHold :many
 SELECT r.id FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED
 ORDER BY r.task_id
 FOR SHARE;
 
--- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). The result does not depend on repetitions and order: each state is
--- stored once, no state is stored after delivered, and delivered takes precedence. A receipt that a message of a lease from before a requeue was not delivered
--- does not count for the requeued task; it is stored as a past_receipt. Delivered counts for the task, whichever lease it belongs to.
+-- TaskReceipt stores receipts of tasks: state 1 means that the message was delivered, state 2 that it was not delivered. The result does not depend on the
+-- order of receipts, or on repeated receipts. Each state is stored once. After delivered, no other state is stored, and delivered overrides an earlier state.
+-- If a receipt says that a message from before a requeue was not delivered, the receipt does not count for the requeued task. It is stored as a past_receipt. A
+-- receipt that says delivered always counts, because the person has received the message.
 -- name: TaskReceipt :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,
-        unnest(@sender_nos::text[]) AS sender_no, unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest(@sender_nos::text[]) AS sender_no, unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         generate_series(1, cardinality(@task_ids::text[])) AS nth
 ),
 requeued AS MATERIALIZED (
@@ -284,7 +292,7 @@ results AS MATERIALIZED (
     GROUP BY i.task_id, i.is_past
 ),
 known AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
     WHERE m.task_id = ANY (@task_ids::text[])
 ),
@@ -308,7 +316,8 @@ WHERE NOT EXISTS (
 ORDER BY o.task_id, o.is_past
 ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING;
 
--- PoolSettle marks pools as settled that began to serve longer ago than since: TaskMove has moved all their tasks, and no longer searches for more. since must
--- cover the duration of the move, and the time in which a server can still submit tasks with an older version of the routes.
+-- PoolSettle clears unsettled_since of pools that had their first active route longer ago than `since`. TaskMove has moved all tasks to these pools, and stops
+-- searching broader pools for more tasks. `since` must be longer than the move takes. It must also be longer than a server can submit tasks with an older
+-- version of the routes.
 -- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;

@@ -1,7 +1,7 @@
--- Statements on receipts, in which providers report the delivery of accepted messages.
+-- Statements on receipts. In a receipt, a provider reports whether an accepted message was delivered.
 
--- SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It includes senders that are off, and senders that were
--- retired less than late ago, because receipts still arrive for them.
+-- SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It returns the senders that are on or off. It also returns
+-- senders whose retirement is more recent than `late`, because receipts can still arrive for their messages.
 -- name: SendersCalled :many
 SELECT s.sender_no,
     jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', to_jsonb(''::text))) AS config
@@ -9,9 +9,9 @@ FROM senders s
 WHERE s.kind <> 'app' AND (s.config -> 'callback') IS NOT NULL AND (s.status <> 'retired' OR s.updated_at > now() - sqlc.arg(late)::interval)
 ORDER BY s.id;
 
--- CallbacksKeep stores callbacks unchanged, the reasons why some are rejected, and the receipts of the others. It returns the ids of the new receipts. A
--- repeated body is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
--- indexes of the callbacks of the receipts, counted from 1.
+-- CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
+-- A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
+-- contains, for each receipt, the index of its callback, from 1.
 -- name: CallbacksKeep :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@sender_nos::text[]) AS sender_no, unnest(@source_ips::text[]) AS source_ip, unnest(@bodies::text[]) AS body,
@@ -38,31 +38,31 @@ ORDER BY k.sender_no, r.provider_no, r.recipient, r.state, r.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
 
--- CallbacksDeleteExpired deletes those of the batch_size oldest callbacks that are older than keep.
+-- CallbacksDeleteExpired reads the batch_size oldest callbacks, and deletes the callbacks that are older than keep.
 -- name: CallbacksDeleteExpired :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. If a deleted receipt arrives again, it changes nothing,
--- because its task has the result.
+-- ReceiptsDeleteExpired reads the batch_size oldest receipts, and deletes the receipts that are older than keep. If a deleted receipt arrives again, it changes
+-- nothing, because the result is already stored with the task.
 -- name: ReceiptsDeleteExpired :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
 
--- ReceiptsDue returns up to batch_size receipts that should be matched with their messages now, the longest overdue first.
+-- ReceiptsDue returns up to batch_size receipts that must be matched with their messages now, the longest overdue receipt first.
 -- name: ReceiptsDue :many
 SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT @batch_size::integer;
 
--- ReceiptsWaiting returns the receipts that arrived before the provider's numbers of their messages were stored.
+-- ReceiptsWaiting returns the unmatched receipts of a sender with one of provider_nos. These receipts arrived before the numbers of their messages were stored.
 -- name: ReceiptsWaiting :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = @sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.matched_at IS NULL
 ORDER BY r.id;
 
--- ReceiptCandidates locks unmatched receipts, and returns each with the messages that have its provider's number and whose recipients end
--- in the same four digits. A receipt without such messages gives one row with an empty task_id.
+-- ReceiptCandidates locks unmatched receipts, and returns them with the messages that they can belong to. Such a message has the provider's number of the
+-- receipt, and its recipient ends in the same four digits. A receipt without such a message has one row with an empty task_id.
 -- name: ReceiptCandidates :many
 WITH held AS MATERIALIZED (
     SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
@@ -89,9 +89,9 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(number_digits(h.recipient), 4))
 ORDER BY h.id, s.task_id;
 
--- ReceiptTried records which receipts were matched. The receipts of left, whose task could not be read, are tried again after half a minute. Each other
--- unmatched receipt is tried again after the time that it has waited so far, at least two seconds and at most six hours later, until it has waited for
--- parked_for.
+-- ReceiptTried records the receipts that were matched (found). The receipts of left_over are tried again after half a minute, because their tasks could not be
+-- read. Each other receipt is tried again after the time that it has already waited, but at least two seconds and at most six hours. The statement stops trying
+-- when the receipt has waited for parked_for.
 -- name: ReceiptTried :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,
@@ -102,10 +102,10 @@ SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() 
     END
 WHERE r.id = ANY (@ids::bigint[]);
 
--- A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
--- statements returns at most `most` ids from from_id on and before before_id, newest first.
+-- A list reads ids of receipts or callbacks in portions, by an index. ReceiptListOf or CallbackListOf then applies all filters to these ids. Each of the
+-- following statements returns up to `most` ids from from_id up to, but without, before_id, newest first.
 
--- CallbackSenders returns the senders with stored callbacks. It steps from one sender to the next by callbacks_sender_idx.
+-- CallbackSenders returns the senders with stored callbacks. It moves through callbacks_sender_idx from each sender to the next.
 -- name: CallbackSenders :many
 WITH RECURSIVE steps AS (
     (SELECT c.sender_no FROM callbacks c ORDER BY c.sender_no LIMIT 1)
@@ -125,7 +125,7 @@ WHERE r.sender_no = @sender_no AND r.id < @before_id::bigint AND r.id >= @from_i
 ORDER BY r.id DESC
 LIMIT @most::integer;
 
--- ReceiptIDsUnmatched returns unmatched receipts of some senders.
+-- ReceiptIDsUnmatched returns unmatched receipts of the given senders.
 -- name: ReceiptIDsUnmatched :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -138,7 +138,7 @@ CROSS JOIN LATERAL (
 ORDER BY i.id DESC
 LIMIT @most::integer;
 
--- ReceiptIDsOfNumber returns receipts of some senders with a number of the provider.
+-- ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
 -- name: ReceiptIDsOfNumber :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -150,7 +150,7 @@ CROSS JOIN LATERAL (
 ORDER BY i.id DESC
 LIMIT @most::integer;
 
--- ReceiptListOf returns those receipts of ids that match, newest first.
+-- ReceiptListOf returns the receipts of `ids` that match all filters, newest first.
 -- name: ReceiptListOf :many
 SELECT r.* FROM receipts r
 WHERE r.id = ANY (@ids::bigint[])
@@ -161,7 +161,7 @@ WHERE r.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR r.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY r.id DESC;
 
--- ReceiptsFind returns the stored receipts among some receipts of a sender. nth is the index of each in the arrays, counted from 1.
+-- ReceiptsFind returns which of the given receipts of a sender are stored. nth is the index of the receipt in the arrays, from 1.
 -- name: ReceiptsFind :many
 SELECT i.nth::integer AS nth, r.id, r.matched_at
 FROM (
@@ -171,8 +171,8 @@ FROM (
 JOIN receipts r ON r.sender_no = @sender_no AND r.provider_no = i.provider_no AND r.recipient = i.recipient AND r.state = i.state AND r.code = i.code
 ORDER BY i.nth;
 
--- ReceiptsUnmatched counts the receipts of each sender that arrived within came_within and have been unmatched for at least grace, at most max_counted of each
--- sender. A receipt can arrive before the answer to the send request of its message.
+-- ReceiptsUnmatched returns the number of unmatched receipts of each sender. It counts the receipts that arrived within came_within but at least grace ago, up
+-- to max_counted for each sender. grace is necessary because a receipt can arrive before the response to the send request of its message.
 -- name: ReceiptsUnmatched :many
 SELECT n.sender_no, h.channel, u.receipts
 FROM senders n
@@ -182,7 +182,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT r.id FROM receipts r -- by receipts_unmatched_idx
         WHERE r.sender_no = n.sender_no AND r.matched_at IS NULL
-            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - sqlc.arg(came_within)::interval - interval '1 minute')) -- once, not for each sender
+            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - sqlc.arg(came_within)::interval - interval '1 minute')) -- evaluated once, not for each sender
             AND r.created_at > now() - @came_within::interval AND r.created_at <= now() - @grace::interval
         LIMIT @max_counted::integer
     ) c
@@ -200,7 +200,7 @@ WHERE c.sender_no = @sender_no AND c.id < @before_id::bigint AND c.id >= @from_i
 ORDER BY c.id DESC
 LIMIT @most::integer;
 
--- CallbackIDsUnreadable returns callbacks of some senders that could not be read completely.
+-- CallbackIDsUnreadable returns the callbacks of the given senders that could not be parsed completely.
 -- name: CallbackIDsUnreadable :many
 SELECT i.id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -213,7 +213,7 @@ CROSS JOIN LATERAL (
 ORDER BY i.id DESC
 LIMIT @most::integer;
 
--- CallbackListOf returns those callbacks of ids that match, newest first, each with the first max_body characters of its body.
+-- CallbackListOf returns the callbacks of `ids` that match all filters, newest first. body contains the first max_body characters.
 -- name: CallbackListOf :many
 SELECT c.id, c.sender_no, c.source_ip, left(c.body, @max_body::integer)::text AS body, char_length(c.body)::integer AS length, c.created_at, c.refused,
     c.left_out, c.repeats
@@ -225,7 +225,8 @@ WHERE c.id = ANY (@ids::bigint[])
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR c.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY c.id DESC;
 
--- CallbackIDsOfNumber returns the callbacks that were the first to bring receipts of some senders with a number of the provider.
+-- CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with a number of the provider. For a repeated receipt, it returns only
+-- the first callback.
 -- name: CallbackIDsOfNumber :many
 SELECT DISTINCT i.callback_id
 FROM unnest(@sender_nos::text[]) AS s (sender_no)
@@ -240,7 +241,7 @@ LIMIT @most::integer;
 -- name: CallbackGet :one
 SELECT * FROM callbacks c WHERE c.id = @id;
 
--- FirstReceiptSince returns approximately the first id of the receipts that arrived at a time or later. FirstCallbackSince does the same for callbacks.
+-- FirstReceiptSince returns approximately the smallest id of the receipts that arrived at or after `since`. FirstCallbackSince returns the same for callbacks.
 -- name: FirstReceiptSince :one
 SELECT first_id_since('receipts'::regclass, @since::timestamptz);
 

@@ -1,7 +1,7 @@
--- Statements on daily totals, and on reconciliations, which compare a day with the statement of a provider.
+-- Statements on daily totals and reconciliations. A reconciliation compares the messages of a sender on one day with the statement of its provider.
 
--- DailyTotalsAdd adds facts to the days of their times, in the transaction that deletes the facts. Rows are locked in the order of their key, so that
--- concurrent folds cannot deadlock.
+-- DailyTotalsAdd adds facts to the totals of their days, in the transaction that deletes the facts. Rows are locked in the order of their key, so that
+-- concurrent calls cannot deadlock.
 -- name: DailyTotalsAdd :exec
 INSERT INTO daily_totals AS t (
     company_id, day, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost
@@ -25,7 +25,7 @@ ON CONFLICT ON CONSTRAINT daily_totals_key DO UPDATE
 SET attempted = t.attempted + excluded.attempted, accepted = t.accepted + excluded.accepted, delivered = t.delivered + excluded.delivered,
     segments = t.segments + excluded.segments, cost = t.cost + excluded.cost;
 
--- DailyTotalsList returns totals before a position, newest first, except totals of tests.
+-- DailyTotalsList returns totals before a position (before_day, before_id), newest first. It does not return totals of tests.
 -- name: DailyTotalsList :many
 SELECT t.id, t.day, t.company_id, coalesce(c.company_no, '#' || t.company_id)::text AS company_no, t.sender_no, t.message_type, t.country_no,
     t.attempted, t.accepted, t.delivered, t.segments, t.cost
@@ -41,9 +41,9 @@ WHERE NOT t.is_test AND (t.day, t.id) < (@before_day::date, @before_id::bigint)
 ORDER BY t.day DESC, t.id DESC
 LIMIT @page_limit::integer;
 
--- DayOf returns the bounds of a day, and why a statement about the day cannot be compared: whether the day is in the future, and whether it is before the
--- first attempt in a daily total. A total without attempts contains only receipts, and can belong to a day that was not counted, because the previous version
--- accepted the messages.
+-- DayOf returns the bounds of a day, and whether the day can be compared with a statement. The day cannot be compared if it is in the future (is_ahead), or
+-- before the first daily total with attempts (is_before). A total without attempts contains only receipts. Its day was possibly never counted, because the
+-- previous version accepted the messages.
 -- name: DayOf :one
 SELECT b.from_at::timestamptz AS from_at, b.to_at::timestamptz AS to_at, (b.from_at > now())::boolean AS is_ahead,
     (b.day < coalesce((SELECT min(t.day) FROM daily_totals t WHERE t.attempted > 0), date(timezone(b.zone, now()))))::boolean AS is_before
@@ -52,7 +52,7 @@ FROM (
     FROM (SELECT @day::date AS day, @time_zone::text AS zone) z
 ) b;
 
--- DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+-- DayIsDropped returns whether a partition with messages of a day, or of the day before, was dropped.
 -- name: DayIsDropped :one
 SELECT EXISTS (
     SELECT FROM task_partitions p
@@ -60,14 +60,14 @@ SELECT EXISTS (
         AND timezone('UTC', p.last_day::timestamp) > sqlc.arg(from_at)::timestamptz - interval '1 day'
 ) AS is_dropped;
 
--- StatementDefaults returns the state values of the callbacks of a sender. It returns no row if the sender does not exist.
+-- StatementDefaults returns the values that mean delivered and pending in the callbacks of a sender. It returns no row if the sender does not exist.
 -- name: StatementDefaults :one
 SELECT coalesce(s.config -> 'callback' -> 'delivered', '[]')::jsonb AS delivered, coalesce(s.config -> 'callback' -> 'pending', '[]')::jsonb AS pending
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- TotalReconcile compares a total with the messages of the sender, of all companies, on the day: daily_totals plus the facts that are not folded yet. Both are
--- read in one snapshot.
+-- TotalReconcile compares a total of a provider with the messages of a sender on a day, and stores the result. The messages of all companies count. They are
+-- the sum of daily_totals and of the facts that are not yet added to daily_totals. Both are read in one snapshot.
 -- name: TotalReconcile :one
 INSERT INTO reconciliations (sender_no, day, from_at, to_at, unit, ours, tests, theirs, status, created_by, finished_at)
 SELECT @sender_no, @day, @from_at, @to_at, @unit::text, coalesce(sum(x.n), 0), coalesce(sum(x.n) FILTER (WHERE x.is_test), 0), @theirs, 'finished',
@@ -83,7 +83,7 @@ FROM (
 ) x
 RETURNING id;
 
--- FileReconcile starts the comparison of a file. It returns no row if `most` files are being compared.
+-- FileReconcile creates a reconciliation with a file. It returns no row if `most` files are already being compared.
 -- name: FileReconcile :one
 INSERT INTO reconciliations (
     sender_no, day, from_at, to_at, file_name, upload_id, sheet, number_column, status_column, segments_column, delivered_values, pending_values,
@@ -94,7 +94,7 @@ SELECT @sender_no, @day, @from_at, @to_at, @file_name::text, @upload_id::bigint,
 WHERE (SELECT count(*) FROM reconciliations r WHERE r.status = 'running') < sqlc.arg(most)::bigint
 RETURNING id;
 
--- ReconciliationList returns reconciliations with ids before an id, newest first.
+-- ReconciliationList returns reconciliations with ids smaller than before_id, newest first.
 -- name: ReconciliationList :many
 SELECT * FROM reconciliations r
 WHERE r.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR r.id = sqlc.narg(id)::bigint)
@@ -103,7 +103,7 @@ WHERE r.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR r.id = sqlc.narg(i
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
--- DifferenceList returns differences after an id, in the order in which they were found.
+-- DifferenceList returns the differences of a reconciliation after after_id, in the order in which they were found.
 -- name: DifferenceList :many
 SELECT * FROM reconciliation_differences d
 WHERE d.reconciliation_id = @reconciliation_id AND d.id > @after_id AND (sqlc.narg(kind)::text IS NULL OR d.kind = sqlc.narg(kind)::text)
@@ -118,15 +118,15 @@ SELECT r.id FROM reconciliations r WHERE r.status = 'running' ORDER BY r.id;
 -- name: ReconciliationGet :one
 SELECT * FROM reconciliations r WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationHold locks a running reconciliation at the given position. It returns no row if the reconciliation has ended, or another server has advanced
--- it.
+-- ReconciliationHold locks a running reconciliation at the given position. It returns no row if the reconciliation has ended, or if another server has changed
+-- its position.
 -- name: ReconciliationHold :one
 SELECT r.id FROM reconciliations r
 WHERE r.id = @id AND r.phase = @phase::text AND r.row_no = @row_no AND r.after_no = @after_no AND r.after_id = @after_id
     AND r.after_at IS NOT DISTINCT FROM sqlc.narg(after_at)::timestamptz
 FOR UPDATE;
 
--- ReconciliationMove advances a locked reconciliation, and counts a portion.
+-- ReconciliationMove stores the new position of a locked reconciliation, and adds a portion to its counts.
 -- name: ReconciliationMove :exec
 UPDATE reconciliations r
 SET phase = @phase::text, row_no = @row_no, after_no = @after_no, after_at = sqlc.narg(after_at)::timestamptz, after_id = @after_id,
@@ -137,35 +137,35 @@ SET phase = @phase::text, row_no = @row_no, after_no = @after_no, after_at = sql
     theirs = r.theirs + @theirs, ours = r.ours + @ours
 WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationEnd ends a reconciliation as finished, or as failed with the reason.
+-- ReconciliationEnd ends a reconciliation. The status becomes failed if a failure is stored, and otherwise finished.
 -- name: ReconciliationEnd :exec
 UPDATE reconciliations r
 SET status = CASE WHEN r.failure IS NULL THEN 'finished' ELSE 'failed' END, phase = NULL, finished_at = clock_timestamp()
 WHERE r.id = @id AND r.status = 'running';
 
--- ReconciliationFail records why a file cannot be compared. Its remaining rows are deleted next.
+-- ReconciliationFail records why a file cannot be compared. The next phase deletes the stored rows of the file.
 -- name: ReconciliationFail :exec
 UPDATE reconciliations r SET phase = 'clear', upload_id = NULL, failure = @failure::jsonb WHERE r.id = @id AND r.status = 'running';
 
--- StatementRowsStore stores rows of a file, each number once, and returns the number of new numbers. If rows with the same number have different states, no
--- state is stored, because the file does not show which message has which state.
+-- StatementRowsStore stores rows of a file, one row for each provider's number, and returns the number of new rows. If rows with the same number have different
+-- states, no state is stored. In this case the file does not show which message has which state.
 -- name: StatementRowsStore :one
 WITH stored AS (
     INSERT INTO reconciliation_rows AS r (reconciliation_id, provider_no, row_no, copies, status, segments)
     SELECT @id, i.provider_no, i.row_no, i.copies, i.status, i.segments
     FROM (
         SELECT unnest(@provider_nos::text[]) AS provider_no, unnest(@row_nos::bigint[]) AS row_no, unnest(@copies::bigint[]) AS copies,
-            nullif(unnest(@statuses::text[]), '') AS status, unnest(@segments::int8[]) AS segments -- with NULLs, see sqlc.yaml
+            nullif(unnest(@statuses::text[]), '') AS status, unnest(@segments::int8[]) AS segments -- can contain NULL, see sqlc.yaml
     ) i
     ORDER BY i.provider_no
     ON CONFLICT (reconciliation_id, provider_no) DO UPDATE
     SET copies = r.copies + excluded.copies, status = CASE WHEN r.status = excluded.status THEN r.status END,
         segments = r.segments + excluded.segments
-    RETURNING r.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
+    RETURNING r.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added FROM stored s;
 
--- StatementRows returns rows of a file after a number.
+-- StatementRows returns up to `portion` rows of a file after after_no.
 -- name: StatementRows :many
 SELECT r.provider_no, r.row_no, r.copies, coalesce(r.status, '')::text AS status, r.segments
 FROM reconciliation_rows r
@@ -180,13 +180,13 @@ WHERE r.reconciliation_id = @id AND r.provider_no = ANY (ARRAY(
     SELECT o.provider_no FROM reconciliation_rows o WHERE o.reconciliation_id = @id ORDER BY o.provider_no LIMIT @batch_size::integer
 ));
 
--- AttemptsOfNumbers returns the attempts of a sender with one of these provider's numbers, in the order of the numbers, at most `most` plus one, so that the
--- result fits into the memory of its reader. A report that was repeated has several rows.
+-- AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most `most` + 1 rows, so that the
+-- result fits into memory. A repeated report has several rows.
 -- name: AttemptsOfNumbers :many
 SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM unnest(@provider_nos::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends the lookup if a number has too many attempts.
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number. It also limits the rows of a number with too many attempts.
     SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
     WHERE o.sender_no = @sender_no AND o.provider_no = n.provider_no
     LIMIT sqlc.arg(most)::bigint + 1
@@ -194,8 +194,8 @@ CROSS JOIN LATERAL (
 ORDER BY n.place, d.id
 LIMIT sqlc.arg(most)::bigint + 1;
 
--- AttemptsUnlisted returns attempts of a sender in a time range, after a position, whose numbers are not in a file. A repeated report counts once, at its
--- first time.
+-- AttemptsUnlisted returns the attempts of a sender in a time range whose numbers are not in a file. The attempts begin after a position (after_at, after_id).
+-- A repeated report counts once, at its first time.
 -- name: AttemptsUnlisted :many
 SELECT d.id, d.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM deliveries d
@@ -209,30 +209,31 @@ WHERE d.created_at >= @from_at AND d.created_at < @to_at AND (d.created_at, d.id
 ORDER BY d.created_at, d.id
 LIMIT @portion::integer;
 
--- AttemptStates returns the reports and receipts of tasks, in the order of their events. A receipt contains the sender whose provider sent it.
+-- AttemptStates returns the reports and receipts of tasks, in the order of their events. sender_no of a receipt is the sender whose provider sent the receipt.
 -- name: AttemptStates :many
 SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
-    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: unknown
+    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0 if unknown
 FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND (
     r.event = 'reported' AND r.status IS NOT NULL AND r.effect <> 'refused' OR r.event IN ('receipt', 'past_receipt')
 )
 ORDER BY r.task_id, r.id;
 
--- DifferencesAdd stores differences of one kind, up to a total of `most` of a reconciliation; counted is the number of differences before.
+-- DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences that are already counted. The statement stores only the
+-- first `most` differences of a reconciliation.
 -- name: DifferencesAdd :exec
 INSERT INTO reconciliation_differences (reconciliation_id, kind, provider_no, row_no, task_id, accepted_at, ours, theirs)
 SELECT @reconciliation_id, @kind, nullif(i.provider_no, ''), nullif(i.row_no, 0), nullif(i.task_id, ''), i.accepted_at, nullif(i.ours, ''),
     nullif(i.theirs, '')
 FROM (
     SELECT unnest(@provider_nos::text[]) AS provider_no, unnest(@row_nos::bigint[]) AS row_no, unnest(@task_ids::text[]) AS task_id,
-        unnest(@accepted_ats::timestamp with time zone[]) AS accepted_at, -- with NULLs, see sqlc.yaml
+        unnest(@accepted_ats::timestamp with time zone[]) AS accepted_at, -- can contain NULL, see sqlc.yaml
         unnest(@ours::text[]) AS ours, unnest(@theirs::text[]) AS theirs, generate_series(1, cardinality(@provider_nos::text[])) AS place
 ) i
 ORDER BY i.place
 LIMIT greatest(0, sqlc.arg(most)::bigint - sqlc.arg(counted)::bigint);
 
--- ReconciliationsDeleteExpired deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
+-- ReconciliationsDeleteExpired reads the batch_size oldest reconciliations, and deletes the reconciliations that ended longer ago than keep.
 -- name: ReconciliationsDeleteExpired :execrows
 DELETE FROM reconciliations r
 USING (SELECT o.id FROM reconciliations o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old

@@ -1,10 +1,10 @@
--- Statements on senders: configuration, limits, balance and statistics.
+-- Statements on senders: their configuration, limits, balance and statistics.
 
--- SenderConfigs returns the configurations that can contain secrets.
+-- SenderConfigs returns the configurations of all senders except apps. These configurations can contain secrets.
 -- name: SenderConfigs :many
 SELECT s.sender_no, s.kind, s.config, s.version FROM senders s WHERE s.kind <> 'app' ORDER BY s.id;
 
--- SenderReseal stores a configuration that was encrypted again with the current key, unless the sender was changed meanwhile.
+-- SenderReseal stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
 -- name: SenderReseal :execrows
 UPDATE senders SET config = @config WHERE sender_no = @sender_no AND version = @version;
 
@@ -47,8 +47,8 @@ ledger AS (
 )
 SELECT made.id FROM made;
 
--- SenderList returns senders with their remaining limits and their totals. part is a substring of their number or name; the case of the letters A to Z does
--- not matter, in any locale of the database.
+-- SenderList returns senders with their remaining limits and their totals, newest first. part is a substring of the number or the name of the sender. The
+-- comparison ignores the case of the letters A to Z, in any locale of the database.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -65,13 +65,13 @@ CROSS JOIN LATERAL (
     SELECT (
         SELECT o.is_silent FROM sender_silences(@silent_after::interval, @recorded_apart::interval) o WHERE o.sender_id = s.id
     )::boolean AS is_silent
-    OFFSET 0 -- without it, the value is computed for each use
+    OFFSET 0 -- without OFFSET 0, the value is computed for each use
 ) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
     AND (
@@ -86,9 +86,9 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
--- SenderUpdate writes all changeable columns of a sender. A null config keeps the current config, because SenderReseal changes the config without a new
--- version. A changed interval counts from the last claim: the sender is ready when the new interval has passed for each task of that claim (S4.4). is_mended
--- closes the circuit breaker. Changed thresholds are written to the ledger.
+-- SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
+-- SenderReseal can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
+-- new interval has passed for each task of the last claim (S4.4). is_mended: the circuit breaker is closed.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
@@ -117,7 +117,7 @@ counted_anew AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
-                ELSE '-infinity' END, -- ready at once
+                ELSE '-infinity' END, -- ready at once, because the sender never claimed a task
             CASE WHEN NOT c.is_mended THEN st.rest_until END
         ),
         openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
@@ -131,13 +131,14 @@ counted_anew AS (
 )
 SELECT FROM changed;
 
--- SenderDelete deletes a sender that never got a task. A foreign key prevents the deletion if a route names the sender, or tasks wait only for this sender.
+-- SenderDelete deletes a sender that was never used, and returns the number of deleted senders. A foreign key prevents the deletion if a route names the
+-- sender, or if tasks wait only for this sender.
 -- name: SenderDelete :one
 WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = @sender_no
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- changes of the balance
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- no change of the balance
         AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
@@ -146,8 +147,8 @@ thresholds AS (
 )
 SELECT count(*) FROM deleted;
 
--- SenderBalanceChange tops up or corrects a balance and writes the ledger. It returns no row if the sender does not exist, or the balance would become
--- negative.
+-- SenderBalanceChange adds `change`, which can be negative, to the balance of a sender, and writes the change to the ledger. It returns no row if the sender
+-- does not exist, or if the balance would become negative.
 -- name: SenderBalanceChange :one
 WITH limited AS (
     UPDATE senders n SET has_balance = true WHERE n.sender_no = @sender_no AND NOT n.has_balance RETURNING n.id
@@ -163,33 +164,34 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
--- SenderLedgerFold replaces charges and refunds by sums. It takes those of the batch_size oldest charges and refunds of the default partition that are older
--- than keep. For each sender, company and day (UTC) among them, it adds one row with the last balance of the day. It returns the number of replaced rows. Rows
--- of the last eight days stay, because a lease lasts a week at most, and its refund searches for its charge. The default partition contains charges from
--- before the first other partition began.
+-- SenderLedgerFold replaces charges and refunds by daily sums, and returns the number of replaced rows. It reads the batch_size oldest charges and refunds of
+-- the default partition, and replaces the rows that are older than keep. For each sender, company and day (UTC), it adds one row with the last balance of the
+-- day. Rows of the last eight days are not replaced. A lease lasts at most a week, and its refund searches for the row of its charge. The default partition
+-- contains the charges from the time before the first other partition.
 -- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger_default l
     USING (
-        -- in the order of the partial index for leases: the sums of days stay, and are many
+        -- in the order of the partial index for leases, because an index of all rows would also contain the many daily sums
         SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest(@keep::interval, interval '8 days'), 'UTC')
     RETURNING l.*
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id determines the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, @remark::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
 )
 SELECT count(*) FROM removed;
 
--- SenderLedgerDrop drops the first partition of charges that is older than keep, and returns the number of dropped partitions; see ledger_partition_drop.
+-- SenderLedgerDrop drops the first partition of charges if the partition is older than keep. It returns the number of dropped partitions; see
+-- ledger_partition_drop.
 -- name: SenderLedgerDrop :one
 SELECT ledger_partition_drop(@keep::interval, @remark::text)::bigint AS dropped;
 
--- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are excluded.
+-- SenderLedgerList returns the ledger of a sender, newest first. company_id: charges and refunds for tasks of other companies are not returned.
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
@@ -200,8 +202,8 @@ WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) 
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
--- SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. Leases that are added together count for one day, the latest in
--- the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two cannot deadlock.
+-- SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. All leases of one call count for one day: the latest of their
+-- days in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two statements cannot deadlock.
 -- name: SenderTotalsAdd :exec
 WITH sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
@@ -235,7 +237,8 @@ FROM locked l
 JOIN sums g ON g.sender_id = l.sender_id
 WHERE st.sender_id = l.sender_id;
 
--- SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet are included.
+-- SenderUsages returns the numbers that decide which of several waiting senders is woken first. The numbers include the facts that are not yet added to the
+-- totals.
 -- name: SenderUsages :many
 SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
     used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
@@ -252,11 +255,13 @@ LEFT JOIN (
 WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
--- SendersSeen records that senders polled, unless a poll was recorded within the last apart_seconds. The shorter limit counted_on_apart_seconds applies to a
--- sender on which others depend, and to a sender in whose shared pool a task has waited for waiting_seconds. If others depend on a sender that waits for tasks
--- now, a poll is also recorded if the last recorded poll was before the end of the sender's interval: such a sender could be busy or dead. See is_unseen of
--- SenderAdmit, and sender_silences. The statement waits for no lock, because a claim holds the row of its sender and can wait for a route, whose holder can
--- wait for one of these rows. A transaction that holds a row almost always records the poll itself.
+-- SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter counted_on_apart_seconds
+-- applies to a sender on which other senders depend (are_counted_on). It also applies to a shared sender if a task in its shared pool has waited for
+-- waiting_seconds. A sender on which others depend can wait for tasks now (are_waiting). Its poll is also recorded if its last recorded poll was before the end
+-- of its interval. Otherwise the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
+--
+-- SKIP LOCKED: the statement waits for no lock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can
+-- wait for one of the rows of this statement. A transaction that locks such a row almost always records the poll itself.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
@@ -281,9 +286,9 @@ SET seen_at = now()
 FROM locked l
 WHERE st.sender_id = l.sender_id;
 
--- SenderGauges returns up to page_limit senders for monitoring: first senders that are on, then senders that an admin added, then the most recently seen
--- senders. Each row also contains the number of all senders by state. A sender is ready if it can get tasks, now or after its interval. A silent app is not
--- ready.
+-- SenderGauges returns up to page_limit senders for monitoring. Senders that are on are first, then senders that an administrator added, then the senders that
+-- polled last. Each row also contains the number of all senders by state. A sender is ready if it can claim tasks now or after its interval. A silent app is
+-- not ready.
 -- name: SenderGauges :many
 SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
     g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
@@ -305,8 +310,8 @@ FROM (
 ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
 LIMIT @page_limit::integer;
 
--- SenderWaits returns the remaining seconds of the interval of a sender, and the pools that it serves, with its sort in each. is_counted_on is true if other
--- senders depend on whether this sender polls; see has_routes and has_dependents of SenderAdmit.
+-- SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. is_counted_on is true if other
+-- senders depend on the polls of this sender; see has_routes and has_dependents of SenderAdmit.
 -- name: SenderWaits :one
 WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
@@ -331,17 +336,17 @@ SELECT
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity: ready
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready
     ), 0)::double precision AS seconds,
     ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
     ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders are first. Senders with
--- equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest first (S4.3). has_quota
--- and has_funds compare with the segments that this task would cost the sender. A sender is outranked if a sender with a larger sort is available, as in
--- RouteAdmit.
+-- PoolSenders returns up to 100 senders that serve a pool. Senders serve a pool through its routes; shared senders also serve the shared pool. Ready senders
+-- are first. Senders with equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest
+-- first (S4.3). has_quota and has_funds are true if the sender has enough segments and balance for this task. is_outranked is true if a sender with a larger
+-- sort is available, as in RouteAdmit.
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
@@ -371,7 +376,7 @@ WITH candidates AS (
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
     WHERE p.id = @pool_id AND s.status <> 'retired'
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
@@ -385,8 +390,8 @@ ORDER BY
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
 
--- SendersReady returns at most `most` senders that are on and cannot take tasks, with the reason, and one sender that can take tasks. number is the number of
--- senders with the same reason. A company gets the senders in its routes.
+-- SendersReady returns up to `most` senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
+-- senders in the same group: senders that cannot claim, or senders that can claim. company_id: only the senders in routes of this company.
 -- name: SendersReady :many
 SELECT r.sender_no, r.name, r.reason, r.number
 FROM (
@@ -414,7 +419,7 @@ FROM (
 WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
 ORDER BY r.reason = '', r.sender_no;
 
--- SenderAnswers returns the latest outcomes of calls of a sender, newest first.
+-- SenderAnswers returns the ten latest outcomes of calls of a sender, newest first.
 -- name: SenderAnswers :many
 SELECT a.* FROM sender_answers a
 WHERE a.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no::text)

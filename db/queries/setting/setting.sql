@@ -1,18 +1,20 @@
 -- name: SettingList :many
 SELECT * FROM settings ORDER BY category, name;
 
--- SettingsLock blocks other changes of settings until the end of the transaction, so that a rule between several settings holds after concurrent changes.
+-- SettingsLock blocks other changes of settings until the end of the transaction. Concurrent changes therefore cannot break a rule that compares several
+-- settings.
 -- name: SettingsLock :exec
 LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE;
 
--- SettingStoreDefault stores the default of a setting before its first change, so that SettingPut changes a row, and audit and events contain the old value.
+-- SettingStoreDefault stores the default of a setting before the first change of this setting. SettingPut then changes an existing row, so that the audit and
+-- the event contain the old value.
 -- name: SettingStoreDefault :exec
 INSERT INTO settings (category, name, value)
 SELECT @category::text, @name::text, @default_value::jsonb
 WHERE @default_value::jsonb <> @value::jsonb
 ON CONFLICT (category, name) DO NOTHING;
 
--- SettingPut changes a stored setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
+-- SettingPut changes a stored setting, and adds an event with the user, the old value and the new value. It changes nothing if the value is the same.
 -- name: SettingPut :exec
 WITH old AS MATERIALIZED (
     SELECT s.category, s.name, s.value FROM settings s WHERE s.category = @category AND s.name = @name FOR UPDATE
@@ -29,8 +31,8 @@ SELECT 'setting.changed', @category::text || '.' || @name::text,
     jsonb_build_object('by', @updated_by::text, 'from', c.value_before, 'to', c.value)
 FROM changed c;
 
--- TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations, which have no summer time, and offsets in POSIX
--- notation, in which UTC+8 is west of Greenwich. Both are rejected.
+-- TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations and POSIX offsets as time zones, but this statement
+-- returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich.
 -- name: TimeZoneExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
 

@@ -1,7 +1,7 @@
--- Statements on statistics over time. Tests have a message type of their own, and are not counted in any other dimension. A count is in facts until it is
--- folded, then in statistics_staged until its minute is over, then in all three steps of statistics.
+-- Statements on statistics over time. Tests have their own message type, and are not counted in other dimensions. FactsTake moves a count from facts to
+-- statistics_staged. When the minute of the count is over, the count is moved to all three steps of statistics.
 
--- StatisticsStage adds the counts of a fold, in the transaction of the fold. All arrays have one element for each row.
+-- StatisticsStage adds the sums of FactsTake to statistics_staged, in the same transaction. All arrays have one element for each row.
 -- name: StatisticsStage :exec
 INSERT INTO statistics_staged (
     at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,
@@ -13,12 +13,12 @@ SELECT unnest(@ats::timestamptz[]), unnest(@company_ids::bigint[]), unnest(@chan
     unnest(@cancelled::bigint[]), unnest(@delivered::bigint[]), unnest(@undelivered::bigint[]), unnest(@segments::bigint[]), unnest(@waits::bytea[]),
     unnest(@durations::bytea[]);
 
--- StatisticsLock makes concurrent moves of staged rows wait for each other, because each move adds to histograms that it has read before.
+-- StatisticsLock lets only one transaction at a time move staged rows. Each move reads histograms and then replaces them.
 -- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics');
 
--- StatisticsTake deletes up to portion staged rows of past minutes, the oldest first, and returns their sums. There is one row for each minute, company,
--- channel, sender, message type and outcome, with the hour and the day of the minute. taken counts the staged rows.
+-- StatisticsTake deletes up to `portion` staged rows of past minutes, the oldest first, and returns their sums. It returns one row for each minute, company,
+-- channel, sender, message type and outcome, with the hour and the day of the minute. taken is the number of staged rows in the sum.
 -- name: StatisticsTake :many
 WITH taken AS (
     DELETE FROM statistics_staged WHERE ctid = ANY (ARRAY(
@@ -36,7 +36,7 @@ FROM taken t
 GROUP BY t.at, t.company_id, t.channel, t.sender_no, t.message_type, t.outcome
 ORDER BY t.at, t.company_id, t.channel, t.sender_no, t.message_type, t.outcome;
 
--- StatisticsHistograms returns the histograms of existing rows, each with its index in the arrays (place).
+-- StatisticsHistograms returns the histograms of the given rows that exist. place is the index of the row in the arrays, from 0.
 -- name: StatisticsHistograms :many
 SELECT a.place::integer AS place, s.waits, s.durations
 FROM (
@@ -46,7 +46,7 @@ FROM (
 JOIN statistics s ON s.step = a.step AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = a.at AND s.key = a.key
 ORDER BY a.place;
 
--- StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds the lock of StatisticsLock.
+-- StatisticsAdd adds counts to rows, and replaces the histograms of these rows. The caller has called StatisticsLock.
 -- name: StatisticsAdd :exec
 INSERT INTO statistics AS s (
     step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled, delivered, undelivered,
@@ -63,18 +63,18 @@ SET submitted = s.submitted + excluded.submitted, requeued = s.requeued + exclud
     delivered = s.delivered + excluded.delivered, undelivered = s.undelivered + excluded.undelivered,
     segments = s.segments + excluded.segments, waits = excluded.waits, durations = excluded.durations;
 
--- StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep.
+-- StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep. It never deletes rows of the step day.
 -- name: StatisticsDeleteExpired :execrows
 DELETE FROM statistics s
 USING (
     SELECT o.ctid FROM statistics o
-    WHERE o.step = @step::text AND o.step <> 'day' AND o.at < now() - @keep::interval -- step <> 'day': the predicate of statistics_short_idx
+    WHERE o.step = @step::text AND o.step <> 'day' AND o.at < now() - @keep::interval -- step <> 'day' repeats the predicate of statistics_short_idx
     ORDER BY o.at
     LIMIT @batch_size::integer
 ) old
 WHERE s.ctid = old.ctid;
 
--- StatisticsRange returns the full minutes, hours or days that overlap a time range. Without to_at, the range ends now.
+-- StatisticsRange returns the range of the full minutes, hours or days that overlap a time range. to_at null: the range ends now.
 -- name: StatisticsRange :one
 SELECT r.from_at::timestamptz AS from_at,
     CASE WHEN r.last_at = r.to_at THEN r.to_at
@@ -85,8 +85,8 @@ FROM (
     CROSS JOIN (SELECT coalesce(sqlc.narg(to_at)::timestamptz, now()) AS to_at) t
 ) r;
 
--- StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and the total number of keys (keys). company_id 0 means
--- all companies.
+-- StatisticsSeries returns the keys of a dimension with the largest counts in a range, the largest first. keys is the total number of keys. company_id 0: all
+-- companies.
 -- name: StatisticsSeries :many
 SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
@@ -108,8 +108,8 @@ FROM (
 ORDER BY z.size DESC, z.key
 LIMIT @most::integer;
 
--- StatisticsPoints returns the figures of some keys of a dimension in a range. Rows from statistics have one row for each step and key, with histograms
--- (is_packed). Rows for more recent events have one byte for each task. Everything is read in one snapshot.
+-- StatisticsPoints returns the counts of the given keys of a dimension in a range, in one snapshot. If is_packed is true, the row comes from statistics, and
+-- waits and durations are histograms. If is_packed is false, the row contains more recent counts, and waits and durations contain one byte for each task.
 -- name: StatisticsPoints :many
 SELECT s.at::timestamptz AS at, s.key::text AS key, true::boolean AS is_packed, s.submitted::bigint AS submitted, s.requeued::bigint AS requeued,
     s.claimed::bigint AS claimed, s.succeeded::bigint AS succeeded, s.failed::bigint AS failed, s.reported_failed::bigint AS reported_failed,
@@ -138,8 +138,8 @@ WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
--- StatisticsEvents returns the numbers of submitted, succeeded and failed tasks since about two days before a time, tests included. Callers use the difference
--- of two results with the same time. company_id 0 means all companies.
+-- StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. It counts from about two days before `since`. The caller
+-- subtracts two results with the same `since`. company_id 0: all companies.
 -- name: StatisticsEvents :one
 SELECT coalesce(sum(e.submitted), 0)::bigint AS submitted, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed
 FROM (
@@ -149,6 +149,6 @@ FROM (
     SELECT r.submitted, r.succeeded, r.failed FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
 ) e;
 
--- StatisticsCompanies returns the numbers of the existing companies among ids.
+-- StatisticsCompanies returns the company_no of the companies of `ids` that exist.
 -- name: StatisticsCompanies :many
 SELECT c.id, c.company_no FROM companies c WHERE c.id = ANY (@ids::bigint[]) ORDER BY c.id;

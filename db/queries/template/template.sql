@@ -10,11 +10,12 @@ RETURNING *;
 -- name: TemplateGet :one
 SELECT * FROM templates WHERE id = @id;
 
--- TemplateLock blocks other changes of a template until the transaction ends, because its texts are compared with each other before they are stored.
+-- TemplateLock locks a template until the end of the transaction. The caller compares the texts of the template before it stores them, so the texts must not
+-- change meanwhile.
 -- name: TemplateLock :one
 SELECT * FROM templates WHERE id = @id FOR UPDATE;
 
--- TemplateFirstActive returns the active template with the smallest id that the company is allowed to use.
+-- TemplateFirstActive returns the active template with the smallest id that a company is allowed to use.
 -- name: TemplateFirstActive :one
 SELECT t.*
 FROM templates t
@@ -24,7 +25,7 @@ WHERE t.is_active AND (
 ORDER BY t.id
 LIMIT 1;
 
--- TemplateFind returns the template with a number, in any state, if the company is allowed to use it.
+-- TemplateFind returns the template with a number if a company is allowed to use it. The state of the template is not checked.
 -- name: TemplateFind :one
 SELECT t.*
 FROM templates t
@@ -32,7 +33,7 @@ WHERE t.template_no = @template_no AND (
     t.companies = '{}' OR (SELECT c.company_no FROM companies c WHERE c.id = @company_id) = ANY (t.companies)
 );
 
--- TemplateList returns templates, newest first. company_no selects the templates that the company is allowed to use.
+-- TemplateList returns templates, newest first. company_no: only templates that this company is allowed to use.
 -- name: TemplateList :many
 SELECT *
 FROM templates
@@ -45,7 +46,7 @@ WHERE id < @before_id
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
--- TemplateUpdate changes a template that is in one of the states from_statuses. Changed texts create a new version.
+-- TemplateUpdate changes a template whose state is in from_statuses. If the texts change, the version increases.
 -- name: TemplateUpdate :one
 UPDATE templates
 SET template_name = @template_name,
@@ -67,7 +68,7 @@ SET template_name = @template_name,
 WHERE id = @id AND status = ANY (@from_statuses::text[])
 RETURNING *;
 
--- TemplateVersionKeep stores the current texts of a template as a version, unless this version is already stored.
+-- TemplateVersionKeep stores the current texts of a template as a version. It changes nothing if this version is already stored.
 -- name: TemplateVersionKeep :exec
 INSERT INTO template_versions (template_id, version, template_content, language, translations, sign)
 SELECT t.id, t.version, t.template_content, t.language, t.translations, t.sign
@@ -83,7 +84,7 @@ WHERE template_id = @template_id AND version < @before_version::bigint
 ORDER BY version DESC
 LIMIT @page_limit::integer;
 
--- TemplateCompanies returns the existing companies among the given ones, and protects them from deletion until the transaction ends.
+-- TemplateCompanies returns the companies of `companies` that exist. It protects these companies from deletion until the end of the transaction.
 -- name: TemplateCompanies :many
 SELECT c.company_no FROM companies c WHERE c.company_no = ANY (@companies::text[]) ORDER BY c.company_no FOR KEY SHARE;
 
@@ -119,19 +120,19 @@ UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = @id R
 -- name: DefaultContentDelete :execrows
 DELETE FROM default_contents WHERE id = @id;
 
--- DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits for the first transaction: if that
--- transaction commits, the content is already sent; if it rolls back, the second caller gets the content. It returns no row if there is no default content, or
--- it was sent before.
+-- DefaultContentConsume marks the default content of a company for a recipient as sent, and returns its text (S0.9). It returns no row if no default content
+-- exists, or if the content was sent before. A concurrent caller waits for the first transaction. If the first transaction commits, the concurrent caller
+-- receives no row. If the first transaction rolls back, the concurrent caller receives the content.
 -- name: DefaultContentConsume :one
 UPDATE default_contents SET is_sent = true, updated_at = now()
 WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent
 RETURNING content, use_template;
 
--- DefaultContentPeek returns the text that DefaultContentConsume would return, and consumes nothing.
+-- DefaultContentPeek returns the text that DefaultContentConsume would return, and changes nothing.
 -- name: DefaultContentPeek :one
 SELECT d.content, d.use_template FROM default_contents d WHERE d.company_id = @company_id AND d.recipient = @recipient AND NOT d.is_sent;
 
--- DefaultContentReturn undoes DefaultContentConsume in the same transaction.
+-- DefaultContentReturn reverts DefaultContentConsume in the same transaction.
 -- name: DefaultContentReturn :exec
 UPDATE default_contents SET is_sent = false WHERE company_id = @company_id AND recipient = @recipient;
 

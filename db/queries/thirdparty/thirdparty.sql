@@ -1,6 +1,6 @@
--- Statements on messages of programs that use the API of SMSGate: several tasks with one id.
+-- Statements on messages of programs that use the SMSGate API. Such a message has one id and one or more tasks.
 
--- SmsgateMessagePut stores a message with its tasks. It returns no row if its submitter has already used its id.
+-- SmsgateMessagePut stores a message with its tasks. It returns no row if the submitter has already used the id of the message.
 -- name: SmsgateMessagePut :one
 INSERT INTO smsgate_messages (company_id, submitted_by, message_id, task_ids, sender_no)
 VALUES (@company_id, @submitted_by, @message_id, @task_ids::text[], nullif(@sender_no::text, ''))
@@ -13,9 +13,9 @@ SELECT m.message_id, m.task_ids, m.sender_no, m.created_at
 FROM smsgate_messages m
 WHERE m.company_id = @company_id AND m.submitted_by = @submitted_by AND m.message_id = @message_id;
 
--- SmsgateMessageList returns messages of a submitter in a time range, newest first, or oldest first if ascending. Each row contains the total number of
--- matching messages. It reads only the first max_seen messages of the range, so that later pages do not cost more. Counting and sorting use only
--- smsgate_messages_list_idx; the table is read only for the rows of the page.
+-- SmsgateMessageList returns messages of a submitter in a time range, newest first. ascending: oldest first. matching is the number of messages that match,
+-- among the first max_seen messages of the range. The statement reads only these messages, so that later pages do not cost more. Counting and sorting use only
+-- smsgate_messages_list_idx. The table is read only for the rows of the page.
 -- name: SmsgateMessageList :many
 SELECT page.message_id, m.task_ids, m.sender_no, m.created_at, page.matching
 FROM (
@@ -44,7 +44,8 @@ FROM (
 JOIN smsgate_messages m ON m.company_id = @company_id AND m.submitted_by = @submitted_by AND m.message_id = page.message_id
 ORDER BY CASE WHEN @ascending::boolean THEN page.created_at END, CASE WHEN NOT @ascending::boolean THEN page.created_at END DESC, page.message_id;
 
--- SmsgateTasks returns the data of the tasks of messages, and for some messages their texts. It returns no row for a task that was dropped from the history.
+-- SmsgateTasks returns the data of tasks. It returns the texts of the tasks in texts_of, and empty texts for other tasks. A task whose partition was dropped is
+-- not returned.
 -- name: SmsgateTasks :many
 SELECT t.task_id, t.recipient, t.status, t.result, t.delivery, t.delivery_code, t.processing_app_id,
     t.created_at, t.updated_at, t.sent_at, t.reported_at, t.delivered_at,
@@ -54,9 +55,9 @@ FROM tasks t
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped: messages that are older than all partitions, and messages from the
--- time of a dropped partition. A message is created at the same time as its tasks. A message within a day of an existing partition stays, which covers the
--- time zones of days.
+-- SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped. These are the messages that are older than all partitions, and the
+-- messages from the days of a dropped partition. A message is created at the same time as its tasks. A message within one day of an existing partition is not
+-- deleted, because the days of different time zones differ by up to one day.
 -- name: SmsgateMessagesDeleteExpired :execrows
 DELETE FROM smsgate_messages m
 WHERE (m.company_id, m.submitted_by, m.message_id) IN (
@@ -72,12 +73,12 @@ WHERE (m.company_id, m.submitted_by, m.message_id) IN (
         SELECT FROM task_partitions n
         WHERE n.dropped_at IS NULL AND o.created_at >= n.first_day - 1 AND o.created_at < n.last_day + 2
     )
-    AND NOT EXISTS (SELECT FROM messages_default t WHERE t.task_id = ANY (o.task_ids)) -- tasks that were kept when their day was dropped
+    AND NOT EXISTS (SELECT FROM messages_default t WHERE t.task_id = ANY (o.task_ids)) -- tasks that were kept when their partition was dropped
     ORDER BY o.created_at
     LIMIT @batch_size::integer
 );
 
--- SmsgateDevices returns the senders that a company can name for its short messages. For a shared sender, the last poll is hidden, because it would reveal
+-- SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time. Its last poll would reveal
 -- when other companies send.
 -- name: SmsgateDevices :many
 SELECT s.sender_no, s.created_at, s.updated_at,

@@ -1,6 +1,6 @@
--- Statements on uploads: files of requests.
+-- Statements on uploads. An upload stores the file of a request in parts.
 
--- UploadAdd creates an upload. It returns no row if the uploads of the company already have `most` bytes.
+-- UploadAdd creates an upload. It returns no row if the uploads of the company already contain `most` bytes.
 -- name: UploadAdd :one
 INSERT INTO uploads (company_id, submitted_by, name)
 SELECT @company_id, @submitted_by, @name
@@ -14,25 +14,25 @@ INSERT INTO upload_parts (upload_id, part, bytes) VALUES (@upload_id, @part, @by
 -- name: UploadComplete :execrows
 UPDATE uploads u SET size = @size::bigint WHERE u.id = @id AND u.size IS NULL;
 
--- UploadSetEncoding stores the encoding of an upload that its owner named.
+-- UploadSetEncoding stores the encoding that the owner of an upload selected.
 -- name: UploadSetEncoding :exec
 UPDATE uploads u SET encoding = @encoding WHERE u.id = @id;
 
--- UploadGet returns a complete upload.
+-- UploadGet returns an upload if all its parts are stored.
 -- name: UploadGet :one
 SELECT u.name, u.size::bigint AS size, u.encoding FROM uploads u WHERE u.id = @id AND u.size IS NOT NULL;
 
 -- name: UploadPartGet :one
 SELECT p.bytes FROM upload_parts p WHERE p.upload_id = @upload_id AND p.part = @part;
 
--- UploadUse protects a complete, unused upload from deletion.
+-- UploadUse marks an upload as used, which protects the upload from deletion. It returns 0 if the upload is incomplete or already used.
 -- name: UploadUse :execrows
 UPDATE uploads u SET used_by = @used_by::text WHERE u.id = @id AND u.size IS NOT NULL AND u.used_by IS NULL;
 
 -- name: UploadDelete :exec
 DELETE FROM uploads u WHERE u.id = @id;
 
--- UploadDrop deletes an unused upload.
+-- UploadDrop deletes an upload if it is not used.
 -- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = @id AND u.used_by IS NULL;
 

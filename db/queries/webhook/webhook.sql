@@ -1,7 +1,7 @@
--- Statements on webhooks: addresses to which events of the feed are posted. A run of a webhook reads the events, posts them outside of a transaction, and
--- records all outcomes in one transaction.
+-- Statements on webhooks. A webhook is an address to which events of the feed are sent by POST. A run of a webhook reads events, sends them outside of a
+-- transaction, and records all outcomes in one transaction.
 
--- WebhookCreate creates a webhook that begins after the last event. An empty external_id means no value.
+-- WebhookCreate creates a webhook. Its first event is the first event after after_id. An empty external_id means no value.
 -- name: WebhookCreate :one
 INSERT INTO webhooks (company_id, user_id, url, events, description, created_by, after_id, form, external_id)
 VALUES (
@@ -10,7 +10,7 @@ VALUES (
 )
 RETURNING id;
 
--- WebhookList returns webhooks with ids before an id, newest first: of one user, or all.
+-- WebhookList returns webhooks with ids smaller than before_id, newest first. username null: webhooks of all users.
 -- name: WebhookList :many
 SELECT w.id, c.company_no, w.company_id, u.username, w.url, w.events, w.description, w.status, w.off_reason, w.created_by, w.failing_since, w.rotated_at,
     w.version, w.created_at, w.updated_at, (SELECT count(*) FROM webhook_retries r WHERE r.webhook_id = w.id)::bigint AS waiting,
@@ -25,7 +25,7 @@ WHERE w.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR w.id = sqlc.narg(i
 ORDER BY w.id DESC
 LIMIT @page_limit::integer;
 
--- WebhookUpdate changes a webhook, and ends its pause.
+-- WebhookUpdate changes a webhook if its version is still `version`, and ends its pause.
 -- name: WebhookUpdate :execrows
 UPDATE webhooks w
 SET url = @url, events = @events::text[], description = @description, status = @status::text, off_reason = CASE WHEN @status::text = 'off' THEN w.off_reason END,
@@ -40,21 +40,21 @@ DELETE FROM webhooks w WHERE w.id = @id;
 -- name: WebhookHold :one
 SELECT w.company_id FROM webhooks w WHERE w.id = @id FOR UPDATE;
 
--- WebhookUserHold locks a user of the database until the end of the transaction, so that only one request at a time changes its webhooks of a form. It returns
--- no row for the configured admin, who is in no table, and for a deleted user.
+-- WebhookUserHold locks a user until the end of the transaction, so that only one request at a time changes the webhooks of this user. It returns no row for a
+-- deleted user, and for the configured administrator, who is not stored in users.
 -- name: WebhookUserHold :one
 SELECT u.id FROM users u WHERE u.username = @username AND u.company_id = @company_id FOR NO KEY UPDATE;
 
--- WebhookSecretAdd stores a new secret of a webhook, which is not encrypted yet.
+-- WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretSeal then stores the encrypted secret.
 -- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES (@webhook_id, '') RETURNING id;
 
--- WebhookSecretSeal stores the encrypted form of a secret, unless the secret was changed meanwhile.
+-- WebhookSecretSeal stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
 -- name: WebhookSecretSeal :execrows
 UPDATE webhook_secrets s SET sealed = @sealed WHERE s.id = @id AND s.sealed = @before;
 
--- WebhookSecretsExpire sets the time until which the current secret of a webhook still signs, and deletes expired secrets and all except the newest few. The
--- caller has locked the webhook.
+-- WebhookSecretsExpire sets the end of the current secret of a webhook: the secret signs for `overlap` from now. It deletes expired secrets, and keeps only the
+-- newest `most` secrets. The caller has locked the webhook.
 -- name: WebhookSecretsExpire :exec
 WITH gone AS (
     DELETE FROM webhook_secrets s
@@ -65,24 +65,24 @@ WITH gone AS (
 )
 UPDATE webhook_secrets s SET valid_until = now() + @overlap::interval WHERE s.webhook_id = @webhook_id AND s.valid_until IS NULL;
 
--- WebhookRotated records the time at which a webhook got another secret.
+-- WebhookRotated records that the secret of a webhook was replaced now.
 -- name: WebhookRotated :exec
 UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = @id;
 
--- WebhookSecrets returns the secrets with which posts of a webhook are signed, the current one first.
+-- WebhookSecrets returns the secrets that sign the requests of a webhook, the current secret first.
 -- name: WebhookSecrets :many
 SELECT s.id, s.sealed FROM webhook_secrets s
 WHERE s.webhook_id = @webhook_id AND (s.valid_until IS NULL OR s.valid_until > now())
 ORDER BY s.id DESC;
 
--- WebhookSecretList returns all secrets, so that they can be encrypted again.
+-- WebhookSecretList returns all secrets of all webhooks, so that they can be encrypted again.
 -- name: WebhookSecretList :many
 SELECT s.id, s.sealed FROM webhook_secrets s ORDER BY s.id;
 
--- WebhooksDue returns webhooks with events to post or to skip; failing webhooks are last. A webhook of a disabled user waits. A webhook is paused for a day at
--- most, and an event waits for 27 hours at most: the last delay plus a tenth.
+-- WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. A pause of a
+-- webhook lasts at most a day. An event waits for a retry for at most 27 hours: the longest delay of a day plus a tenth.
 -- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all companies
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0 for a webhook of all companies
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
@@ -92,7 +92,7 @@ WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS 
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT @max_waiting::integer) x) < @max_waiting::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
-                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- like the statement that reads the events: events of other submitters of the company do not count
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- the same condition as in FeedRead: events of other submitters of the company do not count
                     SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
                 )
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
@@ -100,8 +100,8 @@ WHERE w.status = 'on' AND w.id <> ALL (@running::bigint[]) AND (w.rest_until IS 
     )
 ORDER BY w.failing_since NULLS FIRST, w.id;
 
--- WebhookRead returns the data that a run of a webhook needs. has_room is true if few enough events have failed, so that the run can post new events after
--- after_id.
+-- WebhookRead returns the data that a run of a webhook needs. has_room is true if fewer than max_waiting failed events wait for a retry. The run can then send
+-- new events after after_id.
 -- name: WebhookRead :one
 SELECT w.id, w.company_id, u.username, w.url, w.events, w.version, w.after_id, w.failed_runs, w.form, w.external_id,
     coalesce(u.role = 'admin', true)::boolean AS is_trusted, -- true if an administrator set the address
@@ -110,8 +110,8 @@ FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.id = @id AND (NOT @only_on::boolean OR w.status = 'on' AND (w.user_id IS NULL OR NOT u.is_disabled));
 
--- WebhookRetriesDue returns the events of a webhook that must be posted again now, in their order. It skips events whose task has an earlier event that is not
--- due.
+-- WebhookRetriesDue returns the events of a webhook whose retry is due, in the order of their ids. An event is skipped if an earlier event of the same task
+-- waits for a retry that is not due.
 -- name: WebhookRetriesDue :many
 SELECT f.id, f.company_id, f.submitted_by, f.type, coalesce(f.task_id, '')::text AS task_id, coalesce(f.log_id, 0)::bigint AS log_id, f.at, f.data, r.tries
 FROM webhook_retries r
@@ -123,14 +123,15 @@ WHERE r.webhook_id = @webhook_id AND is_due(r.due_at, interval '27 hours') AND N
 ORDER BY r.feed_id
 LIMIT @page_limit::integer;
 
--- WebhookTasksWaiting returns which of some tasks have events that a webhook must post again.
+-- WebhookTasksWaiting returns the tasks of task_ids that have events waiting for a retry by a webhook.
 -- name: WebhookTasksWaiting :many
 SELECT DISTINCT r.task_id::text AS task_id FROM webhook_retries r
 WHERE r.webhook_id = @webhook_id AND r.task_id = ANY (@task_ids::text[])
 ORDER BY task_id;
 
--- WebhookSettle advances a webhook after a run, and records the outcome. taken is true if the receiver accepted a post; otherwise the webhook is paused. It
--- returns no row if the webhook was changed, switched off or advanced meanwhile; the run then has no effect.
+-- WebhookSettle records the outcome of a run of a webhook, and sets after_id to the last processed event. taken: the receiver accepted a request. failed: a
+-- request failed. pause: the webhook is paused for this time. It returns no row if another server processed the webhook meanwhile, or if the webhook was
+-- changed or turned off. The run is then not recorded.
 -- name: WebhookSettle :one
 UPDATE webhooks w
 SET after_id = greatest(w.after_id, @next_id::bigint),
@@ -140,7 +141,7 @@ SET after_id = greatest(w.after_id, @next_id::bigint),
 WHERE w.id = @id AND w.version = @version AND w.after_id = @after_id::bigint AND w.status = 'on'
 RETURNING w.failing_since, coalesce(w.failing_since < now() - @max_failing::interval, false)::boolean AS is_over;
 
--- WebhookOff switches a webhook off automatically, and adds an operator event.
+-- WebhookOff turns a webhook off automatically, and adds an operator event.
 -- name: WebhookOff :exec
 WITH off AS (
     UPDATE webhooks w SET status = 'off', off_reason = @reason::text, version = w.version + 1, updated_at = now()
@@ -153,25 +154,25 @@ SELECT 'webhook.off', o.id::text, jsonb_build_object(
 )
 FROM off o;
 
--- WebhookRetriesDone deletes accepted events.
+-- WebhookRetriesDone deletes the retries of events that the receiver accepted.
 -- name: WebhookRetriesDone :exec
 DELETE FROM webhook_retries r WHERE r.webhook_id = @webhook_id AND r.feed_id = ANY (@feed_ids::bigint[]);
 
--- WebhookRetriesFree makes events due whose task no longer has an earlier event.
+-- WebhookRetriesFree makes the retries of a webhook due that waited for an earlier event of their task, if no earlier event waits any more.
 -- name: WebhookRetriesFree :exec
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.webhook_id = @webhook_id AND r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 );
 
--- WebhookRetriesFreed does the same for all webhooks, after earlier events were deleted.
+-- WebhookRetriesFreed makes such retries of all webhooks due, after earlier events were deleted; see WebhookRetriesFree.
 -- name: WebhookRetriesFreed :execrows
 UPDATE webhook_retries r SET due_at = now()
 WHERE r.due_at IS NULL AND NOT EXISTS (
     SELECT FROM webhook_retries e WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id
 );
 
--- WebhookRetriesBehind makes events wait whose task has an earlier event that is not due.
+-- WebhookRetriesBehind makes a retry wait for an earlier event of the same task if the retry of the earlier event is not due.
 -- name: WebhookRetriesBehind :exec
 UPDATE webhook_retries r SET due_at = NULL
 WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
@@ -179,13 +180,14 @@ WHERE r.webhook_id = @webhook_id AND r.due_at IS NOT NULL AND EXISTS (
     WHERE e.webhook_id = r.webhook_id AND e.task_id = r.task_id AND e.feed_id < r.feed_id AND is_due(e.due_at, interval '27 hours') IS NOT TRUE
 );
 
--- WebhookRetriesNow makes all events of a webhook due now, because its receiver works again.
+-- WebhookRetriesNow makes all retries of a webhook due now, because its receiver works again. Retries that wait for an earlier event of their task do not
+-- change.
 -- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = @webhook_id AND r.due_at > now();
 
--- WebhookRetriesPut stores events that must be posted again after wait seconds; -1 means after an earlier event of the same task. An event that was deleted
--- meanwhile is skipped. An event that was already waiting to be posted again, and that another server settled meanwhile, is also skipped. The caller has
--- locked the webhook.
+-- WebhookRetriesPut stores retries of events. A retry is due after its wait in seconds. wait -1: the retry waits for an earlier event of the same task. The
+-- caller has locked the webhook. An event that was deleted meanwhile is skipped. An event of are_retries is also skipped if its retry no longer exists, because
+-- another server has processed the retry meanwhile.
 -- name: WebhookRetriesPut :exec
 INSERT INTO webhook_retries AS r (webhook_id, feed_id, task_id, tries, due_at, delivery_id)
 SELECT @webhook_id, f.id, f.task_id, x.tries, CASE WHEN x.wait >= 0 THEN now() + make_interval(secs => x.wait) END, nullif(x.delivery_id, 0)
@@ -199,20 +201,23 @@ ORDER BY f.id
 ON CONFLICT ON CONSTRAINT webhook_retries_pkey DO UPDATE
 SET tries = excluded.tries, due_at = excluded.due_at, delivery_id = coalesce(excluded.delivery_id, r.delivery_id);
 
--- FeedSpan returns the ids between which all events of a time range are (0 and 0 if there are no events), the time of the oldest event, and whether any event
--- was deleted. + 0 forces the index by time: the plan for min would scan the feed in the order of ids.
+-- FeedSpan returns the smallest and the largest id of the events in a time range. Both are 0 if no event exists. It also returns the time of the oldest event
+-- of the feed, and whether events were ever deleted. `+ 0` forces the index by time. With the plan for min(id), the statement would scan the feed in the order
+-- of ids.
 -- name: FeedSpan :one
 SELECT coalesce(min(f.id + 0), 0)::bigint AS first_id, coalesce(max(f.id + 0), 0)::bigint AS last_id,
     coalesce((SELECT min(o.at) FROM feed o), now())::timestamptz AS oldest_at, (SELECT s.pruned_id > 0 FROM feed_state s)::boolean AS is_pruned
 FROM feed f
 WHERE f.at >= @from_at AND f.at < @to_at;
 
--- WebhookBegins ends the pause of a webhook, and invalidates a run that began before. The caller has locked the webhook.
+-- WebhookBegins ends the pause of a webhook. It also increases the version, so that a run that has already begun is not recorded. The caller has locked the
+-- webhook.
 -- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = @id;
 
--- WebhookReplay makes at most `most` events of the feed due again: events with some ids, or events of a time range, among the events that the webhook gets. It
--- returns their number and the last id. An event whose task has an earlier waiting event waits for that event. All ids are between from_id and until_id.
+-- WebhookReplay makes up to `most` events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
+-- the events of a time range (by_time), if the webhook subscribes to them. All ids are between from_id and until_id. An event that waits for an earlier event
+-- of its task continues to wait.
 -- name: WebhookReplay :one
 WITH picked AS MATERIALIZED (
     SELECT f.id, f.task_id
@@ -230,15 +235,15 @@ put AS (
 )
 SELECT count(*) AS events, coalesce(max(p.id), 0)::bigint AS last_id FROM picked p;
 
--- WebhookWaiting returns the number of events that a webhook must post again, and its after_id.
+-- WebhookWaiting returns the number of events of a webhook that wait for a retry, and its after_id.
 -- name: WebhookWaiting :one
 SELECT count(r.feed_id) AS waiting, w.after_id FROM webhooks w LEFT JOIN webhook_retries r ON r.webhook_id = w.id WHERE w.id = @id GROUP BY w.id;
 
--- WebhookDeliveriesAdd stores posts, and returns their ids in their order. Empty texts and the status code 0 mean no value.
+-- WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value.
 -- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT @webhook_id, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not if erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality(@feed_ids::bigint[])) AS nth, unnest(@feed_ids::bigint[]) AS feed_id, unnest(@types::text[]) AS type,
         unnest(@task_ids::text[]) AS task_id, unnest(@ats::timestamptz[]) AS at, unnest(@attempts::bigint[]) AS attempt,
@@ -248,15 +253,16 @@ FROM (
 ORDER BY x.nth
 RETURNING id, feed_id;
 
--- WebhookDeliveriesDeleteOldest deletes the posts of a webhook, except the last few and the last post of each event that must be posted again.
+-- WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest `most` requests, and the last request of each event that waits for a
+-- retry.
 -- name: WebhookDeliveriesDeleteOldest :exec
 DELETE FROM webhook_deliveries d
 WHERE d.webhook_id = @webhook_id
     AND d.id <= coalesce((SELECT o.id FROM webhook_deliveries o WHERE o.webhook_id = @webhook_id ORDER BY o.id DESC OFFSET @most::integer LIMIT 1), 0)
     AND NOT EXISTS (SELECT FROM webhook_retries r WHERE r.webhook_id = d.webhook_id AND r.feed_id = d.feed_id AND r.delivery_id = d.id);
 
--- WebhookDeliveryList returns posts of a webhook with ids before an id, newest first. next_at is the time at which the event is posted again; it is set only
--- for the last failed post of the event.
+-- WebhookDeliveryList returns requests of a webhook with ids smaller than before_id, newest first. next_at is the time of the next retry of the event. It is
+-- set only in the last failed request of the event.
 -- name: WebhookDeliveryList :many
 SELECT d.id, d.feed_id, d.type, d.at, d.attempt, d.status_code, d.duration_ms, d.error, d.response, r.due_at AS next_at
 FROM webhook_deliveries d
@@ -269,12 +275,13 @@ LIMIT @page_limit::integer;
 -- name: FeedIDNext :one
 SELECT nextval('feed_ids')::bigint;
 
--- WebhookListenersHold locks the listeners with webhooks until the end of the transaction, so that a listener that gets a webhook now is not overlooked.
+-- WebhookListenersHold locks the listeners with webhooks until the end of the transaction. A webhook that is added concurrently waits for these locks, so that
+-- WebhookListenersEnd does not end its listener.
 -- name: WebhookListenersHold :many
 SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE;
 
--- WebhookListenersEnd sets an end time for listeners without an active webhook. If the webhook is switched on again before that time, it continues with its
--- next event.
+-- WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event between is
+-- lost.
 -- name: WebhookListenersEnd :execrows
 UPDATE feed_listeners l SET is_pushed = false, listens_until = greatest(l.listens_until, now() + @listens::interval)
 WHERE l.is_pushed AND NOT EXISTS (
