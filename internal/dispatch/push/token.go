@@ -80,7 +80,7 @@ func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch fun
 	return token, postgres.Wrap("store token", err, nil)
 }
 
-// read returns the stored token; empty if it is stale or expires soon.
+// read returns the stored token. It returns an empty text if the token is missing, equals stale or expires within tokenSpare.
 func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	row, err := t.p.q.TokenGet(ctx, t.senderNo)
 	if postgres.IsNoRows(err) || err == nil && row.Seconds < tokenSpare.Seconds() {
@@ -91,7 +91,7 @@ func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	}
 	token, err := t.p.configs.OpenField(t.senderNo, t.field(), row.Token)
 	if err != nil || token == stale {
-		return "", nil //nolint:nilerr // a token of another configuration, or of a key that is gone, is fetched again
+		return "", nil //nolint:nilerr // a token of another configuration or of a deleted key must be fetched again
 	}
 	return token, nil
 }
