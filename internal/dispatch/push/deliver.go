@@ -304,7 +304,7 @@ func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error
 			w.p.log.Error("outcomes could not be reported before the leases expired", "sender_no", w.senderNo, "leases", leases, "error", err)
 			return
 		case <-w.p.sending.Done():
-			cancel() // after a cancelled send, act runs once more at most
+			cancel() // Stop has cancelled the calls: no further attempt
 		case <-time.After(wait):
 		}
 	}

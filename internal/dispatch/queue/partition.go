@@ -52,7 +52,7 @@ func RunByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idO
 		return results, nil
 	}
 	for _, day := range order {
-		_ = brief(days[day]) // it is the result of each of them
+		_ = brief(days[day]) // brief stores the error in the results
 	}
 	return results, nil
 }
