@@ -25,7 +25,7 @@ const credentialsVersion = `-- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version
 `
 
-// CredentialsVersion returns the last transaction that changed users or API keys; 0 if there was no change.
+// CredentialsVersion returns the number of the last transaction that changed users or API keys. It returns 0 if users and keys never changed.
 func (q *Queries) CredentialsVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, credentialsVersion)
 	var version int64
@@ -137,9 +137,9 @@ type SessionCreateParams struct {
 	Most          int32
 }
 
-// SessionCreate creates a session of a user that is not disabled, or of the configured user, and deletes the oldest sessions above the limit `most`. FOR SHARE
-// makes the statement wait for an uncommitted change of the user, and makes later changes wait for it. It returns no row if the user is disabled or was
-// deleted.
+// SessionCreate creates a session, and deletes the oldest sessions of the user above the limit `most`. It returns no row if the user is disabled or was
+// deleted. is_configured: the user is defined in the configuration, and is not checked. FOR SHARE makes the statement wait for an uncommitted change of the
+// user. It also makes later changes of the user wait until the session is stored.
 func (q *Queries) SessionCreate(ctx context.Context, arg SessionCreateParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, sessionCreate,
 		arg.TokenHash,
@@ -184,7 +184,8 @@ type SessionGetRow struct {
 	IsUnseen      bool
 }
 
-// SessionGet returns the session of a token, unless the session has expired. is_unseen is true if its last use was stored more than a minute ago.
+// SessionGet returns the session with the given token, unless the session has expired. is_unseen is true if the last use of the session was stored more than a
+// minute ago.
 func (q *Queries) SessionGet(ctx context.Context, arg SessionGetParams) (SessionGetRow, error) {
 	row := q.db.QueryRow(ctx, sessionGet, arg.TokenHash, arg.Idle, arg.Most)
 	var i SessionGetRow
@@ -295,8 +296,8 @@ type UserAddressRecordParams struct {
 	Username string
 }
 
-// UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes addresses older than 30 days, and all addresses
-// except the latest 1000, so that a user with constantly new addresses cannot fill the table.
+// UserAddressRecord records, at most once a day, that a user proved its password at an address. It deletes the addresses of the user that are older than 30
+// days, and keeps only its latest 1000 addresses. This limit protects the table from a user whose address changes constantly.
 func (q *Queries) UserAddressRecord(ctx context.Context, arg UserAddressRecordParams) error {
 	_, err := q.db.Exec(ctx, userAddressRecord, arg.Network, arg.Username)
 	return err
@@ -470,9 +471,9 @@ type UserUpdateParams struct {
 	Version        *int64
 }
 
-// UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its company. The constraint
-// users_company_binds_role rejects a company for roles other than submit and read. An admin can have a company_id without has_company, from before that
-// constraint. The company applies to the user once its role is submit or read.
+// UserUpdate changes the given fields of a user. If the new role is not send, the user loses its app_id. without_company removes the user from its company. The
+// constraint users_company_binds_role rejects a company for roles other than submit and read. An admin from before this constraint can have a company_id
+// without has_company. Such a company applies as soon as the role of the user is submit or read.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

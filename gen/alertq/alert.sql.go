@@ -70,7 +70,7 @@ type EventsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// EventsDeleteExpired deletes those of the batch_size oldest events that are older than keep.
+// EventsDeleteExpired reads the batch_size oldest events, and deletes the events that are older than keep.
 func (q *Queries) EventsDeleteExpired(ctx context.Context, arg EventsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, eventsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

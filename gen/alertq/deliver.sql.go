@@ -27,8 +27,8 @@ type AlertChannelsParams struct {
 	RecordedApart time.Duration
 }
 
-// AlertChannels returns the channels through which alerts can be sent: those with a template for alerts and an available sender. A sender is available if it
-// is on, has quota and funds, its circuit breaker is closed, and it is not silent.
+// AlertChannels returns the channels through which alerts can be sent. Such a channel has a template for alerts and an available sender that is not silent. A
+// sender is available if it is on, has quota and funds, and its circuit breaker is closed.
 func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
@@ -110,11 +110,18 @@ type AlertDeliveriesDueRow struct {
 	RuleName   string
 }
 
-// AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first. is_end is true for the message that the alert is
-// resolved. This message is sent for a day to receivers that were notified that the alert fires. Otherwise the message is that the alert fires. It is sent
-// once, and again after repeat_seconds unless the alert is acknowledged or the rule is silenced. An alertmanager gets it once a minute in any case, because it
-// resolves an alert that is not sent again. People are not notified of an alert while they are notified of a more severe alert of the same kind and subject.
-// They are not notified of warnings while they have had max_messages messages within five minutes; all deliveries of one message have the same time.
+// AlertDeliveriesDue returns up to batch_size deliveries that are due now, the most severe alerts first.
+//
+// If is_end is false, the message says that the alert fires. The message is sent once, and again after repeat_seconds. It is not repeated while the alert is
+// acknowledged or the rule is silenced. An alertmanager receives the message every minute in any case, because an alertmanager resolves an alert that is not
+// sent again.
+//
+// If is_end is true, the message says that the alert is resolved. The statement tries for one day to send this message to each receiver that was notified of
+// the firing alert.
+//
+// Receivers of the kind notification are people. People are not notified of an alert while they are notified of a more severe alert of the same kind and
+// subject. People are not notified of warnings if they received max_messages messages within the last five minutes. All deliveries of one message have the same
+// time.
 func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MaxMessages)
 	if err != nil {
@@ -199,9 +206,9 @@ type AlertDeliveriesEscalateParams struct {
 	ReceiverID int64
 }
 
-// AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels, whose notifications are awaited for the same time again. With
-// is_last, the alerts escalate to all receivers that have not been notified of them; the statement creates the deliveries of these receivers. Such deliveries
-// do not escalate.
+// AlertDeliveriesEscalate records that deliveries of a receiver escalated to further channels. awaits: the notifications on these channels. The next escalation
+// follows after the same time. is_last: no further escalation follows. The statement then creates deliveries for all receivers that have no delivery of the
+// alerts. The created deliveries do not escalate.
 func (q *Queries) AlertDeliveriesEscalate(ctx context.Context, arg AlertDeliveriesEscalateParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesEscalate,
 		arg.Channels,
@@ -227,7 +234,7 @@ type AlertDeliveriesHoldParams struct {
 	ReceiverID int64
 }
 
-// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. If an alert is missing, another server has delivered it meanwhile.
+// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. If another server has delivered an alert meanwhile, the alert is not returned.
 func (q *Queries) AlertDeliveriesHold(ctx context.Context, arg AlertDeliveriesHoldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHold, arg.AlertIds, arg.Tries, arg.ReceiverID)
 	if err != nil {
@@ -262,8 +269,8 @@ type AlertDeliveriesHoldUnsentParams struct {
 	ReceiverID  int64
 }
 
-// AlertDeliveriesHoldUnsent locks deliveries of a receiver that escalate, and returns their alerts. If an alert is missing, its delivery was sent meanwhile,
-// or has escalated on another server.
+// AlertDeliveriesHoldUnsent locks the deliveries of a receiver that escalate, and returns their alerts. An alert is not returned if its delivery was sent
+// meanwhile, or has escalated on another server.
 func (q *Queries) AlertDeliveriesHoldUnsent(ctx context.Context, arg AlertDeliveriesHoldUnsentParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesHoldUnsent, arg.AlertIds, arg.EscalateAts, arg.ReceiverID)
 	if err != nil {
@@ -316,9 +323,9 @@ type AlertDeliveriesMarkParams struct {
 	Ends         []bool
 }
 
-// AlertDeliveriesMark records how a receiver was notified of alerts. After a failure, a delivery is tried again after retry_seconds, doubled with each failure
-// up to an hour. awaits are the notifications that were created; null means that the receiver is a program, which has accepted the alerts. The first attempt
-// sets the time at which the delivery escalates, unless the delivery is itself an escalation.
+// AlertDeliveriesMark records the result of an attempt to notify a receiver of alerts. After a failure, a delivery is tried again after retry_seconds. Each
+// further failure doubles this time, up to an hour. awaits: the notifications that were created for the delivery. null: the receiver is a program, and has
+// accepted the alerts. The first attempt sets the time at which the delivery escalates. A delivery that was created by an escalation does not escalate.
 func (q *Queries) AlertDeliveriesMark(ctx context.Context, arg AlertDeliveriesMarkParams) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesMark,
 		arg.Awaits,
@@ -347,7 +354,7 @@ ON CONFLICT DO NOTHING
 `
 
 // Statements on deliveries of alerts to receivers.
-// AlertDeliveriesOpen creates the deliveries of firing alerts: one for each receiver of the rule. It creates no deliveries while the rule is silenced.
+// AlertDeliveriesOpen creates one delivery of each firing alert for each receiver of its rule. It creates no deliveries while the rule is silenced.
 func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, alertDeliveriesOpen)
 	if err != nil {
@@ -363,7 +370,7 @@ WITH outcomes AS MATERIALIZED (
         SELECT DISTINCT unnest(d.awaits || d.end_awaits) AS id FROM alert_deliveries d WHERE d.alert_id = ANY ($1::bigint[])
     ) w
     CROSS JOIN LATERAL (
-        SELECT min(t.reported_at) FILTER (WHERE t.status = 2) AS sent_at, coalesce(bool_or(t.status IN (0, 1)), false) AS is_open -- SUCCESS; PENDING, PROCESSING
+        SELECT min(t.reported_at) FILTER (WHERE t.status = 2) AS sent_at, coalesce(bool_or(t.status IN (0, 1)), false) AS is_open -- 2 SUCCESS; 0 PENDING, 1 PROCESSING
         FROM renderings r
         JOIN tasks t ON t.rendering_id = r.id
         WHERE r.notification_id = w.id
@@ -383,12 +390,12 @@ CROSS JOIN LATERAL (
     SELECT min(o.sent_at) AS sent_at, coalesce(bool_or(o.is_open), false) AS is_open FROM outcomes o WHERE o.id = ANY (w.end_awaits)
 ) ends
 WHERE w.alert_id = ANY ($1::bigint[]) AND d.alert_id = w.alert_id AND d.receiver_id = w.receiver_id
-    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- no other server has delivered it meanwhile
+    AND d.awaits IS NOT DISTINCT FROM w.awaits AND d.end_awaits IS NOT DISTINCT FROM w.end_awaits -- false if another server has notified the receiver meanwhile
     AND (d.awaits <> '{}' OR d.end_awaits <> '{}')
 `
 
-// AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery stops waiting when a message was sent, or when no
-// message is left that can still be sent.
+// AlertDeliveriesSent records when the first message of the deliveries of alerts was sent. A delivery no longer waits for its messages if a message was sent,
+// or if no message can be sent any more.
 func (q *Queries) AlertDeliveriesSent(ctx context.Context, alertIds []int64) error {
 	_, err := q.db.Exec(ctx, alertDeliveriesSent, alertIds)
 	return err
@@ -419,8 +426,8 @@ type AlertDeliveriesUnsentRow struct {
 	RuleName     string
 }
 
-// AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the most severe alerts first: no message was sent in time, or no message can be
-// sent any more. An alert that is acknowledged, or whose rule is silenced, does not escalate.
+// AlertDeliveriesUnsent returns up to batch_size deliveries that escalate now, the most severe alerts first. A delivery escalates if no message was sent in
+// time, or if no message can be sent any more. An alert does not escalate if the alert is acknowledged or its rule is silenced.
 func (q *Queries) AlertDeliveriesUnsent(ctx context.Context, batchSize int32) ([]AlertDeliveriesUnsentRow, error) {
 	rows, err := q.db.Query(ctx, alertDeliveriesUnsent, batchSize)
 	if err != nil {
@@ -487,8 +494,8 @@ type AlertGuardParams struct {
 	ID             int64
 }
 
-// AlertGuard records whether people can be notified of an alert only through the channel that the alert is about, or, for an alert about all channels, only
-// through one channel. When this becomes true, it adds an event.
+// AlertGuard stores only_own_channel of an alert, and adds an event when the value becomes true. only_own_channel: people can be notified of the alert only
+// through the channel that the alert is about. If the alert is about all channels, only one channel is left to notify people.
 func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 	_, err := q.db.Exec(ctx, alertGuard, arg.OnlyOwnChannel, arg.ID)
 	return err
@@ -508,8 +515,8 @@ type AlertReceiverCalledParams struct {
 	ReceiverID int64
 }
 
-// AlertReceiverCalled records the outcome of a call of a receiver. After a failure, the receiver is not called for ten seconds, doubled with each failure up
-// to two minutes.
+// AlertReceiverCalled records the outcome of a call of a receiver. After a failure, the receiver is not called for ten seconds. Each further failure doubles
+// this time, up to two minutes.
 func (q *Queries) AlertReceiverCalled(ctx context.Context, arg AlertReceiverCalledParams) error {
 	_, err := q.db.Exec(ctx, alertReceiverCalled, arg.Error, arg.ReceiverID)
 	return err
@@ -520,8 +527,8 @@ UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
 WHERE s.receiver_id = $1 AND is_due(s.next_call_at, interval '2 minutes')
 `
 
-// AlertReceiverClaim prevents other servers from calling a receiver, for longer than a call takes. Of two concurrent calls, the firing of an alert could
-// otherwise arrive after its end. It returns no row if another server is calling the receiver.
+// AlertReceiverClaim prevents other servers from calling a receiver for 30 seconds, which is longer than a call takes. It returns 0 if another server is
+// calling the receiver. Without the claim, two calls could run concurrently, and the receiver could learn of the end of an alert before its start.
 func (q *Queries) AlertReceiverClaim(ctx context.Context, receiverID int64) (int64, error) {
 	result, err := q.db.Exec(ctx, alertReceiverClaim, receiverID)
 	if err != nil {
@@ -536,7 +543,7 @@ WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes
 ORDER BY s.receiver_id
 `
 
-// AlertReceiversFailing returns the receivers that failed and can be called again.
+// AlertReceiversFailing returns the receivers whose last call failed and that can be called again now.
 func (q *Queries) AlertReceiversFailing(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertReceiversFailing)
 	if err != nil {
@@ -570,7 +577,7 @@ type AlertReceiversOfRow struct {
 	ReceiverID int64
 }
 
-// AlertReceiversOf returns the receivers of alerts.
+// AlertReceiversOf returns the receivers of the given alerts.
 func (q *Queries) AlertReceiversOf(ctx context.Context, alertIds []int64) ([]AlertReceiversOfRow, error) {
 	rows, err := q.db.Query(ctx, alertReceiversOf, alertIds)
 	if err != nil {
@@ -599,8 +606,8 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND
 ORDER BY a.id
 `
 
-// AlertsAwaited returns the alerts with deliveries of which a message can still be sent. The end of an alert is sent for a day, and such a message ends within
-// another day (keptFor).
+// AlertsAwaited returns the alerts with a delivery whose message can still be sent. The message about the end of an alert is created within a day, and ends
+// within another day (keptFor).
 func (q *Queries) AlertsAwaited(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertsAwaited)
 	if err != nil {

@@ -23,8 +23,8 @@ type AlertAcknowledgeParams struct {
 	ID       int64
 }
 
-// AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user; the last given remark is stored. It
-// returns no row if the alert does not fire.
+// AlertAcknowledge records the user who acknowledged a firing alert. A later acknowledgement does not replace the user, but replaces the remark if it has one.
+// The statement returns 0 if the alert does not fire.
 func (q *Queries) AlertAcknowledge(ctx context.Context, arg AlertAcknowledgeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertAcknowledge, arg.Username, arg.Remark, arg.ID)
 	if err != nil {
@@ -122,7 +122,7 @@ type AlertListParams struct {
 	PageLimit  int32
 }
 
-// AlertList returns alerts that fire or have fired, newest first.
+// AlertList returns alerts that fire now or fired before, newest first.
 func (q *Queries) AlertList(ctx context.Context, arg AlertListParams) ([]Alert, error) {
 	rows, err := q.db.Query(ctx, alertList,
 		arg.BeforeID,
@@ -187,7 +187,7 @@ type AlertListFiringParams struct {
 	PageLimit int32
 }
 
-// AlertListFiring is AlertList for firing alerts, which are few among many resolved ones.
+// AlertListFiring returns firing alerts, newest first. AlertList would read all resolved alerts to find the few firing alerts.
 func (q *Queries) AlertListFiring(ctx context.Context, arg AlertListFiringParams) ([]Alert, error) {
 	rows, err := q.db.Query(ctx, alertListFiring,
 		arg.BeforeID,
@@ -367,7 +367,7 @@ const alertReceiverLock = `-- name: AlertReceiverLock :many
 SELECT r.id FROM alert_receivers r WHERE r.id = $1 ORDER BY r.id FOR UPDATE
 `
 
-// AlertReceiverLock waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete sees them.
+// AlertReceiverLock locks a receiver. It waits for transactions that assign the receiver to a rule, so that AlertReceiverDelete finds these rules.
 func (q *Queries) AlertReceiverLock(ctx context.Context, id int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertReceiverLock, id)
 	if err != nil {
@@ -392,7 +392,7 @@ const alertReceiverRenewed = `-- name: AlertReceiverRenewed :exec
 UPDATE alert_receiver_states SET next_call_at = now() WHERE receiver_id = $1
 `
 
-// AlertReceiverRenewed makes a changed receiver due at once.
+// AlertReceiverRenewed allows the next call of a changed receiver at once.
 func (q *Queries) AlertReceiverRenewed(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, alertReceiverRenewed, id)
 	return err
@@ -408,7 +408,7 @@ type AlertReceiverResealParams struct {
 	Before              *string
 }
 
-// AlertReceiverReseal stores a header that was encrypted again with the current key, unless the header was changed meanwhile.
+// AlertReceiverReseal stores a header that was encrypted again with the current key. It changes nothing if the header was changed meanwhile.
 func (q *Queries) AlertReceiverReseal(ctx context.Context, arg AlertReceiverResealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertReceiverReseal, arg.SealedAuthorization, arg.ID, arg.Before)
 	if err != nil {
@@ -426,7 +426,7 @@ type AlertReceiverSealParams struct {
 	ID                  int64
 }
 
-// AlertReceiverSeal stores the encrypted header Authorization; null removes it. It is encrypted for the id of the receiver.
+// AlertReceiverSeal stores the encrypted Authorization header of a receiver; null removes the header. The encryption is bound to the id of the receiver.
 func (q *Queries) AlertReceiverSeal(ctx context.Context, arg AlertReceiverSealParams) error {
 	_, err := q.db.Exec(ctx, alertReceiverSeal, arg.SealedAuthorization, arg.ID)
 	return err
@@ -476,7 +476,7 @@ WITH held AS (
 SELECT count(*) FROM held
 `
 
-// AlertReceiversHold returns how many of ids exist, and protects them from deletion until the end of the transaction.
+// AlertReceiversHold returns the number of receivers of `ids` that exist. It protects these receivers from deletion until the end of the transaction.
 func (q *Queries) AlertReceiversHold(ctx context.Context, ids []int64) (int64, error) {
 	row := q.db.QueryRow(ctx, alertReceiversHold, ids)
 	var count int64
@@ -712,7 +712,8 @@ type AlertScopeFindRow struct {
 }
 
 // Statements on rules and receivers, which administrators change, and on the list of alerts.
-// AlertScopeFind returns the ids of the records that a rule or a receiver names; 0 means not named, or missing.
+// AlertScopeFind returns the ids of the company, the channel and the sender that a rule or a receiver names. An id is 0 if the record is not named or does not
+// exist.
 func (q *Queries) AlertScopeFind(ctx context.Context, arg AlertScopeFindParams) (AlertScopeFindRow, error) {
 	row := q.db.QueryRow(ctx, alertScopeFind, arg.CompanyNo, arg.Channel, arg.SenderNo)
 	var i AlertScopeFindRow
@@ -733,7 +734,7 @@ type AlertsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// AlertsDeleteExpired deletes those of the batch_size oldest resolved alerts that ended longer than keep ago.
+// AlertsDeleteExpired reads the batch_size oldest resolved alerts, and deletes the alerts that ended longer than keep ago.
 func (q *Queries) AlertsDeleteExpired(ctx context.Context, arg AlertsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {

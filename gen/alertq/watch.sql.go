@@ -28,8 +28,8 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings of messages about alerts of some kinds that have a task in the queue. The end of an alert is sent for a day, and such
-// a task ends within another day (keptFor).
+// AlertRenderings returns the renderings of messages about alerts of the given kinds that still have a task in the queue. The message about the end of an alert
+// is created within a day, and its task ends within another day (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
 	if err != nil {
@@ -60,9 +60,15 @@ type AlertRuleHoldParams struct {
 	Version int64
 }
 
-// Statements on the states of an alert. The alert is pending from the first evaluation that finds its condition, fires when the condition has held for long
-// enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by the state that it
-// expects, and the row of the rule is locked, so that several servers can evaluate a rule at the same time.
+// Statements on the states of an alert:
+//
+//	pending   from the first evaluation that finds the condition of the rule true
+//	firing    when the condition was true for for_seconds
+//	cleared   when the condition of a firing alert is false
+//	resolved  when the alert was cleared for resolve_seconds
+//
+// Each statement checks the state of the alert before a change, and the row of the rule is locked. Therefore several servers can evaluate a rule at the same
+// time.
 // AlertRuleHold locks a rule for its evaluation. It returns no row if the rule was changed, disabled or deleted since it was read.
 func (q *Queries) AlertRuleHold(ctx context.Context, arg AlertRuleHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, alertRuleHold, arg.ID, arg.Version)
@@ -76,7 +82,7 @@ SELECT EXISTS (
     SELECT FROM alerts a
     WHERE a.rule_id = $1 AND (a.resolved_at IS NULL OR a.resolved_at > $2::timestamptz)
         AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > $2::timestamptz
-        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores later times, which come from a clock that was set back
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- ignores future times, which were stored before the clock was set back
 )
 `
 
@@ -85,7 +91,7 @@ type AlertRuleIsMovedParams struct {
 	LookedAt time.Time
 }
 
-// AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement later than looked_at.
+// AlertRuleIsMoved returns whether another server has updated the alerts of a rule from a measurement that was taken after looked_at.
 func (q *Queries) AlertRuleIsMoved(ctx context.Context, arg AlertRuleIsMovedParams) (bool, error) {
 	row := q.db.QueryRow(ctx, alertRuleIsMoved, arg.RuleID, arg.LookedAt)
 	var exists bool
@@ -116,7 +122,7 @@ type AlertsEndParams struct {
 	EndedBy string
 }
 
-// AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many of them were firing.
+// AlertsEnd ends the alerts of a rule that was changed, disabled or deleted. It returns the number of ended alerts that were firing.
 func (q *Queries) AlertsEnd(ctx context.Context, arg AlertsEndParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsEnd, arg.RuleID, arg.EndedBy)
 	if err != nil {
@@ -146,7 +152,7 @@ type AlertsFireParams struct {
 	ForSeconds float64
 }
 
-// AlertsFire lets those pending alerts of a rule fire whose condition has held for long enough, and returns their number.
+// AlertsFire sets a pending alert of a rule to firing if its condition was true for for_seconds. It returns the number of these alerts.
 func (q *Queries) AlertsFire(ctx context.Context, arg AlertsFireParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsFire, arg.RuleID, arg.ForSeconds)
 	if err != nil {
@@ -185,9 +191,9 @@ type AlertsFoundParams struct {
 	Thresholds []*float64
 }
 
-// AlertsFound records that the condition of a rule holds for subjects. A new alert is pending; a cleared alert continues to fire. A pending alert that was not
-// evaluated for a minute begins again, because it is unknown whether its condition held meanwhile. A pending alert whose start is in the future, because the
-// clock was set back, also begins again.
+// AlertsFound records the subjects for which the condition of a rule is true. A new alert is pending. A cleared alert fires again. A pending alert begins again
+// if it was not evaluated for a minute, because the condition was possibly false meanwhile. A pending alert also begins again if its start is in the future,
+// because the clock was set back.
 func (q *Queries) AlertsFound(ctx context.Context, arg AlertsFoundParams) error {
 	_, err := q.db.Exec(ctx, alertsFound,
 		arg.RuleID,
@@ -219,8 +225,8 @@ type AlertsLostParams struct {
 	Subjects []string
 }
 
-// AlertsLost records that the condition of a rule holds for no subjects other than these: pending alerts of other subjects are deleted, firing alerts are
-// cleared. An alert whose clear time is in the future, because the clock was set back, is cleared from now on.
+// AlertsLost records that the condition of a rule is false for all subjects except `subjects`. It deletes the pending alerts of the other subjects, and clears
+// their firing alerts. If the clear time of an alert is in the future because the clock was set back, the clear time becomes now.
 func (q *Queries) AlertsLost(ctx context.Context, arg AlertsLostParams) error {
 	_, err := q.db.Exec(ctx, alertsLost, arg.RuleID, arg.Subjects)
 	return err
@@ -275,8 +281,8 @@ type AlertsResolveParams struct {
 	ResolveSeconds float64
 }
 
-// AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns their number. This transaction can have begun before the
-// transaction in which the alert fired.
+// AlertsResolve resolves the alerts of a rule that were cleared for resolve_seconds, and returns their number. resolved_at is never before fired_at, although
+// this transaction possibly began before the transaction that set fired_at.
 func (q *Queries) AlertsResolve(ctx context.Context, arg AlertsResolveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsResolve, arg.RuleID, arg.ResolveSeconds)
 	if err != nil {
@@ -301,7 +307,7 @@ type BalancesLowRow struct {
 	LowWarning *int64
 }
 
-// BalancesLow returns the senders that are on and whose balance is at most `most`, or at most their own low_warning.
+// BalancesLow returns the senders that are on and whose balance is low. A balance is low if it is at most `most`, or at most the low_warning of the sender.
 func (q *Queries) BalancesLow(ctx context.Context, most float64) ([]BalancesLowRow, error) {
 	rows, err := q.db.Query(ctx, balancesLow, most)
 	if err != nil {
@@ -375,7 +381,7 @@ type DiskSpacePutParams struct {
 	FreeBytes int64
 }
 
-// DiskSpacePut records the space of the file system of a folder.
+// DiskSpacePut records the total and the free bytes of the file system that contains a folder.
 func (q *Queries) DiskSpacePut(ctx context.Context, arg DiskSpacePutParams) error {
 	_, err := q.db.Exec(ctx, diskSpacePut,
 		arg.Host,
@@ -399,7 +405,7 @@ type DiskSpacesRow struct {
 	Free   float64
 }
 
-// DiskSpaces returns the measurements of servers within the last five minutes. A server that has stopped has no disk to watch.
+// DiskSpaces returns the measurements of the last five minutes. Older measurements are of servers that have stopped.
 func (q *Queries) DiskSpaces(ctx context.Context) ([]DiskSpacesRow, error) {
 	rows, err := q.db.Query(ctx, diskSpaces)
 	if err != nil {
@@ -424,7 +430,7 @@ const diskSpacesDelete = `-- name: DiskSpacesDelete :exec
 DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day'
 `
 
-// DiskSpacesDelete deletes the rows of servers that have stopped.
+// DiskSpacesDelete deletes measurements older than a day, which are of servers that have stopped.
 func (q *Queries) DiskSpacesDelete(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, diskSpacesDelete)
 	return err
@@ -434,7 +440,7 @@ const now = `-- name: Now :one
 SELECT now()::timestamptz AS at
 `
 
-// Now returns the time of the transaction, which all its statements use for their decisions.
+// Now returns the start time of the transaction. All statements of a transaction use this time for their decisions.
 func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, now)
 	var at time.Time
@@ -464,7 +470,7 @@ LEFT JOIN LATERAL (
     CROSS JOIN LATERAL (
         SELECT s.succeeded, s.failed, s.reported_failed FROM statistics s
         WHERE s.step = 'minute' AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = m.at AND s.key = a.key
-        OFFSET 0 -- one probe of statistics_pkey for each minute: an index scan of the window would read all keys
+        OFFSET 0 -- OFFSET 0 forces one probe of statistics_pkey for each minute. An index scan of the window would read all keys.
     ) o
     WHERE m.at >= a.begins
     UNION ALL
@@ -490,8 +496,9 @@ type OutcomeSumsRow struct {
 	ReportedFailed int64
 }
 
-// OutcomeSums returns the outcomes within windows, without tests: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each index of
-// the arrays selects one key of a dimension (total: the empty key) of a company (0: of all companies). A window begins with its first full minute.
+// OutcomeSums returns the numbers of tasks that became SUCCESS or FAILED, and of leases that were reported FAILED, without tests. The arrays are parallel: each
+// index names one key of a dimension of a company, and a window. company_id 0: all companies. Dimension total: the key is empty. A window begins with its first
+// full minute.
 func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
 	rows, err := q.db.Query(ctx, outcomeSums,
 		arg.CompanyIds,
@@ -531,7 +538,7 @@ WHERE NOT EXISTS (
 )
 `
 
-// PartitionDays returns the number of consecutive days (UTC), from today on, for which a partition of tasks exists; at most 400.
+// PartitionDays returns the number of consecutive days (UTC), beginning with today, for which a partition of tasks exists. It returns at most 400.
 func (q *Queries) PartitionDays(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, partitionDays)
 	var column_1 int64
@@ -576,8 +583,8 @@ type PoolsUnservedRow struct {
 	CountryNo   *string
 }
 
-// PoolsUnserved returns the pools of `pools` that no available sender serves. A sender is available if it is on, has quota and funds, its circuit breaker is
-// closed, and it is not silent.
+// PoolsUnserved returns the pools of `pool_ids` that have no available sender that is not silent. A sender is available if it is on, has quota and funds, and
+// its circuit breaker is closed.
 func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
 	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.RecordedApart)
 	if err != nil {
@@ -621,8 +628,8 @@ type ReceiptsMissingRow struct {
 	Channel  string
 }
 
-// ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent a message within window_seconds, and for which no receipt arrived
-// within that time.
+// ReceiptsMissing returns the senders for which no receipt arrived within window_seconds, although they sent a message within this time. The senders are on,
+// and their provider sends callbacks.
 func (q *Queries) ReceiptsMissing(ctx context.Context, windowSeconds float64) ([]ReceiptsMissingRow, error) {
 	rows, err := q.db.Query(ctx, receiptsMissing, windowSeconds)
 	if err != nil {
@@ -680,7 +687,7 @@ func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([
 
 const senderOutcomes = `-- name: SenderOutcomes :many
 WITH minutes AS (
-    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- a range of statistics_pkey
+    SELECT s.key AS sender_no, s.succeeded, s.reported_failed FROM statistics s -- reads a range of statistics_pkey
     WHERE s.step = 'minute' AND s.company_id = 0 AND s.dimension = 'sender'
         AND s.at >= now() - make_interval(secs => $2::double precision) AND s.at <= now()
     UNION ALL
@@ -709,8 +716,8 @@ type SenderOutcomesRow struct {
 	Failed   int64
 }
 
-// SenderOutcomes returns the senders that are on and had at least `least` attempts that ended within window_seconds: reported leases, without tests. The
-// window begins with its first full minute.
+// SenderOutcomes returns the senders that are on and had at least `least` attempts within window_seconds. An attempt is a lease that ended with a report,
+// without tests. The window begins with its first full minute.
 func (q *Queries) SenderOutcomes(ctx context.Context, arg SenderOutcomesParams) ([]SenderOutcomesRow, error) {
 	rows, err := q.db.Query(ctx, senderOutcomes, arg.Least, arg.WindowSeconds)
 	if err != nil {
@@ -744,7 +751,7 @@ JOIN sender_states st ON st.sender_id = s.id
 JOIN channels h ON h.id = s.channel_id
 JOIN sender_silences($1::interval, $2::interval) z ON z.sender_id = s.id
 CROSS JOIN LATERAL (
-    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- polls are recorded by a sweep
+    SELECT extract(epoch FROM CASE z.slack WHEN interval '0' THEN z.slack ELSE z.slack + interval '1 minute' END) AS slack -- a sweep records polls with a delay
 ) x
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $3::double precision)
@@ -775,9 +782,10 @@ type SendersSilentRow struct {
 	Slack    float64
 }
 
-// SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent
-// first. is_used is true if the app had sent a message in the day before it became silent. An app that is silent for more than gone_seconds counts as gone.
-// The apps of `named` are returned in any case; if such an app never polled, the time counts from its creation.
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds plus the slack of sender_silences, the most recently silent first.
+// gone_seconds: an app that is silent for longer is not returned. An app that sent no message in the day before its last poll is not returned either. named:
+// these apps are returned regardless of gone_seconds and of their messages. If such an app never polled, the time counts from its creation. is_used is true if
+// the app sent a message in the day before its last poll.
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
 	rows, err := q.db.Query(ctx, sendersSilent,
 		arg.SilentAfter,
@@ -831,7 +839,8 @@ type StatementsDifferRow struct {
 	Differences int64
 }
 
-// StatementsDiffer returns the sender and day of each newest finished reconciliation that ended within keep and found differences.
+// StatementsDiffer returns the reconciliations that found differences and ended within keep. Only the newest finished reconciliation of each sender and day
+// counts.
 func (q *Queries) StatementsDiffer(ctx context.Context, keep time.Duration) ([]StatementsDifferRow, error) {
 	rows, err := q.db.Query(ctx, statementsDiffer, keep)
 	if err != nil {
@@ -886,9 +895,9 @@ type TaskPartitionsOverdueRow struct {
 	HeldBy   string
 }
 
-// TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago, with the number of days and the
-// reason. The reason 'at_work' means that a task of the partition is leased, due or about to expire, see TaskPartitionNext. The reason 'not_tried' means that
-// the sweep has not reached the partition.
+// TaskPartitionsOverdue returns the partitions that should have become history or have been dropped at least one day ago. days: the number of days since then.
+// held_by: the reason for the delay. 'at_work': a task of the partition is leased, due or about to expire, see TaskPartitionNext. 'not_tried': the sweep has
+// not reached the partition.
 func (q *Queries) TaskPartitionsOverdue(ctx context.Context, arg TaskPartitionsOverdueParams) ([]TaskPartitionsOverdueRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitionsOverdue, arg.AfterDays, arg.KeepDays, arg.Most)
 	if err != nil {

@@ -21,7 +21,7 @@ type AuditDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// AuditDeleteExpired deletes those of the batch_size oldest changes that are older than keep.
+// AuditDeleteExpired reads the batch_size oldest changes, and deletes the changes that are older than keep.
 func (q *Queries) AuditDeleteExpired(ctx context.Context, arg AuditDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, auditDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -55,7 +55,8 @@ type AuditListParams struct {
 	PageLimit int32
 }
 
-// AuditList returns changes before a position in the list, newest first. It must be planned for its parameters, so that the index of a filter is used.
+// AuditList returns changes before a position (before_at, before_id), newest first. The caller must not use a generic plan, because only a plan for the given
+// parameters uses the index of a filter.
 func (q *Queries) AuditList(ctx context.Context, arg AuditListParams) ([]Audit, error) {
 	rows, err := q.db.Query(ctx, auditList,
 		arg.BeforeAt,
@@ -111,7 +112,7 @@ type AuditRecordParams struct {
 }
 
 // Statements on the audit of administrative changes. The trigger function audit_change writes the table audit.
-// AuditRecord records an action that changes no table of administrators, with the actor of the transaction.
+// AuditRecord adds an audit entry for an action that changes no audited table. The trigger sets the actor of the transaction.
 func (q *Queries) AuditRecord(ctx context.Context, arg AuditRecordParams) error {
 	_, err := q.db.Exec(ctx, auditRecord, arg.Entity, arg.EntityKey, arg.After)
 	return err

@@ -41,7 +41,7 @@ type BatchActsRow struct {
 	At       time.Time
 }
 
-// BatchActs returns the last actions of users on a batch, newest first.
+// BatchActs returns up to `most` actions of users on a batch, newest first.
 func (q *Queries) BatchActs(ctx context.Context, arg BatchActsParams) ([]BatchActsRow, error) {
 	rows, err := q.db.Query(ctx, batchActs, arg.BatchID, arg.Most)
 	if err != nil {
@@ -70,7 +70,7 @@ WHERE b.id = was.id AND b.status IN ('checking', 'ready', 'running', 'paused')
 RETURNING was.upload_id
 `
 
-// BatchCancel ends a batch before all of it was sent, and returns the upload that the batch no longer needs.
+// BatchCancel cancels a batch that has not ended, and returns the upload that the batch no longer needs.
 func (q *Queries) BatchCancel(ctx context.Context, id int64) (*int64, error) {
 	row := q.db.QueryRow(ctx, batchCancel, id)
 	var upload_id *int64
@@ -132,7 +132,7 @@ type BatchConfirmParams struct {
 	Every       time.Duration
 }
 
-// BatchConfirm confirms a checked batch, unless the batch expires before its rows can be sent.
+// BatchConfirm confirms a checked batch. It returns 0 if the batch expires before its rows can be sent.
 func (q *Queries) BatchConfirm(ctx context.Context, arg BatchConfirmParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchConfirm, arg.ConfirmedBy, arg.ID, arg.Every)
 	if err != nil {
@@ -170,7 +170,7 @@ type BatchCountsAddParams struct {
 	Segments    []int64
 }
 
-// BatchCountsAdd adds facts to the figures of batches. Deleted batches are skipped.
+// BatchCountsAdd adds changes to the counts of tasks of batches. It skips deleted batches.
 func (q *Queries) BatchCountsAdd(ctx context.Context, arg BatchCountsAddParams) error {
 	_, err := q.db.Exec(ctx, batchCountsAdd,
 		arg.BatchIds,
@@ -202,7 +202,7 @@ WITH made AS (
     )
     RETURNING id, is_confirmed, submitted_by
 ),
-audited AS ( -- like a separate confirmation
+audited AS ( -- the same audit entry as of BatchConfirm
     INSERT INTO audit (action, entity, entity_key, before, after)
     SELECT 'changed', 'batch', m.id::text, jsonb_build_object('is_confirmed', false, 'confirmed_by', NULL),
         jsonb_build_object('is_confirmed', true, 'confirmed_by', m.submitted_by)
@@ -252,7 +252,7 @@ type BatchCreateParams struct {
 
 // Statements on batches (uploaded lists), their rows and their progress. The row of a batch is locked before all data that depends on its status, and before
 // the queue.
-// BatchCreate stores a batch that is to be checked. If its request confirms the batch and a user is the actor, the confirmation is audited.
+// BatchCreate stores a batch that has to be checked. If the request also confirms the batch and its actor is a user, the confirmation is audited.
 func (q *Queries) BatchCreate(ctx context.Context, arg BatchCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, batchCreate,
 		arg.CompanyID,
@@ -329,8 +329,9 @@ type BatchFailedVerdictsRow struct {
 	Tasks   int64
 }
 
-// BatchFailedVerdicts counts the FAILED tasks of a batch by whether they may be requeued, as RequeueVerdicts says it of some. It reads all of them. The
-// conditions on a task are those of JobPlan.
+// BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
+// not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
+// JobPlan.
 func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, batchFailedVerdicts,
 		arg.FromID,
@@ -371,7 +372,7 @@ type BatchFedParams struct {
 	ID              int64
 }
 
-// BatchFed counts rows that became tasks or were rejected.
+// BatchFed adds rows that became tasks (fed) or were rejected (refused) to the counts of a running batch.
 func (q *Queries) BatchFed(ctx context.Context, arg BatchFedParams) error {
 	_, err := q.db.Exec(ctx, batchFed,
 		arg.FedRow,
@@ -397,9 +398,9 @@ WHERE b.id = $1 AND b.status IN ('running', 'paused', 'cancelled') AND NOT b.is_
     )
 `
 
-// BatchFinish ends a batch without remaining work: every row became a task or expired before, no task waits or is leased, and no job is about to requeue tasks
-// of the batch. A trigger stages the event. The caller has locked the batch before, so that this statement sees a job that was stored until then. The rows of
-// a batch of a tag are final only after the tag was read again at the start of the batch.
+// BatchFinish ends a batch without remaining work. The batch has no remaining work if every row became a task or the batch expired, no task waits or is leased,
+// and no job is about to requeue tasks of the batch. A trigger creates the event. The caller has locked the batch in an earlier statement, so that this
+// statement sees all jobs that were stored until the lock. is_read: a batch of a tag reads the tag again at its start. Its rows are final only after this.
 func (q *Queries) BatchFinish(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchFinish, id)
 	if err != nil {
@@ -425,8 +426,7 @@ type BatchHoldRow struct {
 	IsDue bool
 }
 
-// BatchHold locks a batch that has the given status. It returns no row if the batch has another status meanwhile. is_due is true if the rows of the batch can
-// be sent now.
+// BatchHold locks a batch if the batch has the given status, and otherwise returns no row. is_due is true if the rows of the batch can be sent now.
 func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHoldRow, error) {
 	row := q.db.QueryRow(ctx, batchHold, arg.ID, arg.Status)
 	var i BatchHoldRow
@@ -511,7 +511,7 @@ type BatchListParams struct {
 	PageLimit int32
 }
 
-// BatchList returns batches with ids smaller than before_id, newest first, of one company or of all.
+// BatchList returns batches with ids smaller than before_id, newest first. company_id null: batches of all companies.
 func (q *Queries) BatchList(ctx context.Context, arg BatchListParams) ([]Batch, error) {
 	rows, err := q.db.Query(ctx, batchList,
 		arg.BeforeID,
@@ -646,9 +646,10 @@ type BatchReadyParams struct {
 	ID        int64
 }
 
-// BatchReady ends the check of a batch. If the batch is confirmed, or if its rows are the final ones, it becomes running; otherwise it waits for its
-// confirmation. Like BatchConfirm, it schedules a batch of a scheduled template for the next full interval, so that its rows wait together and then become
-// tasks at full speed. If the request confirmed the batch, confirmed_by is the user of the request.
+// BatchReady ends the check of a batch, and returns the new status. A confirmed batch becomes running; another batch becomes ready and waits for its
+// confirmation. If the request of the batch confirmed it, confirmed_by is the user of the request. is_deferred: the batch uses a scheduled template. Like
+// BatchConfirm, the statement schedules a confirmed batch without start time for the next full interval. The rows of such batches wait together, and then
+// become tasks at full speed.
 func (q *Queries) BatchReady(ctx context.Context, arg BatchReadyParams) (string, error) {
 	row := q.db.QueryRow(ctx, batchReady,
 		arg.Every,
@@ -670,8 +671,8 @@ WHERE b.id = $1 AND b.status = 'running' AND b.is_held
     )
 `
 
-// BatchReleased records that no task of a batch is held any more, except by switches, if this is true. The caller has locked the batch before, so that this
-// statement sees all tasks that were held until then.
+// BatchReleased sets is_held of a running batch to false if all tasks of the batch were released. Tasks that a switch holds do not count. The caller has locked
+// the batch in an earlier statement, so that this statement sees all tasks that were held until the lock.
 func (q *Queries) BatchReleased(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReleased, id)
 	return err
@@ -681,7 +682,8 @@ const batchReread = `-- name: BatchReread :exec
 UPDATE batches b SET status = 'checking', is_read = true WHERE b.id = $1 AND b.status = 'running' AND NOT b.is_read
 `
 
-// BatchReread starts the check of a batch of a tag again, because the batch is about to be sent. The caller has locked the batch, and deletes its rows.
+// BatchReread restarts the check of a batch whose recipients are the contacts of a tag, because the batch is about to be sent. The caller has locked the batch,
+// and deletes its rows.
 func (q *Queries) BatchReread(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchReread, id)
 	return err
@@ -722,7 +724,7 @@ type BatchRowListParams struct {
 	PageLimit int32
 }
 
-// BatchRowList returns rows of a batch after a row, all or only the valid ones.
+// BatchRowList returns rows of a batch after after_row. only_valid: rows with a code are skipped.
 func (q *Queries) BatchRowList(ctx context.Context, arg BatchRowListParams) ([]BatchRow, error) {
 	rows, err := q.db.Query(ctx, batchRowList,
 		arg.BatchID,
@@ -767,7 +769,7 @@ SELECT $1, r.row_no, r.recipient, r.content, nullif(r.sign, ''), r.segments, nul
 FROM (
     SELECT unnest($2::bigint[]) AS row_no, unnest($3::text[]) AS recipient, unnest($4::text[]) AS content,
         unnest($5::text[]) AS sign, unnest($6::smallint[]) AS segments, unnest($7::text[]) AS country_no, unnest($8::smallint[]) AS code,
-        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- an empty array: no row has a value
+        unnest($9::jsonb[]) AS fault, unnest($10::jsonb[]) AS contact_values -- empty if no row has values
 ) r
 ORDER BY r.row_no
 `
@@ -785,8 +787,9 @@ type BatchRowsAddParams struct {
 	ContactValues [][]byte
 }
 
-// NO KEY: facts of the tasks of the batch are folded concurrently
-// BatchRowsAdd adds checked rows to a batch that the caller has locked. An empty sign, an empty country_no and the code 0 mean that the row has no such value.
+// NO KEY: concurrent transactions that count tasks of the batch do not wait for this lock
+// BatchRowsAdd adds checked rows to a batch that the caller has locked. A row without sign has an empty sign, a row without country has an empty country_no,
+// and a valid row has the code 0.
 func (q *Queries) BatchRowsAdd(ctx context.Context, arg BatchRowsAddParams) error {
 	_, err := q.db.Exec(ctx, batchRowsAdd,
 		arg.BatchID,
@@ -812,7 +815,7 @@ SET last_row = 0, rows = 0, valid = 0, invalid = 0, duplicate = 0, blocked = 0, 
 WHERE b.id = $1 AND b.status = 'checking'
 `
 
-// BatchRowsDeleteExpired deletes the rows of a batch whose check begins. The caller has locked the batch.
+// BatchRowsDeleteExpired deletes the rows of a batch, and resets its sums, before a check of the batch. The caller has locked the batch.
 func (q *Queries) BatchRowsDeleteExpired(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, batchRowsDeleteExpired, id)
 	return err
@@ -822,7 +825,7 @@ const batchRowsDrop = `-- name: BatchRowsDrop :one
 SELECT batch_partition_drop($1::interval)::bigint AS dropped
 `
 
-// BatchRowsDrop drops the first partition of rows whose batches all ended longer ago than keep, with these batches, and returns their number; see
+// BatchRowsDrop drops the first partition of rows if all its batches ended longer ago than keep. It deletes these batches, and returns their number, see
 // batch_partition_drop.
 func (q *Queries) BatchRowsDrop(ctx context.Context, keep time.Duration) (int64, error) {
 	row := q.db.QueryRow(ctx, batchRowsDrop, keep)
@@ -869,9 +872,9 @@ type BatchRowsDuplicateRow struct {
 	Segments int64
 }
 
-// BatchRowsDuplicate marks the valid rows of a batch that repeat an earlier row, each with the number of the first such row, and returns the number of these
-// rows and segments. address is the type of the addresses in the rows. Texts are compared as they are sent: with their signature, once. The statement sorts
-// all rows.
+// BatchRowsDuplicate marks each valid row of a batch that repeats an earlier row, with the number of the first such row. It returns the number of marked rows,
+// and the sum of their segments. address: the type of the addresses in the rows. dedup 'row': rows with the same recipient but different texts are not
+// duplicates. Texts are compared with their signature, without a repeated signature in the content. The statement sorts all rows.
 func (q *Queries) BatchRowsDuplicate(ctx context.Context, arg BatchRowsDuplicateParams) (BatchRowsDuplicateRow, error) {
 	row := q.db.QueryRow(ctx, batchRowsDuplicate,
 		arg.FoldsCase,
@@ -902,7 +905,7 @@ type BatchRowsFedParams struct {
 	Faults  [][]byte
 }
 
-// BatchRowsFed sets the tasks of rows. A rejected row has an empty task_id, a code and a fault.
+// BatchRowsFed stores the task ids of rows that became tasks. A rejected row has an empty task_id, a code and a fault.
 func (q *Queries) BatchRowsFed(ctx context.Context, arg BatchRowsFedParams) error {
 	_, err := q.db.Exec(ctx, batchRowsFed,
 		arg.BatchID,
@@ -936,7 +939,7 @@ type BatchRowsNextRow struct {
 	ContactValues []byte
 }
 
-// BatchRowsNext returns the next valid rows of a batch that the caller has locked.
+// BatchRowsNext returns up to `portion` valid rows after after_row of a batch that the caller has locked.
 func (q *Queries) BatchRowsNext(ctx context.Context, arg BatchRowsNextParams) ([]BatchRowsNextRow, error) {
 	rows, err := q.db.Query(ctx, batchRowsNext, arg.BatchID, arg.AfterRow, arg.Portion)
 	if err != nil {
@@ -977,7 +980,8 @@ type BatchRowsUnsentParams struct {
 	PageLimit int32
 }
 
-// BatchRowsUnsent returns unsent rows of an ended batch, after a row: those with a code, and those that did not become a task before the batch expired.
+// BatchRowsUnsent returns the unsent rows of an ended batch after after_row. A row is unsent if it has a code, or if it did not become a task before the end of
+// the batch.
 func (q *Queries) BatchRowsUnsent(ctx context.Context, arg BatchRowsUnsentParams) ([]BatchRow, error) {
 	rows, err := q.db.Query(ctx, batchRowsUnsent, arg.BatchID, arg.AfterRow, arg.PageLimit)
 	if err != nil {
@@ -1024,7 +1028,7 @@ type BatchRowsWrongParams struct {
 	PageLimit int32
 }
 
-// BatchRowsWrong returns the rows of a batch with some codes, after a row.
+// BatchRowsWrong returns the rows of a batch after after_row that have one of `codes`.
 func (q *Queries) BatchRowsWrong(ctx context.Context, arg BatchRowsWrongParams) ([]BatchRow, error) {
 	rows, err := q.db.Query(ctx, batchRowsWrong,
 		arg.BatchID,
@@ -1067,8 +1071,8 @@ UPDATE batches b SET status = CASE WHEN b.status = 'finished' THEN 'running' ELS
 WHERE b.id = $1 AND b.status IN ('finished', 'running', 'paused')
 `
 
-// BatchRuns sets a finished batch to running again, because tasks of the batch are about to be requeued. It locks a batch that has not ended, so that the
-// batch does not end before the job is stored.
+// BatchRuns sets a finished batch to running, because a job is about to requeue tasks of the batch. If the batch has not ended, the statement locks the batch,
+// so that the batch does not end before the job is stored.
 func (q *Queries) BatchRuns(ctx context.Context, id int64) (int64, error) {
 	result, err := q.db.Exec(ctx, batchRuns, id)
 	if err != nil {
@@ -1099,8 +1103,8 @@ type BatchSegmentsSampledRow struct {
 	Counted   int64
 }
 
-// BatchSegmentsSampled counts the first valid rows of a batch as a sender counts that BatchSum did not know, and as they were submitted, by country. The
-// row without a country is that of all.
+// BatchSegmentsSampled counts the segments of the first valid rows of a batch, by country. It counts them for a sender that BatchSum did not include.
+// submitted: segments as submitted. counted: segments as the sender counts them. is_of_all marks the row with the sums of all countries.
 func (q *Queries) BatchSegmentsSampled(ctx context.Context, arg BatchSegmentsSampledParams) ([]BatchSegmentsSampledRow, error) {
 	rows, err := q.db.Query(ctx, batchSegmentsSampled,
 		arg.ID,
@@ -1138,7 +1142,7 @@ WITH counting AS MATERIALIZED (
     FROM (
         SELECT DISTINCT s.sign, s.sign_mode = 'none' AS forbids_signs, s.segment_size
         FROM batches b
-        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- elsewhere a message counts as one
+        JOIN channels c ON c.channel = b.channel AND c.channel = 'sms' -- on other channels, a message counts as one segment
         JOIN senders s ON s.channel_id = c.id
         WHERE b.id = $1 AND s.status = 'on' AND (s.sign IS NOT NULL OR s.sign_mode = 'none' OR s.segment_size IS NOT NULL)
             AND (b.sender_no IS NULL OR b.sender_no = s.sender_no) AND sender_serves(s.id, b.company_id)
@@ -1190,10 +1194,16 @@ type BatchSumParams struct {
 	MaxSampled int32
 }
 
-// BatchSum keeps the sums of the valid rows of a batch by country, after duplicates were marked: segments as submitted; unsigned, those without
-// signature, for servers of the version before; by_sender, those that the senders count that may serve the batch now and count otherwise: each has a
-// signature of its own, forbids signatures, or has a segment size. These follow from the first rows, since to count all takes too long: a country has the
-// ratio of its rows among them, or that of all of them. The caller has locked the batch.
+// BatchSum stores the sums of the valid rows of a batch by country. It runs after BatchRowsDuplicate, in a batch that the caller has locked.
+//
+//	segments   segments as submitted
+//	unsigned   segments without signatures, for servers of the previous version
+//	by_sender  segments as counted by the senders that can serve the batch now and count differently
+//
+// A sender counts differently if it has its own signature, forbids signatures, or has a segment size.
+//
+// by_sender is an estimate from the first max_sampled rows, because counting all rows takes too long. The ratio of counted to submitted segments of the sampled
+// rows of a country is applied to all rows of the country. A country without sampled rows uses the ratio of all sampled rows.
 func (q *Queries) BatchSum(ctx context.Context, arg BatchSumParams) error {
 	_, err := q.db.Exec(ctx, batchSum, arg.ID, arg.MaxSampled)
 	return err
@@ -1203,7 +1213,7 @@ const batchTotals = `-- name: BatchTotals :many
 SELECT batch_id, sender_no, waiting, processing, success, failed, delivered, undelivered, segments FROM batch_totals t WHERE t.batch_id = ANY ($1::bigint[]) ORDER BY t.batch_id, t.sender_no
 `
 
-// BatchTotals returns the figures of batches, by sender.
+// BatchTotals returns the counts of tasks of batches, one row for each batch and sender.
 func (q *Queries) BatchTotals(ctx context.Context, batchIds []int64) ([]BatchTotal, error) {
 	rows, err := q.db.Query(ctx, batchTotals, batchIds)
 	if err != nil {
@@ -1262,7 +1272,7 @@ ORDER BY u.size NULLS FIRST, b.id
 LIMIT $1::integer
 `
 
-// BatchesChecking returns the batches that are being checked or wait for their check, the smallest first.
+// BatchesChecking returns the batches whose check is running or waiting, the smallest upload first.
 func (q *Queries) BatchesChecking(ctx context.Context, most int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, batchesChecking, most)
 	if err != nil {
@@ -1309,9 +1319,9 @@ type BatchesDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// BatchesDeleteExpired deletes up to batch_size batches, with their rows, that ended or were never confirmed longer ago than keep, and whose tasks have ended.
-// A batch whose rows have their own partition is normally deleted with the partition. This statement deletes it only if other batches keep the partition until
-// keep_held.
+// BatchesDeleteExpired deletes up to batch_size batches with their rows. A batch is deleted if its tasks have ended, and if it ended, or was checked but never
+// confirmed, longer ago than keep. A batch whose rows have their own partition is normally deleted with the partition. This statement deletes such a batch only
+// after keep_held, when other batches of the partition still prevent the drop.
 func (q *Queries) BatchesDeleteExpired(ctx context.Context, arg BatchesDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, batchesDeleteExpired, arg.Keep, arg.KeepHeld, arg.BatchSize)
 	if err != nil {
@@ -1330,7 +1340,7 @@ type BatchesUnsettledRow struct {
 	IsHeld bool
 }
 
-// BatchesUnsettled returns the batches for which a sweep has work.
+// BatchesUnsettled returns the checked batches that a sweep still has to process.
 func (q *Queries) BatchesUnsettled(ctx context.Context) ([]BatchesUnsettledRow, error) {
 	rows, err := q.db.Query(ctx, batchesUnsettled)
 	if err != nil {
@@ -1413,9 +1423,10 @@ type SenderLimitsRow struct {
 	GroupNo        int32
 }
 
-// SenderLimits returns the available senders that are not silent, or all if all are, that serve a pool, by its routes or as shared senders, or only one
-// sender if it is available: its group (0: the largest sort), its weight, how it counts segments, what its limits have left, its funds if it has a
-// balance, and whether it is silent.
+// SenderLimits returns up to 100 available senders with their limits. pool_id: the senders that serve the pool by a route or as shared senders. sender_id: only
+// this sender. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
+// a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
+// segments.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.PoolID,
@@ -1481,8 +1492,8 @@ type TaskStatesRow struct {
 	Delivery int16
 }
 
-// TaskStates returns the states of tasks, except those that were dropped with their partitions. The state is the same as in the view tasks, see
-// SubmissionsRepeated. delivery is 0 without a receipt.
+// TaskStates returns the states of tasks, as the view tasks computes them, see SubmissionsRepeated. Tasks whose partition was dropped are not returned.
+// delivery: 1 delivered, 2 undelivered, 0 without receipt.
 func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
 	rows, err := q.db.Query(ctx, taskStates, taskIds)
 	if err != nil {

@@ -33,7 +33,7 @@ type ContactAddParams struct {
 	Attributes    [][]byte
 }
 
-// ContactAdd creates the contacts that do not exist yet. An empty text counts as no text.
+// ContactAdd creates contacts, and skips contacts that exist already. An empty text is stored as NULL.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd,
 		arg.CompanyID,
@@ -62,7 +62,7 @@ type ContactAttributesParams struct {
 	Most      int32
 }
 
-// ContactAttributes returns the names of the attributes of the contacts of a company, at most `most`.
+// ContactAttributes returns up to `most` names of attributes of the contacts of a company.
 func (q *Queries) ContactAttributes(ctx context.Context, arg ContactAttributesParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, contactAttributes, arg.CompanyID, arg.Most)
 	if err != nil {
@@ -122,7 +122,7 @@ type ContactChangeParams struct {
 	AttributesGiven    []bool
 }
 
-// ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true; an empty text clears the field.
+// ContactChange sets the given fields of contacts. A field is set if its entry in ..._given is true. An empty text sets the field to NULL.
 func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, contactChange,
 		arg.CompanyID,
@@ -186,7 +186,7 @@ type ContactCountTaggedParams struct {
 	NotTagIds []int64
 }
 
-// ContactCountTagged reads scan_limit contacts, and counts those that ContactListTagged would return.
+// ContactCountTagged reads scan_limit contacts, and counts the contacts that match the conditions of ContactListTagged.
 func (q *Queries) ContactCountTagged(ctx context.Context, arg ContactCountTaggedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, contactCountTagged,
 		arg.ScanLimit,
@@ -310,8 +310,12 @@ type ContactListTaggedParams struct {
 	PageLimit int32
 }
 
-// ContactListTagged reads the next scan_limit contacts after after_id in a tag (tag_id 0: all contacts of the company). It returns those that have all of
-// tag_ids, at least one of any_tag_ids if any are given, and none of not_tag_ids.
+// ContactListTagged reads the next scan_limit contacts after after_id in a tag. tag_id 0: all contacts of the company. It returns the contacts that match three
+// conditions:
+//
+//	tag_ids      the contact has all of these tags
+//	any_tag_ids  the contact has at least one of these tags; empty: no condition
+//	not_tag_ids  the contact has no tag of this list
 func (q *Queries) ContactListTagged(ctx context.Context, arg ContactListTaggedParams) ([]Contact, error) {
 	rows, err := q.db.Query(ctx, contactListTagged,
 		arg.TagID,
@@ -376,8 +380,8 @@ type ContactScanEndParams struct {
 	CompanyID int64
 }
 
-// ContactScanEnd returns the last of the next scan_limit user ids after after_id in a tag; with tag_id 0, of all contacts of the company. It returns no row if
-// fewer remain.
+// ContactScanEnd returns the last user id among the next scan_limit user ids after after_id in a tag. It returns no row if fewer user ids are left. tag_id 0:
+// all contacts of the company.
 func (q *Queries) ContactScanEnd(ctx context.Context, arg ContactScanEndParams) (string, error) {
 	row := q.db.QueryRow(ctx, contactScanEnd,
 		arg.TagID,
@@ -445,11 +449,12 @@ type ContactSearchRow struct {
 	IsFirst bool
 }
 
-// ContactSearch finds the contacts whose user_id, email or dingtalk_name (a term) begins with prefix, or whose phone begins with number. number is null if no
-// phone number can match. The rows are in the order of term and user_id, and begin after a position in this order: a term and a user_id. Phones have a
-// separate position. A position is never before the first match, because the positions are the only lower bounds: with two lower bounds, PostgreSQL could
-// begin the scan at the smaller one. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index. A contact has a row
-// for each matching term; is_first marks the first of them.
+// ContactSearch returns the contacts that match a search. A contact matches if its user_id, email or dingtalk_name begins with prefix, or its phone begins with
+// number. The matching text is the term. number null: no phone can match. A contact has one row for each matching term. is_first marks the first of these rows.
+// The rows are sorted by term and user_id, and begin after a position (term, user_id). Phones have a separate position.
+//
+// The caller passes a position that is never before the first match, because the position is the only lower bound of each scan. With two lower bounds,
+// PostgreSQL could begin the scan at the smaller bound. chr(1114111) is greater than any character. Each branch reads at most `most` entries of its index.
 func (q *Queries) ContactSearch(ctx context.Context, arg ContactSearchParams) ([]ContactSearchRow, error) {
 	rows, err := q.db.Query(ctx, contactSearch,
 		arg.Prefix,
@@ -499,8 +504,8 @@ RETURNING c.contacts
 `
 
 // Statements on contacts: people and their addresses. Every change of contacts and tags begins with ContactsHold.
-// ContactsHold makes changes of the contacts and tags of a company wait for each other until the end of the transaction. It returns the number of contacts of
-// the company.
+// ContactsHold locks the contacts and tags of a company against other changes until the end of the transaction. It returns the number of contacts of the
+// company.
 func (q *Queries) ContactsHold(ctx context.Context, companyID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, contactsHold, companyID)
 	var contacts int64
@@ -520,7 +525,7 @@ type ContactsUnknownParams struct {
 	CompanyID int64
 }
 
-// ContactsUnknown returns those of user_ids that are not contacts of a company.
+// ContactsUnknown returns the user ids of user_ids that have no contact in a company.
 func (q *Queries) ContactsUnknown(ctx context.Context, arg ContactsUnknownParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, contactsUnknown, arg.UserIds, arg.CompanyID)
 	if err != nil {
@@ -562,8 +567,8 @@ type DeletedTagEmptyParams struct {
 	BatchSize int32
 }
 
-// DeletedTagEmpty removes up to batch_size contacts from a deleted tag. A contact that is being deleted concurrently is skipped; its deletion removes it from
-// the tag.
+// DeletedTagEmpty removes up to batch_size contacts from a deleted tag. It skips a contact that is being deleted concurrently, because the deletion of the
+// contact also removes the contact from the tag.
 func (q *Queries) DeletedTagEmpty(ctx context.Context, arg DeletedTagEmptyParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deletedTagEmpty, arg.TagID, arg.BatchSize)
 	if err != nil {
@@ -576,7 +581,7 @@ const deletedTags = `-- name: DeletedTags :many
 SELECT d.tag_id FROM deleted_tags d ORDER BY d.tag_id
 `
 
-// DeletedTags returns the deleted tags that possibly still have contacts.
+// DeletedTags returns the deleted tags from which contacts are still being removed.
 func (q *Queries) DeletedTags(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, deletedTags)
 	if err != nil {
@@ -609,7 +614,7 @@ type TagAddParams struct {
 	UserIds   []string
 }
 
-// TagAdd adds those of user_ids that are contacts to a tag, and returns how many were not in the tag before.
+// TagAdd adds the contacts of user_ids to a tag, and skips user ids without a contact. It returns how many contacts were not in the tag before.
 func (q *Queries) TagAdd(ctx context.Context, arg TagAddParams) (int64, error) {
 	result, err := q.db.Exec(ctx, tagAdd, arg.TagID, arg.CompanyID, arg.UserIds)
 	if err != nil {
@@ -654,7 +659,7 @@ type TagListParams struct {
 	PageLimit int32
 }
 
-// TagList returns tags, newest first; with user_id, only the tags of this contact.
+// TagList returns tags, newest first. user_id: only the tags of this contact.
 func (q *Queries) TagList(ctx context.Context, arg TagListParams) ([]Tag, error) {
 	rows, err := q.db.Query(ctx, tagList,
 		arg.CompanyID,

@@ -38,7 +38,7 @@ type ImportAdvanceParams struct {
 	MaxErrors int64
 }
 
-// ImportAdvance counts a processed portion, with its rows that were not stored. At most max_errors of these rows are stored as errors.
+// ImportAdvance adds a processed portion to the counts of an import. It also stores the rows that failed, up to max_errors for the whole import.
 func (q *Queries) ImportAdvance(ctx context.Context, arg ImportAdvanceParams) error {
 	_, err := q.db.Exec(ctx, importAdvance,
 		arg.RowNo,
@@ -72,7 +72,7 @@ type ImportCreateParams struct {
 	Most          int64
 }
 
-// Imports of contacts: uploaded lists whose rows are stored in portions.
+// Statements on imports of contacts. An import reads an uploaded list, and stores its rows in portions.
 // ImportCreate creates an import. It returns no row if the company already runs `most` imports.
 func (q *Queries) ImportCreate(ctx context.Context, arg ImportCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, importCreate,
@@ -102,7 +102,7 @@ type ImportEndParams struct {
 	ID      int64
 }
 
-// ImportEnd ends an import as finished, or as failed with the reason.
+// ImportEnd ends an import. The status becomes finished, or failed if failure is given.
 func (q *Queries) ImportEnd(ctx context.Context, arg ImportEndParams) error {
 	_, err := q.db.Exec(ctx, importEnd, arg.Failure, arg.ID)
 	return err
@@ -126,7 +126,7 @@ type ImportErrorListRow struct {
 	Failure []byte
 }
 
-// ImportErrorList returns rows that were not stored, in their order.
+// ImportErrorList returns the rows of an import that were not stored, in the order of their numbers.
 func (q *Queries) ImportErrorList(ctx context.Context, arg ImportErrorListParams) ([]ImportErrorListRow, error) {
 	rows, err := q.db.Query(ctx, importErrorList, arg.ImportID, arg.AfterRow, arg.PageLimit)
 	if err != nil {
@@ -194,8 +194,8 @@ type ImportHoldRow struct {
 	Setting string
 }
 
-// ImportHold locks a running import, and switches off the audit of single contacts in its transaction. It returns no row if the import has ended, or its
-// position is no longer row_no.
+// ImportHold locks a running import, and turns off the audit of single contacts in this transaction. It returns no row if the import has ended, or if another
+// server has changed its position row_no.
 func (q *Queries) ImportHold(ctx context.Context, arg ImportHoldParams) (ImportHoldRow, error) {
 	row := q.db.QueryRow(ctx, importHold, arg.ID, arg.RowNo)
 	var i ImportHoldRow
@@ -242,7 +242,7 @@ type ImportListParams struct {
 	PageLimit int32
 }
 
-// ImportList returns the imports of a company with ids before an id, newest first.
+// ImportList returns the imports of a company with ids smaller than before_id, newest first.
 func (q *Queries) ImportList(ctx context.Context, arg ImportListParams) ([]ContactImport, error) {
 	rows, err := q.db.Query(ctx, importList,
 		arg.CompanyID,
@@ -301,7 +301,7 @@ type ImportOverfullParams struct {
 	Most       int64
 }
 
-// ImportOverfull returns the contacts that would have more attributes than `most`.
+// ImportOverfull returns the contacts that would have more than `most` attributes after the import.
 func (q *Queries) ImportOverfull(ctx context.Context, arg ImportOverfullParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, importOverfull,
 		arg.UserIds,
@@ -348,7 +348,7 @@ WITH stored AS (
         OR excluded.wechat_openid IS NOT NULL AND excluded.wechat_openid IS DISTINCT FROM c.wechat_openid
         OR excluded.email IS NOT NULL AND excluded.email IS DISTINCT FROM c.email
         OR NOT c.attributes @> excluded.attributes
-    RETURNING c.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
+    RETURNING c.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added, count(*) FILTER (WHERE NOT s.is_new) AS changed FROM stored s
 `
@@ -369,8 +369,8 @@ type ImportStoreRow struct {
 	Changed int64
 }
 
-// ImportStore adds contacts, or changes existing contacts. An empty text does not change a field, and attributes that are not given stay. It returns the
-// numbers of added and changed contacts.
+// ImportStore adds contacts, and changes contacts that exist. An empty text does not change a field. Attributes that are not given do not change. It returns
+// the numbers of added and changed contacts.
 func (q *Queries) ImportStore(ctx context.Context, arg ImportStoreParams) (ImportStoreRow, error) {
 	row := q.db.QueryRow(ctx, importStore,
 		arg.CompanyID,
@@ -398,7 +398,7 @@ type ImportsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ImportsDeleteExpired deletes those of the batch_size oldest imports that ended longer ago than keep.
+// ImportsDeleteExpired reads the batch_size oldest imports, and deletes the imports that ended longer ago than keep.
 func (q *Queries) ImportsDeleteExpired(ctx context.Context, arg ImportsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, importsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {

@@ -76,8 +76,8 @@ ranks AS (
 DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.pools = 0
 `
 
-// ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. It returns no row if the channel does not exist, or one of its tasks is
-// waiting or leased.
+// ChannelDelete deletes a channel, its shared pool and the ranks of this pool. It returns 0 if the channel does not exist, or if the pool contains a waiting or
+// leased task.
 func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, error) {
 	result, err := q.db.Exec(ctx, channelDelete, channel)
 	if err != nil {
@@ -186,7 +186,7 @@ type ChannelUnlistParams struct {
 	CountriesOff []string
 }
 
-// ChannelUnlist and ChannelServe do for a channel what CompanyUnlist and CompanyAllow do for a company.
+// ChannelUnlist removes the countries of a channel, as CompanyUnlist does for a company. ChannelServe then adds the missing countries, as CompanyAllow does.
 func (q *Queries) ChannelUnlist(ctx context.Context, arg ChannelUnlistParams) error {
 	_, err := q.db.Exec(ctx, channelUnlist, arg.Channel, arg.Countries, arg.CountriesOff)
 	return err
@@ -272,8 +272,8 @@ type CompanyCreateParams struct {
 	Countries         []string
 }
 
-// Statements on the directory: companies, channels, countries, pools and routes. The tables are small, and administrators change them. An update names the
-// version of the row that the caller read; null means any version.
+// Statements on the directory: companies, channels, countries, pools and routes. Administrators change these small tables. An update passes the version of the
+// row that the caller read. null: the update applies to any version.
 func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyCreate,
 		arg.CompanyNo,
@@ -308,7 +308,7 @@ const companyHold = `-- name: CompanyHold :execrows
 SELECT FROM companies c WHERE c.company_no = $1 FOR UPDATE
 `
 
-// CompanyHold locks a company, so that the next statement sees every template that names it.
+// CompanyHold locks a company, so that CompanyDelete sees all templates that name the company.
 func (q *Queries) CompanyHold(ctx context.Context, companyNo string) (int64, error) {
 	result, err := q.db.Exec(ctx, companyHold, companyNo)
 	if err != nil {
@@ -407,8 +407,8 @@ type CompanyUnlistParams struct {
 	CountriesOff []string
 }
 
-// CompanyUnlist removes the countries of a company that get another status, or no status. CompanyAllow then adds the missing countries. They are two
-// statements, so that the audit shows a change of a status as a removal and an addition.
+// CompanyUnlist removes the countries of a company whose status changes or that are no longer listed. CompanyAllow then adds the missing countries. With two
+// statements, the audit shows a change of a status as a removal and an addition.
 func (q *Queries) CompanyUnlist(ctx context.Context, arg CompanyUnlistParams) error {
 	_, err := q.db.Exec(ctx, companyUnlist, arg.CompanyNo, arg.Countries, arg.CountriesOff)
 	return err
@@ -457,7 +457,7 @@ WHERE c.id IS NULL
 ORDER BY n.country_no
 `
 
-// CountriesUnknown returns the country numbers that do not exist.
+// CountriesUnknown returns the country numbers of `countries` that do not exist.
 func (q *Queries) CountriesUnknown(ctx context.Context, countries []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, countriesUnknown, countries)
 	if err != nil {
@@ -508,7 +508,8 @@ const countryDelete = `-- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = $1 AND status = 'on'
 `
 
-// CountryDelete deletes a country that is on. A country that is off is kept, because nothing would hold its tasks without its row.
+// CountryDelete deletes a country that is on. A country that is off is not deleted, because tasks are held only while the row of their switched-off country
+// exists.
 func (q *Queries) CountryDelete(ctx context.Context, countryNo string) (int64, error) {
 	result, err := q.db.Exec(ctx, countryDelete, countryNo)
 	if err != nil {
@@ -732,7 +733,7 @@ const directoryDriven = `-- name: DirectoryDriven :many
 SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no
 `
 
-// DirectoryDriven returns the senders that the server drives.
+// DirectoryDriven returns the driven senders: the server pushes messages through them.
 func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, directoryDriven)
 	if err != nil {
@@ -768,7 +769,7 @@ type DirectoryPoolsRow struct {
 	CountryID   *int64
 }
 
-// DirectoryPools returns the pools in use: shared pools, and pools with an active route, except pools of one sender.
+// DirectoryPools returns the shared pools, and the pools with an active route. It does not return pools of single senders.
 func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, error) {
 	rows, err := q.db.Query(ctx, directoryPools)
 	if err != nil {
@@ -799,7 +800,7 @@ const directoryVersion = `-- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version
 `
 
-// DirectoryVersion returns the last transaction that changed the directory; 0 if there was no change.
+// DirectoryVersion returns the number of the last transaction that changed the directory. It returns 0 if the directory never changed.
 func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, directoryVersion)
 	var version int64
@@ -821,8 +822,8 @@ ranks AS (
 SELECT count(*) FROM forgotten
 `
 
-// PoolDeleteRetired deletes retired pools without waiting tasks, with their ranks, and returns their number. After 30 days, no leased task can return to such
-// a pool.
+// PoolDeleteRetired deletes the retired pools without waiting tasks, and their ranks. It returns the number of deleted pools. A pool must be retired for 30
+// days, because a leased task can return to the pool within this time.
 func (q *Queries) PoolDeleteRetired(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, poolDeleteRetired)
 	var count int64
@@ -847,7 +848,7 @@ const routeCreate = `-- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES ($5, $6, $7, $8, now())
-    -- The columns of pools_key_idx: 0 and -1 replace null.
+    -- These are the columns of pools_key_idx, in which 0 and -1 replace NULL.
     ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
     WHERE retired_at IS NULL
     DO UPDATE
@@ -877,8 +878,8 @@ type RouteCreateRow struct {
 	PoolID int64
 }
 
-// RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. In both cases it locks the row of
-// the pool, for which RoutePoolLock waits.
+// RouteCreate adds a sender to the pool of a company, message type and country. It creates the pool if the pool does not exist. The insert or the update locks
+// the row of the pool, and RoutePoolLock waits for this lock.
 func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (RouteCreateRow, error) {
 	row := q.db.QueryRow(ctx, routeCreate,
 		arg.SenderID,
@@ -946,7 +947,7 @@ type RouteListRow struct {
 	UpdatedAt   time.Time
 }
 
-// RouteList returns routes, except those of the pools of one sender.
+// RouteList returns routes, newest first. It does not return the routes of pools of one sender.
 func (q *Queries) RouteList(ctx context.Context, arg RouteListParams) ([]RouteListRow, error) {
 	rows, err := q.db.Query(ctx, routeList,
 		arg.BeforeID,
@@ -990,8 +991,8 @@ const routePoolLock = `-- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) AND p.sender_id IS NULL FOR UPDATE
 `
 
-// RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the changed pool. It returns
-// no row if the route does not exist, or belongs to a pool of one sender.
+// RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits for the lock, and then sees the changed pool.
+// The statement returns no row if the route does not exist, or if its pool is the pool of one sender.
 func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
 	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
 	var id int64
@@ -1008,7 +1009,7 @@ type RouteSenderRow struct {
 	ChannelID int64
 }
 
-// RouteSender returns the sender that a route names.
+// RouteSender returns the id and the channel of a sender.
 func (q *Queries) RouteSender(ctx context.Context, senderNo string) (RouteSenderRow, error) {
 	row := q.db.QueryRow(ctx, routeSender, senderNo)
 	var i RouteSenderRow
@@ -1037,8 +1038,8 @@ type RouteUpdateParams struct {
 	Version int64
 }
 
-// RouteUpdate changes a route that still has the version. If the changed route is now the only active route of its pool, unsettled_since makes TaskMove search
-// the broader pools for tasks of this pool.
+// RouteUpdate changes a route if its version is still `version`. If the route becomes the only active route of its pool, the statement sets unsettled_since of
+// the pool. TaskMove then searches the broader pools for tasks that belong to this pool.
 func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, routeUpdate,
 		arg.Weight,
@@ -1076,8 +1077,8 @@ type SenderPoolFindRow struct {
 	PoolID    *int64
 }
 
-// SenderPoolFind returns a sender of a channel that serves a company, and its pool for the messages of a type, if the pool exists. It returns no row if the
-// sender does not exist, is of another channel, or does not serve the company.
+// SenderPoolFind returns a sender, its channel, and its pool for the messages of a company and type. pool_id is null if the pool does not exist. The statement
+// returns no row if the sender does not exist, belongs to another channel, or does not serve the company.
 func (q *Queries) SenderPoolFind(ctx context.Context, arg SenderPoolFindParams) (SenderPoolFindRow, error) {
 	row := q.db.QueryRow(ctx, senderPoolFind,
 		arg.Channel,
@@ -1094,7 +1095,7 @@ const senderPoolMake = `-- name: SenderPoolMake :one
 INSERT INTO pools (channel_id, company_id, message_type, sender_id) VALUES ($1, $2::bigint, $3::smallint, $4::bigint)
 ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0), coalesce(sender_id, 0))
 WHERE retired_at IS NULL
-DO UPDATE SET sender_id = excluded.sender_id -- changes nothing, and returns the pool
+DO UPDATE SET sender_id = excluded.sender_id -- changes no value, but makes RETURNING return the existing pool
 RETURNING id
 `
 
@@ -1105,8 +1106,8 @@ type SenderPoolMakeParams struct {
 	SenderID    int64
 }
 
-// SenderPoolMake creates the pool of a sender for the messages of a company and type if it does not exist, and returns the pool.
-// The columns of pools_key_idx: 0 and -1 replace null.
+// SenderPoolMake returns the pool of a sender for the messages of a company and type. It creates the pool if the pool does not exist.
+// These are the columns of pools_key_idx, in which 0 and -1 replace NULL.
 func (q *Queries) SenderPoolMake(ctx context.Context, arg SenderPoolMakeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderPoolMake,
 		arg.ChannelID,
@@ -1128,7 +1129,7 @@ type SenderPoolRouteParams struct {
 	SenderID int64
 }
 
-// SenderPoolRoute creates the route of a pool of one sender. It is a separate statement, because the audit reads the pool.
+// SenderPoolRoute creates the route of a pool of one sender. The audit of the route reads the pool, so the pool must be created by an earlier statement.
 func (q *Queries) SenderPoolRoute(ctx context.Context, arg SenderPoolRouteParams) error {
 	_, err := q.db.Exec(ctx, senderPoolRoute, arg.PoolID, arg.SenderID)
 	return err
@@ -1154,7 +1155,7 @@ deleted AS (
 SELECT count(*) FROM deleted
 `
 
-// SenderPoolsDelete deletes pools of one sender that have no tasks, with their routes and ranks, and returns their number.
+// SenderPoolsDelete deletes the pools of single senders that have no tasks, and their routes and ranks. It returns the number of deleted pools.
 func (q *Queries) SenderPoolsDelete(ctx context.Context, ids []int64) (int64, error) {
 	row := q.db.QueryRow(ctx, senderPoolsDelete, ids)
 	var count int64
@@ -1166,7 +1167,7 @@ const senderPoolsHold = `-- name: SenderPoolsHold :many
 SELECT p.id FROM pools p WHERE p.id = ANY ($1::bigint[]) ORDER BY p.id FOR KEY SHARE
 `
 
-// SenderPoolsHold protects pools of one sender from deletion until the end of the transaction, and returns the pools that exist.
+// SenderPoolsHold protects pools of one sender from deletion until the end of the transaction. It returns the ids of `ids` whose pools exist.
 func (q *Queries) SenderPoolsHold(ctx context.Context, ids []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, senderPoolsHold, ids)
 	if err != nil {
@@ -1203,8 +1204,9 @@ type SenderPoolsLockParams struct {
 	CompanyNo *string
 }
 
-// SenderPoolsLock locks pools of one sender that were created longer ago than older; optionally only those of one sender or one company. It skips pools to
-// which tasks are being added. SenderPoolsDelete, in the same transaction, then sees all their tasks.
+// SenderPoolsLock locks the pools of single senders that were created longer ago than older. sender_no and company_no select the pools of one sender or
+// company; null means all. The statement skips pools to which tasks are being added. The later statement SenderPoolsDelete of the same transaction therefore
+// sees all tasks of the locked pools.
 func (q *Queries) SenderPoolsLock(ctx context.Context, arg SenderPoolsLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, senderPoolsLock, arg.Older, arg.SenderNo, arg.CompanyNo)
 	if err != nil {

@@ -44,11 +44,11 @@ type PoolRoomsRow struct {
 	RivalRoom   int64
 }
 
-// PoolRooms returns which tasks of its shared pool a shared sender does not take, with the rules that RouteAdmit has for the pools of routes. These are tasks
-// that an available sender with a larger sort can send. If the sender gives way, these are also tasks that failed with it and that any other available and
-// ready sender can send.
+// PoolRooms returns which tasks of its shared pool a shared sender cannot take. The rules are those of RouteAdmit. is_outranked: a shared sender with a larger
+// sort is available. The sender can then take only tasks that need more than primary_room segments. gives_way: the circuit breaker of the sender is not closed.
+// A task that failed with the sender and needs at most rival_room segments is then reserved for other available and ready senders.
 //
-// The statement has two subqueries, so that a claim among thousands of shared senders reads only the rows that it needs, by the index on sort.
+// The statement has two subqueries. With thousands of shared senders, each subquery reads only the rows that the claim needs, by the index on sort.
 func (q *Queries) PoolRooms(ctx context.Context, arg PoolRoomsParams) (PoolRoomsRow, error) {
 	row := q.db.QueryRow(ctx, poolRooms, arg.SilentAfter, arg.GivesWay, arg.SenderID)
 	var i PoolRoomsRow
@@ -95,9 +95,9 @@ type PoolsPassedParams struct {
 	SegmentsLeft   *int64
 }
 
-// PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. Without last_lane, such a pool has a task that this sender cannot take:
-// the task failed with it, or needs more segments than it has left. Only the first 1000 tasks of each pool are checked. With last_lane, the lane of the last
-// task that the sender took, the claim is full, and such a pool has only tasks in later lanes.
+// PoolsPassed returns the pools of pool_ids in which tasks remain for other senders. last_lane null: a pool is returned if this sender cannot take one of its
+// first 1000 tasks. The task failed with this sender, or needs more segments than the sender has left. last_lane: the claim is full, and last_lane is the lane
+// of the last task that the sender took. A pool is returned if its first task is in a later lane.
 func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, poolsPassed,
 		arg.PoolIds,
@@ -134,16 +134,16 @@ WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
     WHERE r.sender_id = $1 AND r.status = 'on'
-        -- A task for one sender waits while that sender is not allowed to serve the company of the task.
+        -- A task for one sender waits until the sender is allowed to serve the company of the task.
         AND EXISTS (SELECT FROM pools p WHERE p.id = r.pool_id AND (p.sender_id IS NULL OR sender_serves(p.sender_id, p.company_id)))
         AND (
             (SELECT count(*) FROM (
-                -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: this keeps the ORDER BY, which forces queue_order_idx.
+                -- PENDING and queued. A count with LIMIT 1 keeps the ORDER BY, which forces queue_order_idx; an EXISTS would drop the ORDER BY.
                 SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
                 ORDER BY t.lane, t.rank LIMIT 1
             ) q) > 0
             OR (SELECT count(*) FROM (
-                -- PENDING and not queued yet, by queue_due_idx.
+                -- PENDING and not queued yet, by queue_due_idx
                 SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
                 ORDER BY t.due_at LIMIT 1
             ) d) > 0
@@ -156,8 +156,8 @@ rivals AS MATERIALIZED (
         max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
-        -- r is the locked route with its current values. w (the same route) and o (the others) have the values of the snapshot of the statement, so that
-        -- w.served can be compared with o.served.
+        -- r is the locked route with its current values. w is the same route, and o is another route, both with the values of the snapshot of the statement.
+        -- Therefore w.served and o.served can be compared.
         SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
             o.sort = r.sort AND t.is_there AS shares
         FROM routed r
@@ -205,17 +205,23 @@ type RouteAdmitRow struct {
 	RivalsWeights []int64
 }
 
-// RouteAdmit locks the routes of a sender whose pools have waiting tasks, and returns the numbers that limit how many tasks the sender can take from each
-// pool. Empty pools are excluded before the lock.
+// RouteAdmit locks the routes of a sender whose pools have waiting tasks. It returns the numbers that limit how many tasks the sender can take from each pool.
+// Empty pools are excluded before the lock.
 //
-// Only routes with available senders are compared. A sender is available if it is on, has quota and funds, its circuit breaker is closed, and it was seen
-// within silent_after. If one of these routes has a larger sort, the sender is outranked: it can take only tasks that need more segments than each of those
-// senders has left (primary_room). Routes of the same sort are rivals if their senders are ready and were seen since they became ready. The shares are
-// calculated from served, the number of tasks taken divided by the weight. A sender whose circuit breaker is not closed gives way: it is compared with every
-// other ready sender of the pool, whatever the sort. A task that failed with this sender is reserved for the ready senders with which it is compared, if one
-// of them has enough segments left for the task (rival_room).
+// The statement compares each route with the other routes of the pool whose senders are available. A sender is available if it is on, has quota and funds, its
+// circuit breaker is closed, and it polled within silent_after.
 //
-// last_turn is the largest value of all routes of the sender.
+// is_outranked: another of these routes has a larger sort. The sender can then take only tasks that need more than primary_room segments. primary_room is the
+// largest number of segments that a sender of such a route has left.
+//
+// Rivals are routes of the same sort whose senders are ready and have polled since they became ready. The shares are calculated from served: the number of
+// tasks that were taken through a route, divided by its weight.
+//
+// gives_way: the circuit breaker of the sender is not closed. Its routes are then also compared with routes that have a smaller sort. rival_room is the largest
+// number of segments that a ready sender of a compared route has left. A task that failed with this sender and needs at most rival_room segments is reserved
+// for the other senders.
+//
+// last_turn is the largest last_turn of all routes of the sender.
 func (q *Queries) RouteAdmit(ctx context.Context, arg RouteAdmitParams) ([]RouteAdmitRow, error) {
 	rows, err := q.db.Query(ctx, routeAdmit, arg.SenderID, arg.GivesWay, arg.SilentAfter)
 	if err != nil {
@@ -304,57 +310,69 @@ type SenderAdmitRow struct {
 	HasDependents  bool
 }
 
-// Statements of a claim, in which a sender takes tasks. The following rules also apply to hold.sql, order.sql, settle.sql, watch.sql
-// and queue/update.sql. Only package queue/claim runs the generated methods of this folder (gen/dispatchq), in
-// transactions of postgres.DB.Dispatch: their plans do not depend on statistics.
+// Statements of a claim. In a claim, a sender leases tasks. The following rules also apply to hold.sql, order.sql, settle.sql, watch.sql and queue/update.sql.
+// Only package queue/claim runs the generated methods of this folder (gen/dispatchq). It runs them in transactions of postgres.DB.Dispatch, so that their plans
+// do not depend on statistics.
 //
-// Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. PostgreSQL therefore orders
-// concurrent callers.
+// Guards: each transition locks the row of the task. It then checks the old state of the task, and the lease holder that the caller expects. PostgreSQL
+// therefore orders concurrent callers.
 //
-// Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE finds them by key. Inside a join, the planner could run LIMIT with FOR UPDATE again and
-// return more rows than the limit. The UPDATE does not repeat conditions: they would see the snapshot of the statement, and the locked row can be newer.
-// Statements that can wait for the same tasks lock them in the order of task_id, so that they cannot deadlock.
+// Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE selects these rows by key. Inside a join, the planner could run LIMIT with FOR UPDATE
+// again and return more rows than the limit. The UPDATE does not repeat the conditions of the CTE, because it would check them in the snapshot of the
+// statement. The locked row can be newer. Statements that can wait for the same tasks lock these tasks in the order of task_id, so that the statements cannot
+// deadlock.
 //
-// Times: now(), the start of the transaction, decides which tasks are due or expired, so a task is never treated as due too early. Stored times are a
-// clock_timestamp() that is read while the rows are locked, because a connection can stall after BEGIN, and a statement can wait for a lock. The log rows of a
-// task are therefore in the order of the changes.
+// Times: now() is the start of the transaction. now() decides which tasks are due or expired, so a task is never treated as due too early. Stored times are a
+// clock_timestamp() that is read while the rows are locked. A connection can stall after BEGIN, and a statement can wait for a lock, so now() can be too old.
+// The log rows of a task are therefore in the order of the changes.
 //
 // Tables: queue contains the tasks that are PENDING (lease_until is null) or PROCESSING, with all columns of a message that these statements need. When a task
-// is settled, its row is deleted, and report_logs gets a row with the outcome. messages and report_logs have many partitions, so these statements only insert
-// into them. An insert opens one partition; a query whose plan does not depend on parameters opens all partitions.
+// ends, its row in queue is deleted, and a row with the outcome is added to report_logs. These statements only insert into messages and report_logs, because
+// both tables have many partitions. An insert opens one partition. A query whose plan does not depend on parameters opens all partitions.
 //
-// Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority + retry_count for a
-// retry, null for a task that is not queued yet. Therefore lane / 32 is the priority, lane % 32 is the retry count (at most 20), and lane < 32 means priority
-// 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane. queue.flow_rank orders the tasks of one
-// company in a lane, if several flows of the company wait there.
+// Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool:
 //
-// Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics. Conditions on queue
-// repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the columns of the index. UPDATE and
-// DELETE compare task_id with an array instead of joining a list: if the statistics show queue as almost empty, for example after a quiet hour, the planner
-// could reverse the join and read all of queue. To check whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of
-// an EXISTS, and could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
+//	32 * priority                a new task
+//	32 * priority + retry_count  a retry
+//	null                         a task that is not queued yet
 //
-// A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that leases a task, the others only
-// if they are needed:
+// Therefore lane / 32 is the priority, and lane % 32 is the retry count (at most 20). lane < 32 means priority 0. A retry, or a task that has waited too long,
+// can be queued in a smaller lane. queue.rank orders the tasks of one lane. queue.flow_rank orders the tasks of one company in a lane, if several flows of the
+// company wait in this lane.
+//
+// Plans: Dispatch switches off sequential scans, bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics. Conditions on
+// queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL). The ORDER BY names the columns of the index. UPDATE and
+// DELETE compare task_id with an array, and do not join a list. If the statistics show queue as almost empty, for example after a quiet hour, the planner could
+// reverse such a join and read all of queue. To check whether a row exists, the statements count a subquery with LIMIT 1. PostgreSQL drops the ORDER BY of an
+// EXISTS, and could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
+//
+// A claim is one transaction of the following statements. Every claim runs SenderAdmit and TaskOffer. A claim that leases a task also runs TaskLease. The other
+// statements run only if the claim needs them:
 //
 //	SenderAdmit    reads the sender, and returns which of the next three statements are needed
-//	SenderBudget   returns how many tasks and segments the sender can take; locks its counters
-//	RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
+//	SenderBudget   locks the counters of the sender, and returns how many tasks and segments the sender can take
+//	RouteAdmit     locks the routes of the sender, and returns the sender's share of each pool that it serves through a route
 //	PoolRooms      returns which tasks of the shared pool are reserved for other shared senders
 //	TaskOffer      locks the tasks that the sender could take next
 //	TaskFlows      locks the tasks of companies with several waiting flows, in the order within the company
-//	TaskExchange   swaps ranks between the chosen tasks and the tasks at whose ranks they are taken
+//	TaskExchange   swaps the ranks of tasks of the same company if the claim takes them in another order
 //	TaskLease      leases the chosen tasks
 //	PoolsPassed    returns pools with tasks that the sender does not take
 //	SenderCharge   writes the cost of the claim
 //
-// SenderAdmit returns the data of a sender that a claim needs before it reads counters. It locks nothing. It returns no row if the sender is unknown or off.
-// shared_pool_id is null for a sender that is not shared. has_primaries is true if another shared sender of the channel has a larger sort. gives_way is true
-// if the circuit breaker is not closed.
+// SenderAdmit returns the data of a sender that a claim needs before the claim reads counters. It locks nothing. It returns no row if the sender does not exist
+// or is off.
+//
+//	shared_pool_id  null if the sender is not shared
+//	has_primaries   whether another shared sender of the channel has a larger sort
+//	gives_way       whether the circuit breaker is not closed
+//	has_routes      whether the sender has active routes: it shares pools with other senders
+//	has_dependents  whether claims of other shared senders depend on the availability of this sender
+//
+// Dependent senders are shared senders of the channel with a smaller sort, and driven shared senders of the channel.
 //
 // is_unseen is true if the last recorded poll of the sender is older than recorded_within, or older than the time at which the sender became ready. The claim
-// must then record the poll if other senders depend on it. Such senders share pools with the routes of this sender (has_routes). Others are shared senders
-// whose claims depend on the availability of this sender: those with a smaller sort, and driven senders (has_dependents).
+// must then record the poll if has_routes or has_dependents is true.
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (SenderAdmitRow, error) {
 	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.RecordedWithin, arg.SenderNo)
 	var i SenderAdmitRow
@@ -389,14 +407,14 @@ WITH me AS MATERIALIZED (
     WHERE s.id = $4 AND s.status = 'on'
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- depends on me, so it is read after the row is locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- depends on me, so the time is read after the row is locked
 )
 SELECT
     CASE
         WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
         WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
-        -- Do not lease more tasks than the sender can send before the leases expire: the others would be sent twice. One call for all tasks takes one
-        -- interval.
+        -- Do not lease more tasks than the sender can send before the leases expire. The other leases would expire, and their tasks could be sent twice. One
+        -- call for all tasks takes only one interval.
         WHEN me.interval_ms > 0 AND NOT $1::boolean
             THEN least($2::bigint, greatest(1, floor(1000 * $3::double precision / me.interval_ms)::bigint))
         ELSE $2::bigint
@@ -430,10 +448,10 @@ type SenderBudgetRow struct {
 	IntervalSeconds float64
 }
 
-// SenderBudget returns how many tasks and segments a sender can take now. segments is valid only if has_limit is true. interval_seconds is the time from one
-// task to the next; 0 means that the sender has no interval, or sends all tasks in one call. The statement locks the row of the sender in sender_states, so
-// that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes WAL, so even an empty claim would wait for fsync.
-// It returns no row if the sender is off.
+// SenderBudget returns how many tasks and segments a sender can take now. It returns no row if the sender is off. segments is valid only if has_limit is true.
+// interval_seconds is the time between two tasks. It is 0 if the sender has no interval, or sends all tasks in one call. The statement locks the row of the
+// sender in sender_states, so that concurrent polls of the sender count one after the other. It checks readiness before the lock. A row lock writes WAL, so
+// even an empty claim would wait for fsync.
 func (q *Queries) SenderBudget(ctx context.Context, arg SenderBudgetParams) (SenderBudgetRow, error) {
 	row := q.db.QueryRow(ctx, senderBudget,
 		arg.InOneCall,
@@ -541,8 +559,8 @@ type SenderChargeParams struct {
 	NextTurns      []float64
 }
 
-// SenderCharge writes the cost of a claim, in the transaction of the claim: a ledger row for each lease, the interval for each call, the used segments of the
-// limits, the shares and turns of the pools, and the time of the poll. route_ids are the routes whose share or turn the claim changes.
+// SenderCharge writes the cost of a claim, in the transaction of the claim. It writes a ledger row for each lease, the interval of each call, the used segments
+// of the limits, the shares and turns of the pools, and the time of the poll. route_ids: the routes whose share or turn the claim changes.
 func (q *Queries) SenderCharge(ctx context.Context, arg SenderChargeParams) error {
 	_, err := q.db.Exec(ctx, senderCharge,
 		arg.Calls,
@@ -573,8 +591,8 @@ type TaskExchangeParams struct {
 	TaskIds []string
 }
 
-// TaskExchange moves ranks within a company. If a claim takes a task at the rank of another task of the same company, that other task gets the rank of the
-// taken task. The order within the company stays the same. The claim has locked the tasks.
+// TaskExchange swaps ranks within a company. If a claim takes a task at the rank of another task of the same company, the other task receives the rank of the
+// taken task. The order within the company does not change. The claim has locked both tasks.
 func (q *Queries) TaskExchange(ctx context.Context, arg TaskExchangeParams) error {
 	_, err := q.db.Exec(ctx, taskExchange, arg.Ranks, arg.TaskIds)
 	return err
@@ -665,9 +683,9 @@ type TaskFlowsRow struct {
 	SecondsLeft float64
 }
 
-// TaskFlows locks tasks of companies with several waiting flows, in their order within the company. It returns at most `most` tasks for each pool, lane and
-// company, which is the number of tasks that TaskOffer returned for them. Tasks without a flow_rank are not included. Their order is that of their ranks, so
-// TaskOffer has already returned the first of them. The conditions and the limit of the search are the same as in TaskOffer.
+// TaskFlows locks tasks of companies with several waiting flows, in their order within the company. `most` has one entry for each pool, lane and company: the
+// number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
+// returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
 func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlowsRow, error) {
 	rows, err := q.db.Query(ctx, taskFlows,
 		arg.Sign,
@@ -724,9 +742,9 @@ leased AS (
     SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
         lease_until = least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at), -- PROCESSING
-        start_until = CASE WHEN $4::boolean -- equal to lease_until
+        start_until = CASE WHEN $4::boolean -- the same time as lease_until
             THEN least((SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), t.expires_at) END,
-        lease_segments = nullif( -- without limits, only if the signature or segment size of the sender makes a difference
+        lease_segments = nullif( -- stored if the sender has limits, or if its signature or segment size changes the number of segments
             ($5::bigint[])[array_position($6::text[], t.task_id)], CASE WHEN NOT $7::boolean THEN t.segments END
         ),
         lease_sign = CASE WHEN t.sign IS NULL THEN $8::text END,
@@ -782,12 +800,11 @@ type TaskLeaseRow struct {
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked, at the given time; without a time, now. If a task is taken at the rank of another task of its company, it gets
-// that rank, and waits at that rank if the lease is given back. ranks contains these ranks, and NULL for all other tasks; has_flows is true if ranks contains
-// a rank. All leases of a claim have the same time. A lease ends at the latest when its task expires; tasks that have expired since TaskOffer are skipped. The
-// statement that ends a lease writes the lease to report_logs. must_start: the sender must start the leases before they expire, with TaskStart, which extends
-// them. content is the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds; empty means no
-// signature.
+// TaskLease leases tasks that TaskOffer locked. It skips tasks that have expired since TaskOffer. The statement that ends a lease writes the lease to
+// report_logs. at: the start of the leases; null means now. All leases of a claim have the same start. A lease ends at the latest when its task expires. ranks:
+// the new ranks of tasks that are taken at the rank of another task of their company; NULL for all other tasks. If the lease is given back, the task waits at
+// its new rank. has_flows: ranks contains a rank. must_start: the sender must call TaskStart before its leases expire. TaskStart extends the leases. content is
+// the text for the sender. sign is the signature at the beginning of content, or the signature that the provider adds. An empty sign means no signature.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.At,
@@ -839,8 +856,9 @@ WITH switched AS MATERIALIZED (
     SELECT w.may_hold, w.has_disabled_users FROM switches w
 ),
 asked AS MATERIALIZED (
-    -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters, the scan would read the whole pool if
-    -- other claims have locked the first tasks. 32767 and infinity are greater than every lane and rank.
+    -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
+    -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
+    -- rank.
     SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
         coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
     FROM (
@@ -895,7 +913,7 @@ queued AS MATERIALIZED (
                     <= $13::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- the 8 more tasks for the next turn of the pool
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
         FOR UPDATE SKIP LOCKED
     ) q
 ),
@@ -904,7 +922,7 @@ due AS MATERIALIZED (
     FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
-            -- the lane that TaskQueue would set: that of a new task if the retry has waited too long
+            -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
             sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean) AS segments
@@ -973,25 +991,33 @@ type TaskOfferRow struct {
 	Gap         float64
 }
 
-// TaskOffer locks the tasks that a sender can take next, at most as many per pool as the entry of `most` for the pool. The order is: by priority, then new
-// tasks before retries, retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the pools and leases
-// its choice with TaskLease, in the same transaction. With several pools, each pool returns up to 8 more tasks, from which the caller calculates the next turn
-// of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
+// TaskOffer locks the tasks that a sender can take next. `most` has one entry for each pool: the largest number of tasks from this pool. The order of the tasks
+// is:
+//  1. priority
+//  2. new tasks before retries, and retries by retry_count (S0.10)
+//  3. rank, which divides a pool fairly between companies
 //
-// Due tasks that are not queued yet are offered, too: from each pool the tasks with the earliest due times, at most 500 from all pools together. The caller
-// chooses from them by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means never. has_flows is true
-// for a queued task if several flows of some company wait in its pool. TaskFlows then returns which tasks of the company are taken at the ranks of the tasks
-// that are returned here.
+// The caller merges the tasks of all pools, and leases its choice with TaskLease in the same transaction. If pool_ids has several pools, each pool returns up
+// to 8 more tasks. The caller uses these tasks to calculate the next turn of the pool. gap is the share of its company that one task uses; 0 for a single pool.
 //
-// If a sender possibly has fewer segments left than a task needs (is_tight), only tasks that fit are offered. A backup sender is offered only tasks that need
-// more segments than its primary senders have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool. For a sender with
-// rivals, tasks that failed with it and fit into the segments of a rival (rival_rooms; 0 without rivals) are not offered, until such a task has been due for
-// retry_max_wait.
+// Due tasks that are not queued yet are also offered. Each pool returns the tasks with the earliest due times, at most 500 from all pools together. The caller
+// selects among these tasks by lane, and a sweep queues the rest. A retry that has been due for retry_max_wait counts as a new task. retry_max_wait null: a
+// retry never counts as a new task.
 //
-// A task that expires within min_lease is not offered, because it could not be sent in time. seconds_left is the time until a task expires.
+// has_flows is true for a queued task if a company has several waiting flows in the pool of the task. TaskFlows then returns which tasks of the company are
+// taken at the ranks of the returned tasks.
 //
-// A task that a switch holds (task_switches) is not offered from the moment at which the switch is off. TaskHoldSwitched later moves such tasks out of the
-// way. A change of a switch waits for the claims that began before it.
+// is_tight: the sender possibly has fewer segments left than a task needs. Only tasks with at most segments_left segments are then offered. from_segments: a
+// backup sender is offered only tasks with at least this number of segments, because its primary senders cannot send these tasks; 0 for all tasks. With
+// is_tight or from_segments, the search ends after the first 1000 tasks of a pool.
+//
+// rival_rooms: a task that failed with the sender and needs at most this number of segments is not offered, because a rival can send the task; 0 without
+// rivals. The task is offered again when it has been due for retry_max_wait.
+//
+// A task that expires within min_lease is not offered, because the sender could not send the task in time. seconds_left is the time until a task expires.
+//
+// A task that is held by a switch (task_switches) is not offered as soon as the switch is off. TaskHoldSwitched later removes such tasks from the searched
+// indexes. A change of a switch waits for the claims that began before the change.
 func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOfferRow, error) {
 	rows, err := q.db.Query(ctx, taskOffer,
 		arg.PoolIds,
@@ -1065,8 +1091,8 @@ type TaskTestRow struct {
 	IsBroke   bool
 }
 
-// TaskTest returns and locks what a test costs a sender, whatever the state of the sender. segments are those of the task with the signature of the sender. It
-// returns no row if the sender or the task was deleted.
+// TaskTest locks a task and the counters of a sender, and returns the cost of a test of this sender. The state of the sender is not checked. segments includes
+// the signature of the sender. The statement returns no row if the sender or the task was deleted.
 func (q *Queries) TaskTest(ctx context.Context, arg TaskTestParams) (TaskTestRow, error) {
 	row := q.db.QueryRow(ctx, taskTest, arg.SenderNo, arg.TaskID)
 	var i TaskTestRow

@@ -13,7 +13,7 @@ const claimsOpen = `-- name: ClaimsOpen :many
 SELECT o.transaction::text AS transaction FROM queue_transactions() o (transaction) ORDER BY o.transaction
 `
 
-// ClaimsOpen returns the transactions that are possibly claiming tasks now.
+// ClaimsOpen returns the open transactions that can contain a claim.
 func (q *Queries) ClaimsOpen(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, claimsOpen)
 	if err != nil {
@@ -39,10 +39,10 @@ const directoryHold = `-- name: DirectoryHold :one
 SELECT coalesce((SELECT w.may_hold OR w.has_disabled_users FROM switches w), false)::boolean AS may_hold FROM directory_version v FOR SHARE OF v
 `
 
-// The next statements hold the tasks that a switch holds (task_switches), so that claims need not skip them again and again, and release tasks that no switch
-// holds any more. DirectoryHold runs first, in the same transaction. A change of the directory then waits until the tasks are held, and a later release sees
-// these tasks.
-// DirectoryHold locks the directory against changes until the end of the transaction, and returns whether any switch can hold tasks.
+// The next statements hold the tasks that are held by a switch (task_switches), so that claims do not skip the same tasks again and again. They also release
+// tasks that no switch holds any more. DirectoryHold runs first, in the same transaction. A change of the directory then waits until the tasks are held, and a
+// later release sees these tasks.
+// DirectoryHold locks the directory against changes until the end of the transaction. It returns whether any switch can hold tasks now.
 func (q *Queries) DirectoryHold(ctx context.Context) (bool, error) {
 	row := q.db.QueryRow(ctx, directoryHold)
 	var may_hold bool
@@ -82,12 +82,12 @@ type TaskHoldRow struct {
 	Held   int64
 }
 
-// Statements on the PENDING tasks of batches that are paused, resumed or cancelled, in portions in the order of task_id. The rules at the beginning of
-// dispatch/claim.sql also apply here. A held task waits unqueued, and its due time is held_due_at(). No other statement treats it as due, so claims need no
-// condition for it. Statements that hold and release tasks first lock the row of the batch in its status. Otherwise a hold that began before the batch was
-// resumed could end after it, and the tasks would be held for ever.
-// TaskHold holds the next portion of the PENDING tasks of a paused batch after a task. It returns the number of tasks and the last task of the portion. It
-// reads tasks that are already held, but does not lock them, because the statement runs once a second.
+// Statements on the PENDING tasks of batches that are paused, resumed or cancelled. They process the tasks in portions, in the order of task_id. The rules at
+// the beginning of dispatch/claim.sql also apply here. A held task is not queued, and its due time is held_due_at(). Other statements treat a held task as not
+// due, so claims need no condition for held tasks. Statements that hold or release tasks first lock the row of the batch, and check its status. Without this
+// lock, a hold could begin before the batch is resumed and end after the release. The tasks would then be held for ever.
+// TaskHold holds the next portion of the PENDING tasks of a paused batch after after_id. It returns the number of held tasks, and the last task of the portion.
+// The statement runs once a second, so it does not lock tasks that are already held.
 func (q *Queries) TaskHold(ctx context.Context, arg TaskHoldParams) (TaskHoldRow, error) {
 	row := q.db.QueryRow(ctx, taskHold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskHoldRow
@@ -177,9 +177,9 @@ held AS (
 SELECT count(*) FROM held
 `
 
-// TaskHoldSwitched holds tasks that a switch holds, and returns their number. It reads the tasks that claims and LongestWait would read: in each pool the
-// first portion in the order of claims and the first portion of the tasks that are not queued; and of all pools the tasks that have been due for longest. The
-// caller repeats it until it returns 0.
+// TaskHoldSwitched holds tasks that are held by a switch, and returns their number. The caller repeats the statement until it returns 0. The statement reads
+// the tasks that claims and LongestWait would read. In each pool, these are the first `portion` queued tasks and the first `portion` tasks that are not queued.
+// Of all pools together, these are the tasks that have been due for the longest time.
 func (q *Queries) TaskHoldSwitched(ctx context.Context, portion int32) (int64, error) {
 	row := q.db.QueryRow(ctx, taskHoldSwitched, portion)
 	var count int64
@@ -200,7 +200,7 @@ type TaskIDsWaitingParams struct {
 	Portion int32
 }
 
-// TaskIDsWaiting returns the next PENDING tasks of a batch after a task.
+// TaskIDsWaiting returns the next PENDING tasks of a batch after after_id.
 func (q *Queries) TaskIDsWaiting(ctx context.Context, arg TaskIDsWaitingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsWaiting, arg.BatchID, arg.AfterID, arg.Portion)
 	if err != nil {
@@ -250,12 +250,12 @@ free AS MATERIALIZED (
     ) f
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM free) f -- depends on free, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM free) f -- depends on free, so the time is read after the rows are locked
 ),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
-            -- As in TaskUnhold.
+            -- The same rule as in TaskUnhold.
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
@@ -273,9 +273,9 @@ type TaskReleaseSwitchedRow struct {
 	PoolIds  []int64
 }
 
-// TaskReleaseSwitched releases held tasks that neither a switch nor their batch holds any more, up to `portion` for each pool, like TaskUnhold. It returns the
-// number of released tasks, and the pools of the tasks that are due at once (pool_ids has one entry for each task). A batch that was paused and then cancelled
-// holds its tasks until all of them are cancelled (is_settled). If they were released earlier, they would be sent.
+// TaskReleaseSwitched releases held tasks that are held neither by a switch nor by their batch, up to `portion` for each pool. Due times change as in
+// TaskUnhold. It returns the number of released tasks. pool_ids has one entry for each task that is due at once: the pool of the task. A batch that was paused
+// and then cancelled holds its tasks until all its tasks are cancelled (is_settled). If the tasks were released earlier, they would be sent.
 func (q *Queries) TaskReleaseSwitched(ctx context.Context, portion int32) (TaskReleaseSwitchedRow, error) {
 	row := q.db.QueryRow(ctx, taskReleaseSwitched, portion)
 	var i TaskReleaseSwitchedRow
@@ -297,12 +297,12 @@ waiting AS MATERIALIZED (
     FOR UPDATE
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM waiting) w -- depends on waiting, so the time is read after the rows are locked
 ),
 released AS (
     UPDATE queue t
     SET (due_at, entered_at) = (
-            -- If a task was tried, entered_at does not change: entered_at is part of the key by which a provider recognises a repeated message.
+            -- entered_at of a task with an attempt does not change, because entered_at is part of the key by which a provider recognises a repeated message.
             SELECT d.at, CASE WHEN t.retry_count > 0 OR t.troubles > 0 THEN t.entered_at ELSE d.at END
             FROM (SELECT greatest(moment.at, t.due_when_resumed) AS at FROM moment) d
         ),
@@ -327,10 +327,10 @@ type TaskUnholdRow struct {
 	PoolIds  []int64
 }
 
-// TaskUnhold releases the next portion of the held tasks of a running batch after a task, except tasks that a switch also holds. It returns the number of
-// tasks, the last task of the portion, and the pools of the tasks that are due at once (pool_ids has one entry for each task). A task with a later due time,
-// such as a retry, still waits for that time. Released tasks are queued like all tasks that come due. The waiting time begins again for a task that was not
-// tried yet.
+// TaskUnhold releases the next portion of the held tasks of a running batch after after_id. Tasks that are also held by a switch are not released. It returns
+// the number of released tasks, and the last task of the portion. pool_ids has one entry for each task that is due at once: the pool of the task. A task with a
+// later due time, such as a retry, still waits for this time. Released tasks are queued like all tasks that become due. For a task without an attempt, the
+// waiting time begins again.
 func (q *Queries) TaskUnhold(ctx context.Context, arg TaskUnholdParams) (TaskUnholdRow, error) {
 	row := q.db.QueryRow(ctx, taskUnhold, arg.BatchID, arg.AfterID, arg.Portion)
 	var i TaskUnholdRow
@@ -369,8 +369,8 @@ type TasksHeldRow struct {
 	Tasks  int64
 }
 
-// TasksHeld returns the switches that hold tasks, of all companies or of one, and the number of tasks that each switch holds, the largest number first. It
-// counts only the first `most` tasks of each pool. A task that several switches hold counts for each switch.
+// TasksHeld returns the switches that hold tasks, and the number of tasks that each switch holds, the largest number first. company_id null: tasks of all
+// companies. The statement counts only the first `most` held tasks of each pool. A task that is held by several switches counts for each of them.
 func (q *Queries) TasksHeld(ctx context.Context, arg TasksHeldParams) ([]TasksHeldRow, error) {
 	rows, err := q.db.Query(ctx, tasksHeld, arg.CompanyID, arg.Most, arg.Named)
 	if err != nil {
@@ -402,7 +402,7 @@ type TasksWaitingParams struct {
 	Most    int32
 }
 
-// TasksWaiting returns how many tasks of a batch are PENDING, at most `most`.
+// TasksWaiting returns the number of PENDING tasks of a batch. It counts at most `most` tasks.
 func (q *Queries) TasksWaiting(ctx context.Context, arg TasksWaitingParams) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksWaiting, arg.BatchID, arg.Most)
 	var count int64

@@ -26,8 +26,8 @@ type CompanyLongestWaitParams struct {
 	Most      int32
 }
 
-// CompanyLongestWait returns the waiting time in seconds of the task of a company that has been due for longest. It returns null if no task of the company is
-// among the `most` queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_waits_idx.
+// CompanyLongestWait returns the longest waiting time of the due tasks of a company, in seconds. It reads the first `most` entries of queue_top_idx and of
+// queue_waits_idx, for all companies. It returns null if these entries contain no task of the company.
 func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWaitParams) (*float64, error) {
 	row := q.db.QueryRow(ctx, companyLongestWait, arg.CompanyID, arg.Most)
 	var seconds *float64
@@ -36,7 +36,7 @@ func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWait
 }
 
 const longestWait = `-- name: LongestWait :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
     (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
@@ -55,7 +55,7 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority; the conditions are those of queue_top_idx and queue_waits_idx.
+    -- lane / 32 is the priority. The conditions are those of queue_top_idx and queue_waits_idx.
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -65,9 +65,8 @@ FROM (
 WHERE w.due_at <= now()
 `
 
-// LongestWait returns the waiting time in seconds of the task that has been due for longest; 0 means that no task is due. It reads the first entry by due_at
-// of each group of waiting tasks: tasks queued with priority 0, tasks queued with another priority, and tasks that are not queued yet, for each pool. Each
-// group has an index.
+// LongestWait returns the longest waiting time of all due tasks, in seconds. It returns 0 if no task is due. It reads the first entry, by due_at, of three
+// indexes: tasks queued with priority 0, tasks queued with another priority, and, for each pool, tasks that are not queued yet.
 func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, longestWait)
 	var seconds float64
@@ -146,10 +145,10 @@ type RankGapCloseParams struct {
 	Portion   int32
 }
 
-// RankGapClose gives new ranks, beginning at the front, to the first portion of the waiting tasks of a company in a pool and priority. The tasks keep their
-// order. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company gets a rank after them. Flow ranks stay the
-// same. Tasks of the first flow have no flow rank, and get the flow ranks of new tasks. Otherwise their new ranks would place them after all tasks of the
-// other flows.
+// RankGapClose assigns new ranks, beginning at the front, to the first `portion` waiting tasks of a company in a pool and priority. The order of the tasks does
+// not change. It returns the number of moved tasks. If the portion contains all tasks, the next task of the company receives a rank after them. Existing flow
+// ranks do not change. If several flows wait, a task without flow rank receives the flow rank of a new task. Otherwise its new rank would count as its flow
+// rank, and would place the task after all tasks of the other flows.
 func (q *Queries) RankGapClose(ctx context.Context, arg RankGapCloseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, rankGapClose,
 		arg.PoolID,
@@ -175,8 +174,8 @@ type RankGapLockParams struct {
 	CompanyID int64
 }
 
-// RankGapLock locks the ranks of a company in a pool and priority. No task is submitted there until the end of the transaction, and RankGapClose sees all
-// earlier submissions. It returns no row if a submission holds the lock.
+// RankGapLock locks the ranks of a company in a pool and priority. Until the end of the transaction, no other transaction can submit tasks of the company
+// there, and RankGapClose sees all earlier submissions. The statement returns no row if a submission holds the lock.
 func (q *Queries) RankGapLock(ctx context.Context, arg RankGapLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, rankGapLock, arg.PoolID, arg.Priority, arg.CompanyID)
 	if err != nil {
@@ -199,7 +198,7 @@ func (q *Queries) RankGapLock(ctx context.Context, arg RankGapLockParams) ([]int
 
 const rankGaps = `-- name: RankGaps :many
 
-WITH RECURSIVE lanes AS ( -- the first task of each lane, one probe of queue_order_idx for each
+WITH RECURSIVE lanes AS ( -- the first task of each lane; one probe of queue_order_idx for each lane
     (
         SELECT t.pool_id, t.lane, t.rank, t.company_id FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
@@ -226,7 +225,7 @@ given AS MATERIALIZED (
     ) f
     JOIN companies c ON c.id = f.company_id
     CROSS JOIN LATERAL (SELECT l.rank + 4 * greatest(1, 1 / c.weight) AS reach) x
-    WHERE l.lane % 32 = 0 AND f.finish > x.reach -- new tasks: retries keep the ranks that they have
+    WHERE l.lane % 32 = 0 AND f.finish > x.reach -- new tasks only, because retries do not receive new ranks
 ),
 first AS MATERIALIZED ( -- the first tasks of these lanes
     SELECT w.pool_id, w.lane, n.company_id, n.rank, count(*) OVER (PARTITION BY w.pool_id, w.lane) AS tasks
@@ -254,12 +253,11 @@ type RankGapsRow struct {
 	CompanyID int64
 }
 
-// The next three statements close the gaps in the ranks of companies. A task gets its rank when it is queued. If tasks of a company leave the queue unsent
-// (they were cancelled, held, moved or expired), their ranks stay unused. The later tasks of the company would then wait until the other companies have used
-// as many ranks.
-// RankGaps returns companies whose ranks in a pool and priority are more than four tasks after the front, and that have no task before those ranks.
-// RankGapClose closes these gaps. A pool in which one company waits costs one probe for each lane. If the first `most` tasks of a lane do not reach such a
-// rank, RankGaps returns nothing for the lane: so many companies wait there that the distance is their normal turn.
+// The next three statements close gaps in the ranks of companies. A task receives its rank when it is queued. If tasks of a company are cancelled, held, moved
+// or expire, their ranks remain unused. Without these statements, the later tasks of the company would wait until the other companies have used as many ranks.
+// RankGaps returns the companies that have a gap in a pool and priority. A company has a gap if its next rank is more than four tasks behind the front, and no
+// task of the company waits before this rank. RankGapClose closes the gaps. If only one company waits in a pool, the statement probes each lane once. It
+// returns nothing for a lane whose first `most` tasks do not reach the rank. In such a lane many companies wait, so the distance is the normal distance.
 func (q *Queries) RankGaps(ctx context.Context, most int32) ([]RankGapsRow, error) {
 	rows, err := q.db.Query(ctx, rankGaps, most)
 	if err != nil {
@@ -313,11 +311,12 @@ type TaskAgeParams struct {
 	PriorityMaxWait *time.Duration
 }
 
-// TaskAge moves tasks that have waited too long ahead of the others: up to batch_size retries and up to batch_size tasks of low priority. It returns the total
-// number. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority becomes unqueued, and TaskQueue then
-// gives it aged_priority and a rank of that priority. A null wait means never.
+// TaskAge moves tasks that have waited too long ahead of other tasks: up to batch_size retries, and up to batch_size tasks of low priority. It returns the
+// total number of moved tasks. A retry is queued in the lane of new tasks of its priority, where its old rank is still valid. A task of low priority becomes
+// unqueued. TaskQueue then assigns aged_priority to the task, and a rank of this priority. retry_max_wait or priority_max_wait null: such tasks are never
+// moved.
 //
-// queue_waits_idx contains the lane beside the time, so that tasks that were moved before are skipped without reading the table.
+// queue_waits_idx contains the lane and the due time. A scan of this index therefore skips tasks that were already moved, without reading the table.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAge,
 		arg.RetryMaxWait,
@@ -333,7 +332,7 @@ func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error)
 const taskAhead = `-- name: TaskAhead :one
 WITH me AS MATERIALIZED (
     SELECT q.task_id, q.pool_id, q.lane, q.rank, q.due_at, q.expires_at, q.created_at, q.updated_at, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.retry_count, q.troubles, q.result, q.failed_app_id, q.processing_app_id, q.lease_id, q.lease_until, q.lease_segments, q.lease_sign, q.lease_limit, q.phone_number, q.recipient, q.content, q.sign, q.rendering_id, q.user_id, q.on_unclear, q.entered_at, q.was_claimed, q.traceparent, q.batch_id, q.is_test, q.contact_values, q.start_until, q.due_when_resumed, q.submitted_by, q.flow_rank, q.lease_sign_mode, least(q.flow_rank, q.rank) AS own_rank
-    FROM (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = $2::text OFFSET 0) q -- OFFSET 0 forces the lookup by primary key, instead of an index of waiting tasks
+    FROM (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = $2::text OFFSET 0) q -- OFFSET 0 forces a lookup by primary key; the planner could otherwise use an index of waiting tasks
     WHERE q.lease_until IS NULL AND q.lane IS NOT NULL -- PENDING and queued
 ),
 waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
@@ -347,7 +346,7 @@ waiting AS MATERIALIZED ( -- in the order of claims, by queue_order_idx
         LIMIT $1::integer
     ) w
 ),
-before AS ( -- tasks of the company that are claimed before
+before AS ( -- the tasks of the same company that are claimed before this task
     SELECT count(*) AS tasks
     FROM (
         SELECT FROM waiting w
@@ -379,9 +378,9 @@ type TaskAheadParams struct {
 	TaskID string
 }
 
-// TaskAhead counts the tasks that are claimed before a queued task, at most `most`. Of two tasks with the same rank, the older task is claimed first. If
-// several flows of its company wait, the task is claimed at the rank of another task: if n tasks of the company are claimed before it, at the rank of task
-// number n + 1.
+// TaskAhead counts the tasks that are claimed before a queued task. It counts at most `most` tasks. If two tasks have the same rank, the older task is claimed
+// first. If several flows of the company wait, the task is claimed at the rank of another task of the company. If n tasks of the company are claimed before the
+// task, the task is claimed at the rank of task n + 1 of the company.
 func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAhead, arg.Most, arg.TaskID)
 	var ahead int64
@@ -443,10 +442,10 @@ type TaskMoveParams struct {
 	BatchSize int32
 }
 
-// TaskMove moves waiting tasks to the pools of the current routes, and returns their number. It moves up to batch_size queued and as many unqueued tasks from
-// each pool that no route serves any more, because the routes are off or deleted. When a pool gets its first active route (unsettled_since), it also moves the
-// tasks of this pool that still wait in broader pools. pool_id restricts both to one pool. A moved task is queued again, like a task that comes due, because a
-// rank is valid only in its pool.
+// TaskMove moves waiting tasks to the pools of the current routes, and returns their number. From each pool, it moves up to batch_size queued tasks and up to
+// batch_size unqueued tasks. pool_id restricts the statement to one pool. A pool without active routes loses all its waiting tasks. If a pool has its first
+// active route (unsettled_since), the tasks of this pool that still wait in broader pools are moved to it. A moved task is queued again like a task that
+// becomes due, because a rank is valid only in its pool.
 func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskMove, arg.PoolID, arg.BatchSize)
 	var count int64
@@ -455,7 +454,7 @@ func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, erro
 }
 
 const taskQueue = `-- name: TaskQueue :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
     (
         SELECT t.pool_id, t.due_at
         FROM queue t
@@ -479,7 +478,7 @@ due AS MATERIALIZED (
     FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority, task_flow(t.batch_id, t.submitted_by) AS flow,
-            CASE WHEN e.priority = t.priority THEN t.rank END AS rank, -- valid only in its priority
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank, -- the rank is valid only in the priority in which it was assigned
             CASE WHEN e.priority = t.priority AND t.rank IS NOT NULL THEN t.flow_rank END AS flow_rank
         FROM queue t
         CROSS JOIN LATERAL (
@@ -504,7 +503,7 @@ reserved AS (
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: called once per group
+    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: task_queue_front is called once per group
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
@@ -554,9 +553,10 @@ type TaskQueueParams struct {
 	BatchSize       int32
 }
 
-// TaskQueue queues up to batch_size tasks that have come due, and returns their number. A task that was never queued gets its rank now, because it uses the
-// share of its company and of its flow only from its due time on (see TaskSubmit). A task that has been due for priority_max_wait is queued with
-// aged_priority, the first priority after real-time messages, and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
+// TaskQueue queues up to batch_size tasks that have become due, and returns their number. A task that was never queued receives its rank now: it uses the share
+// of its company and of its flow only after its due time (see TaskSubmit). priority_max_wait: a task that has been due for this time is queued with
+// aged_priority, the first priority after real-time messages, and with a rank of this priority. null: never. The statement reads nothing in pools whose tasks
+// are all queued.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.AgedPriority, arg.BatchSize)
 	var count int64
@@ -569,14 +569,14 @@ const taskWaits = `-- name: TaskWaits :many
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest($1::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
-        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: this keeps the ORDER BY, which forces queue_order_idx.
+        -- PENDING and queued. A count with LIMIT 1 keeps the ORDER BY, which forces queue_order_idx; an EXISTS would drop the ORDER BY.
         SELECT FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        -- PENDING and not queued yet, by queue_due_idx.
+        -- PENDING and not queued yet, by queue_due_idx
         SELECT FROM queue t
         WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
@@ -585,9 +585,9 @@ WHERE (SELECT count(*) FROM (
 ORDER BY p.pool_id
 `
 
-// Statements on the order in which tasks wait, on waiting times, and on the search for pools with waiting tasks. The rules at the beginning of dispatch/claim.sql
+// Statements on the order of waiting tasks, on waiting times, and on the search for pools with waiting tasks. The rules at the beginning of dispatch/claim.sql
 // also apply here.
-// TaskWaits returns the pools of pool_ids in which a task can be claimed.
+// TaskWaits returns the pools of pool_ids in which a task can be claimed now.
 func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaits, poolIds)
 	if err != nil {
@@ -637,8 +637,8 @@ type TaskWaitsQueuedParams struct {
 	Most    int32
 }
 
-// TaskWaitsQueued returns the next pools after after_id with queued tasks, at most `most`. Each pool costs one probe of the index queue_order_idx. Pools
-// without queued tasks cost nothing.
+// TaskWaitsQueued returns the next `most` pools after after_id that have queued tasks. The statement probes queue_order_idx once for each returned pool, and
+// never for a pool without queued tasks.
 func (q *Queries) TaskWaitsQueued(ctx context.Context, arg TaskWaitsQueuedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.Most)
 	if err != nil {

@@ -32,7 +32,7 @@ booked AS (
     SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
         c.company_id, $5::text, clock_timestamp()
     FROM leases l
-    CROSS JOIN LATERAL (SELECT id, sender_id, change, balance, lease_id, remark, username, created_at, low_warning, low_switch, company_id FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- by key: each charge in its partition
+    CROSS JOIN LATERAL (SELECT id, sender_id, change, balance, lease_id, remark, username, created_at, low_warning, low_switch, company_id FROM sender_ledger WHERE lease_id = l.lease_id AND change < 0 OFFSET 0) c -- lookup by key
     JOIN states st ON st.sender_id = c.sender_id
     ORDER BY c.sender_id, c.lease_id
     RETURNING sender_id, change
@@ -42,7 +42,7 @@ refunds AS MATERIALIZED (
         w.of_minute, w.of_hour, w.of_day, w.of_month
     FROM states st
     CROSS JOIN LATERAL (
-        SELECT -- the counters are those of the minute, hour, day and month of last_taken_at
+        SELECT -- the counters in sender_states count the minute, hour, day and month of last_taken_at
             sum(l.segments) FILTER (
                 WHERE date_trunc('minute', l.leased_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)
             ) AS of_minute,
@@ -75,10 +75,10 @@ type SenderRefundParams struct {
 	Remark    string
 }
 
-// SenderRefund gives back the segments of leases whose messages reached nobody. It adds them to the balance, with a ledger row for each charged lease, and
-// subtracts them from the usage of the minute, hour, day and month in which they were taken, as long as this usage is still counted. The caller ended these
-// leases in the same transaction, which can happen only once; the unique index of the ledger also enforces this. Rows of sender_states are locked after tasks
-// and in the order of their ids, as in all statements.
+// SenderRefund refunds the segments of leases whose messages reached nobody. It adds the segments to the balance, with a ledger row for each charged lease. It
+// subtracts them from the usage of the minute, hour, day and month of the lease, if this period is still the current one. The caller ended these leases in the
+// same transaction. A lease ends only once, so it is refunded only once. The unique index of the ledger also prevents a second refund. As in all statements,
+// rows of sender_states are locked after tasks, in the order of their ids.
 func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderRefund,
 		arg.LeaseIds,
@@ -98,13 +98,13 @@ WITH stale AS MATERIALIZED (
     SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id, t.pool_id, t.message_type, t.segments, t.entered_at,
         t.batch_id, t.country_no, t.is_test
     FROM queue t
-    WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL is the predicate of queue_expiry_idx
+    WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL repeats the predicate of queue_expiry_idx
     ORDER BY t.expires_at
     LIMIT $1::integer
     FOR UPDATE SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so the time is read after the rows are locked
 ),
 settled AS (
     DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT s.task_id FROM stale s))
@@ -131,8 +131,8 @@ type TaskExpireRow struct {
 	Unreached int64
 }
 
-// TaskExpire fails up to batch_size PENDING tasks that have expired. It returns the number of these tasks, and the number of them that belong to a
-// notification or a send-once message (unreached).
+// TaskExpire sets up to batch_size PENDING tasks that have expired to FAILED, and returns their number. unreached: the number of these tasks that belong to a
+// notification or a send-once message.
 func (q *Queries) TaskExpire(ctx context.Context, arg TaskExpireParams) (TaskExpireRow, error) {
 	row := q.db.QueryRow(ctx, taskExpire, arg.BatchSize, arg.Result)
 	var i TaskExpireRow
@@ -155,8 +155,8 @@ type TaskExpiredParams struct {
 	BatchSize int32
 }
 
-// TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, except the tasks in failed. If a lease ended because its task
-// expired, its sender has the time grace to report: the message was possibly sent at the last moment, and no other sender can get the task.
+// TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first. It skips the tasks of `failed`. If a lease ended because its task
+// expired, its sender can still report within grace. The sender possibly sent the message at the last moment, and no other sender can receive the task.
 func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskExpired, arg.Failed, arg.Grace, arg.BatchSize)
 	if err != nil {
@@ -187,7 +187,7 @@ WITH expired AS MATERIALIZED (
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), $1::smallint) AND NOT u.is_last AND NOT u.is_expired AS again,
         u.is_last, u.is_expired,
-        -- the reason why the driver does not know the outcome; empty: no reason was recorded
+        -- the reason why the driver does not know the outcome; empty if no reason was recorded
         coalesce((
             SELECT ': ' || d.error FROM deliveries d
             WHERE d.task_id = t.task_id AND d.lease_id = t.lease_id AND d.error IS NOT NULL
@@ -204,14 +204,14 @@ WITH expired AS MATERIALIZED (
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e -- depends on expired, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e -- depends on expired, so the time is read after the rows are locked
 ),
 retried AS (
     UPDATE queue t
     SET retry_count = t.retry_count + 1,
         due_at = (SELECT moment.at FROM moment),
         lane = NULL,
-        -- A retry waits in the pool that serves the task now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        -- A retry waits in the pool that serves the task now. The rank is valid only in the pool and priority (lane / 32) in which the task was queued.
         (pool_id, rank, flow_rank) = (
             SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
             FROM (
@@ -273,10 +273,10 @@ type TaskRecoverRow struct {
 	Unreached int64
 }
 
-// TaskRecover takes back the other expired leases of task_ids (S0.12). The ids can be outdated: a task that a report has settled since is skipped, and a later
-// report finds no lease. It is unknown whether the message of such a lease was sent. The value of on_unclear of the task, or else of its sender, decides
-// whether the message is sent again; an expired task is not sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays set, so that a late
-// SUCCESS of this lease can still settle the task.
+// TaskRecover takes back the expired leases of task_ids that TaskReturn does not take back (S0.12). The ids can be outdated. If a report has ended a task
+// meanwhile, the task is skipped. A later report finds no lease. It is unknown whether the message of such a lease was sent. on_unclear of the task, or else of
+// its sender, decides whether the message is sent again. The message of an expired task is not sent again. SKIP LOCKED: a sweep never waits for a report.
+// lease_id does not change, so that a late SUCCESS of this lease can still end the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
 	row := q.db.QueryRow(ctx, taskRecover,
 		arg.MaxRetryCount,
@@ -311,7 +311,7 @@ held AS MATERIALIZED (
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.answer, h.delay, h.max_delay, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: the task keeps its lane
+        THEN h.at + least(h.max_delay, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM held h
     WHERE h.processing_app_id = $8::text AND h.held_lease_id = h.lease_id AND (h.lease_until > h.at OR h.expires_at <= h.at)
 ),
@@ -321,17 +321,17 @@ requeued AS (
         lease_segments = NULL, lease_sign = NULL, lease_sign_mode = NULL, lease_limit = NULL, start_until = NULL, was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 doublings exceed max_delay
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- after 20 doublings, the wait exceeds max_delay
                 CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
                 CASE WHEN p.is_ranked THEN t.rank END,
                 CASE WHEN p.is_ranked THEN t.flow_rank END,
-                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from this time on, other senders can take the task
+                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- other senders can claim the task from this time on
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool and, if the task is queued again, in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -371,13 +371,16 @@ type TaskReleaseRow struct {
 	LeaseSegments *int16
 }
 
-// TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns the leases that were given back. Each task is
-// PENDING again with its number of attempts from before the lease. A lease that was not tried (is_tried is false) keeps its lane and rank. If the sender tried
-// the lease while it could not send, the task keeps its lane and rank the first time, for the other senders of the pool. After that, the task waits for delay,
-// doubled with each further trouble up to max_delay, and keeps its rank. A message that causes the trouble of its sender therefore does not block all others.
+// TaskRelease gives back leases of a sender whose messages the provider cannot have received. It returns these leases. Each task becomes PENDING again, and the
+// lease does not count as an attempt. task_ids are in ascending order.
 //
-// Expired leases are left to the sweep, unless the task itself has expired, because no other sender can get such a task. task_ids are in ascending order. A
-// task whose routes changed moves to the pool that serves it now, and is queued again, because a rank is valid only in its pool and priority.
+// is_tried false: the task keeps its lane and rank. is_tried true: the sender tried to send the message but had a problem. After the first problem, the task
+// keeps its lane and rank, and other senders of the pool can claim it. After the second problem, the task waits for delay, and keeps its rank. Each further
+// problem doubles the wait, up to max_delay. Therefore a message that causes problems of its senders does not block all other messages.
+//
+// The statement skips expired leases, which the sweep takes back. It releases the expired lease of an expired task, because no other sender can receive such a
+// task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
+// priority.
 func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]TaskReleaseRow, error) {
 	rows, err := q.db.Query(ctx, taskRelease,
 		arg.TaskIds,
@@ -411,7 +414,7 @@ const taskReport = `-- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
-        unnest($3::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry,
         make_interval(secs => unnest($6::double precision[])) AS retry_delay,
         nullif(left(unnest($7::text[]), 500), '') AS error_message,
@@ -429,7 +432,7 @@ held AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
         CASE
             WHEN h.status = 2 THEN 'success'
             WHEN NOT h.wants_retry THEN 'failed'
@@ -438,9 +441,9 @@ judged AS (
         END AS effect
     FROM held h
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
-        -- The app holds the task; a SUCCESS (2) counts even after lease_until.
+        -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
         (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
-        -- The task is PENDING again after the lease of the app expired.
+        -- The lease of the app has expired, and the task is PENDING again.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
 ),
@@ -456,7 +459,7 @@ retried AS (
     UPDATE queue t
     SET retry_count = t.retry_count + 1,
         lane = NULL,
-        -- A retry waits in the pool that serves the task now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
+        -- A retry waits in the pool that serves the task now. The rank is valid only in the pool and priority (lane / 32) in which the task was queued.
         (pool_id, rank, flow_rank) = (
             SELECT p.id, CASE WHEN p.is_new THEN NULL ELSE t.rank END, CASE WHEN p.is_new THEN NULL ELSE t.flow_rank END
             FROM (
@@ -526,13 +529,15 @@ type TaskReportRow struct {
 	Traceparent   *string
 }
 
-// TaskReport ends leases (S0.4, S0.11), and returns the reports that ended one. task_ids are distinct and ascending, which is the order of the locks. A report
-// settles its task if its app holds the lease now. A SUCCESS also settles the task if its app held the last lease, the lease expired, and the task was not
-// claimed since. A FAILED is in time until lease_until, even if the sweep has not taken the lease back. If the task itself has expired, a FAILED is in time
-// until the sweep takes the lease back, because no other sender can get the task.
+// TaskReport ends leases (S0.4, S0.11). It returns the reports that ended a lease; ReportsLate handles the other reports. task_ids are distinct and ascending,
+// so locks are taken in this order.
 //
-// A report with a NULL lease_id ends the lease that its app holds; the log row contains the ended lease. ReportsLate handles the reports that this statement
-// does not return. The provider's number of the message is stored, because a receipt can refer to it.
+// A report with status SUCCESS or FAILED ends the lease that its app holds now. A FAILED is in time until lease_until, even if the sweep has not taken the
+// lease back. If the task itself has expired, a FAILED is in time until the sweep takes the lease back, because no other sender can receive the task. A SUCCESS
+// is also accepted after the sweep took the lease back, if the app held the last lease and no sender has claimed the task since then.
+//
+// lease_id NULL: the report ends whatever lease its app holds. The log row contains the id of the ended lease. provider_no, the provider's number of the
+// message, is stored, because a receipt can refer to this number.
 func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,
@@ -582,12 +587,12 @@ WITH expired AS MATERIALIZED (
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    -- The clock is read after the rows are locked, because this query depends on expired.
+    -- This query depends on expired, so the time is read after the rows are locked.
     SELECT clock_timestamp() AS at, $2::interval AS delay, $3::interval AS max_delay FROM (SELECT count(*) FROM expired) e
 ),
 returned AS MATERIALIZED (
     SELECT e.task_id, e.pool_id, e.lane, e.rank, e.due_at, e.expires_at, e.created_at, e.updated_at, e.company_id, e.message_type, e.country_no, e.priority, e.segments, e.retry_count, e.troubles, e.result, e.failed_app_id, e.processing_app_id, e.lease_id, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit, e.phone_number, e.recipient, e.content, e.sign, e.rendering_id, e.user_id, e.on_unclear, e.entered_at, e.was_claimed, e.traceparent, e.batch_id, e.is_test, e.contact_values, e.start_until, e.due_when_resumed, e.submitted_by, e.flow_rank, e.lease_sign_mode, m.at, CASE WHEN e.troubles > 0
-        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null: the task keeps its lane
+        THEN m.at + least(m.max_delay, m.delay * power(2, least(20, e.troubles) - 1)) END AS again_at -- null if the task keeps its lane
     FROM expired e
     CROSS JOIN moment m
 ),
@@ -598,7 +603,7 @@ requeued AS (
         was_claimed = true,
         (troubles, failed_app_id, pool_id, lane, rank, flow_rank, due_at, updated_at) = (
             SELECT
-                least(20, t.troubles + 1), -- 20 doublings exceed max_delay
+                least(20, t.troubles + 1), -- after 20 doublings, the wait exceeds max_delay
                 g.processing_app_id,
                 p.id,
                 CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -608,7 +613,7 @@ requeued AS (
                 g.at
             FROM returned g
             CROSS JOIN LATERAL (
-                -- A rank is valid only in its pool and, if the task is queued again, in its priority (lane / 32).
+                -- A rank is valid only in its pool. If the task is queued again, the rank is also valid only in its priority (lane / 32).
                 SELECT s.id, s.id = t.pool_id AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) AS is_ranked
                 FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) s
             ) p
@@ -645,11 +650,11 @@ type TaskReturnRow struct {
 	LeaseSegments *int16
 }
 
-// TaskReturn takes back those expired leases of task_ids that their senders had to start and did not start (S4.6), and returns them. Such a message was not
-// sent. The task is PENDING again with its number of attempts from before the lease, whatever the value of on_unclear is. The first time, the task keeps its
-// lane and rank, for the other senders of the pool. If this happens again, the task waits for a delay, as after TaskRelease. A message that stops each sender
-// that takes it therefore does not block all others. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id stays set: if the sender
-// sent the message without a start, its SUCCESS settles the task.
+// TaskReturn takes back the expired leases of task_ids that their senders never started (S4.6), although they had to start them. It returns these leases. The
+// messages of these leases were not sent. Each task becomes PENDING again, and the lease does not count as an attempt. on_unclear is ignored. The first time,
+// the task keeps its lane and rank, and other senders of the pool can claim it. After that, the task waits for a delay, as after TaskRelease. Therefore a
+// message that stops each of its senders does not block all other messages. SKIP LOCKED: a sweep never waits for a sender that starts or reports. lease_id does
+// not change. If the sender sent the message without a start, its SUCCESS ends the task.
 func (q *Queries) TaskReturn(ctx context.Context, arg TaskReturnParams) ([]TaskReturnRow, error) {
 	rows, err := q.db.Query(ctx, taskReturn, arg.TaskIds, arg.Delay, arg.MaxDelay)
 	if err != nil {
@@ -701,7 +706,7 @@ live AS MATERIALIZED (
 ),
 started AS (
     UPDATE queue t
-    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- max: a lease can occur several times
+    SET start_until = NULL, lease_until = (SELECT max(l.lease_until) FROM live l WHERE l.task_id = t.task_id) -- the input can repeat a lease
     WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM live l WHERE l.is_unstarted))
 )
 SELECT l.task_id::text AS task_id, l.lease_id::bigint AS lease_id, l.lease_until::timestamptz AS lease_until
@@ -722,13 +727,16 @@ type TaskStartRow struct {
 	LeaseUntil time.Time
 }
 
-// Statements that start a lease, end a lease (reports, releases, expired leases), or expire a waiting task. The rules at the beginning of dispatch/claim.sql also
-// apply here.
-// TaskStart extends leases that their sender starts to send, each once, to the time at which they would expire without start_seconds. It returns the named
-// leases that the sender holds, with their expiry times. These include leases that are already started, and leases that need no start. An expired lease gives
-// no row, even if the sweep has not taken it back yet. A sender that gets a row can therefore send the message, and no other sender has the task. A lease
-// whose task has expired, for example after a withdrawal, also gives no row; no lease is extended beyond the expiry of its task. task_ids are in ascending
-// order. A change of lease_seconds applies to leases that are started later; no lease gets shorter.
+// Statements that start a lease, end a lease, or expire a waiting task. A lease ends by a report, by a release or when it expires. The rules at the beginning
+// of dispatch/claim.sql also apply here.
+// TaskStart starts leases of a sender: the sender is about to send their messages. A start extends the lease once, to the expiry time of a lease without
+// start_seconds. A lease is never extended beyond the expiry of its task.
+//
+// The statement returns the given leases that the sender holds now, with their expiry times. It also returns leases that are already started, and leases that
+// need no start. It does not return an expired lease, even before the sweep takes the lease back. It does not return a lease whose task has expired, for
+// example after a withdrawal. If a lease is returned, the sender can send its message, because no other sender has the task.
+//
+// task_ids are in ascending order. A change of lease_seconds of the sender applies to later starts. A start never makes a lease shorter.
 func (q *Queries) TaskStart(ctx context.Context, arg TaskStartParams) ([]TaskStartRow, error) {
 	rows, err := q.db.Query(ctx, taskStart,
 		arg.TaskIds,

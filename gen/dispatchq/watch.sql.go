@@ -71,8 +71,8 @@ type PoolsWaitingRow struct {
 	Seconds float64
 }
 
-// PoolsWaiting returns the first `most` pools in which a task is due, and the waiting time in seconds of the first task in each. Tasks with ignored renderings
-// are skipped.
+// PoolsWaiting returns the pools in which a task is due, and the waiting time of their first task in seconds. It reads the first `most` pools with queued
+// tasks, and the first `most` pools with unqueued tasks. Tasks with a rendering of `ignored` are skipped.
 func (q *Queries) PoolsWaiting(ctx context.Context, arg PoolsWaitingParams) ([]PoolsWaitingRow, error) {
 	rows, err := q.db.Query(ctx, poolsWaiting, arg.Ignored, arg.Most)
 	if err != nil {
@@ -102,7 +102,7 @@ SELECT count(*) FROM (
 ) q
 `
 
-// TasksDue counts the queued tasks, at most `most`. A due task is queued within a second.
+// TasksDue counts the queued tasks, which are the due tasks except those of the last second. It counts at most `most` tasks.
 func (q *Queries) TasksDue(ctx context.Context, most int64) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksDue, most)
 	var count int64
@@ -112,7 +112,7 @@ func (q *Queries) TasksDue(ctx context.Context, most int64) (int64, error) {
 
 const tasksLate = `-- name: TasksLate :many
 
-WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of queue_order_idx for each
+WITH RECURSIVE queued AS ( -- the first task of each pool and lane; one probe of queue_order_idx for each
     (
         SELECT t.pool_id, t.lane, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
@@ -132,7 +132,7 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of
     ) n
     WHERE q.nth < $2::integer
 ),
-unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
+unqueued AS ( -- the first unqueued task of each pool; one probe of queue_due_idx for each pool
     (
         SELECT t.pool_id, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
@@ -156,7 +156,7 @@ late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
     FROM (
         (
-            -- lane / 32 is the priority; the conditions are those of queue_top_idx and queue_waits_idx.
+            -- lane / 32 is the priority. The conditions are those of queue_top_idx and queue_waits_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => $3::double precision)
                 AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
@@ -201,10 +201,10 @@ type TasksLateRow struct {
 }
 
 // Statements on waiting times, for the alert rules. The rules at the beginning of dispatch/claim.sql also apply here.
-// TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It reads the tasks that have
-// been due for longest, up to `most` of high and up to `most` of low priority. It also reads the first task of each pool and lane, and the first unqueued task
-// of each pool. Each channel, and each company with its own pool, is therefore found, whatever other companies have waiting. Tasks with ignored renderings are
-// skipped.
+// TasksLate returns the longest waiting time in each channel and company, in seconds, if it is longer than after_seconds. Tasks with a rendering of `ignored`
+// are skipped. The statement reads the tasks that have been due for the longest time: up to `most` tasks with priority 0, and up to `most` tasks with another
+// priority. It also reads the first queued task of each pool and lane, and the first unqueued task of each pool. Therefore a channel, or a company with its own
+// pool, is found even if other companies have many waiting tasks.
 func (q *Queries) TasksLate(ctx context.Context, arg TasksLateParams) ([]TasksLateRow, error) {
 	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.Most, arg.AfterSeconds)
 	if err != nil {
@@ -255,7 +255,7 @@ SELECT count(*) FROM (
 ) n
 `
 
-// TasksLater counts the waiting tasks that are not due yet, at most `most`.
+// TasksLater counts the waiting tasks that are due later. It counts at most `most` tasks.
 func (q *Queries) TasksLater(ctx context.Context, most int64) (int64, error) {
 	row := q.db.QueryRow(ctx, tasksLater, most)
 	var count int64

@@ -36,7 +36,7 @@ type ErasedContactsRow struct {
 	WechatOpenid *string
 }
 
-// ErasedContacts returns at most `most` contacts of a company with a user id, a phone number or an e-mail address.
+// ErasedContacts returns up to `most` contacts of a company whose user id is in user_ids, or whose phone number or e-mail address is in recipients.
 func (q *Queries) ErasedContacts(ctx context.Context, arg ErasedContactsParams) ([]ErasedContactsRow, error) {
 	rows, err := q.db.Query(ctx, erasedContacts,
 		arg.CompanyID,
@@ -72,7 +72,8 @@ const erasureAnnounced = `-- name: ErasureAnnounced :many
 SELECT n.id FROM notifications n WHERE n.announcement_id = ANY ($1::bigint[]) ORDER BY n.id FOR UPDATE
 `
 
-// ErasureAnnounced locks the notifications of announcements. The tasks of a run that holds one of these locks are visible after the wait.
+// ErasureAnnounced locks the notifications of announcements. A run of a notification holds the same lock. After the wait for the lock, the tasks of this run
+// are visible.
 func (q *Queries) ErasureAnnounced(ctx context.Context, ids []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureAnnounced, ids)
 	if err != nil {
@@ -115,7 +116,7 @@ type ErasureAnnouncementParams struct {
 	Ids     []int64
 }
 
-// ErasureAnnouncement removes people from announcements. If no people remain, the announcement loses its text data.
+// ErasureAnnouncement removes user ids from announcements. If no user id remains, it also deletes the payload of the announcement.
 func (q *Queries) ErasureAnnouncement(ctx context.Context, arg ErasureAnnouncementParams) error {
 	_, err := q.db.Exec(ctx, erasureAnnouncement, arg.UserIds, arg.Ids)
 	return err
@@ -136,7 +137,7 @@ type ErasureAnnouncementsParams struct {
 	Portion   int32
 }
 
-// ErasureAnnouncements returns up to portion announcements of a company to people.
+// ErasureAnnouncements returns up to `portion` announcements of a company that name one of user_ids.
 func (q *Queries) ErasureAnnouncements(ctx context.Context, arg ErasureAnnouncementsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureAnnouncements, arg.UserIds, arg.CompanyID, arg.Portion)
 	if err != nil {
@@ -205,7 +206,8 @@ type ErasureAnswersRow struct {
 	IsOwn     bool
 }
 
-// ErasureAnswers returns stored answers for repeated requests that contain one of some texts: answers to users of a company (is_own) and to administrators.
+// ErasureAnswers returns stored responses to idempotent requests that contain one of `texts`. It reads responses to users of the company (is_own), and
+// responses to administrators.
 func (q *Queries) ErasureAnswers(ctx context.Context, arg ErasureAnswersParams) ([]ErasureAnswersRow, error) {
 	rows, err := q.db.Query(ctx, erasureAnswers, arg.CompanyID, arg.Texts, arg.Most)
 	if err != nil {
@@ -263,8 +265,11 @@ type ErasureAuditParams struct {
 	JobIds     []string
 }
 
-// ErasureAudit removes the values from audited changes of contacts of a company, and replaces the names of these contacts by a pseudonym. It also removes the
-// values from audited changes of default contents for recipients and of task jobs. The audit contains phone numbers with asterisks.
+// ErasureAudit erases audited changes of three kinds in a company:
+//
+//	contacts of user_ids       the values are removed, and the user id is replaced by a pseudonym
+//	contents for recipients    the values are removed; the audit stores recipients masked with asterisks
+//	task jobs of job_ids       the values are removed
 func (q *Queries) ErasureAudit(ctx context.Context, arg ErasureAuditParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureAudit,
 		arg.Pseudonym,
@@ -290,7 +295,7 @@ type ErasureBatchesParams struct {
 	OnlyOpen  bool
 }
 
-// ErasureBatches returns the batches of a company; optionally only those with rows that can still be sent.
+// ErasureBatches returns the batches of a company. only_open: only batches whose rows can still be sent.
 func (q *Queries) ErasureBatches(ctx context.Context, arg ErasureBatchesParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureBatches, arg.CompanyID, arg.OnlyOpen)
 	if err != nil {
@@ -320,7 +325,7 @@ type ErasureCallbacksParams struct {
 	Ids     []int64
 }
 
-// ErasureCallbacks replaces the parts of callbacks that match a regular expression with asterisks.
+// ErasureCallbacks replaces each match of a regular expression in callbacks with asterisks.
 func (q *Queries) ErasureCallbacks(ctx context.Context, arg ErasureCallbacksParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureCallbacks, arg.Pattern, arg.Ids)
 	if err != nil {
@@ -349,7 +354,7 @@ type ErasureCandidatesRow struct {
 	PhoneNumber string
 }
 
-// ErasureCandidates returns submissions of a company without their own task whose numbers end with some digits.
+// ErasureCandidates returns submissions of a company that created no task and whose phone numbers end with one of `digits`.
 func (q *Queries) ErasureCandidates(ctx context.Context, arg ErasureCandidatesParams) ([]ErasureCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, erasureCandidates,
 		arg.CompanyID,
@@ -395,7 +400,8 @@ type ErasureContactsRow struct {
 	Tags     int64
 }
 
-// ErasureContacts deletes contacts and removes them from their tags. The caller has locked the contacts of the company.
+// ErasureContacts deletes contacts, which also removes them from their tags. It returns the numbers of contacts and of tag entries. The caller has locked the
+// contacts of the company.
 func (q *Queries) ErasureContacts(ctx context.Context, arg ErasureContactsParams) (ErasureContactsRow, error) {
 	row := q.db.QueryRow(ctx, erasureContacts, arg.CompanyID, arg.UserIds)
 	var i ErasureContactsRow
@@ -426,7 +432,7 @@ type ErasureCountParams struct {
 	ID      int64
 }
 
-// ErasureCount adds to the counts of an erasure, and adds the exports that contain some tasks.
+// ErasureCount adds counts to the counts of an erasure. It also adds the exports that contain one of task_ids.
 func (q *Queries) ErasureCount(ctx context.Context, arg ErasureCountParams) error {
 	_, err := q.db.Exec(ctx, erasureCount, arg.Counts, arg.TaskIds, arg.ID)
 	return err
@@ -449,8 +455,8 @@ type ErasureCreateParams struct {
 	Most            int64
 }
 
-// Statements on erasures: data of a company about a person is deleted, or loses its texts. Facts and counters stay. No statement finds data that it has
-// already erased, so each statement can be repeated, and counts each row once.
+// Statements on erasures. An erasure deletes the data of a company about a person, or removes the texts of this data. Facts and counters are not deleted. Each
+// statement skips data that is already erased. Therefore a statement can be repeated, and counts each row once.
 // ErasureCreate creates an erasure. It returns no row if the company already runs `most` erasures.
 func (q *Queries) ErasureCreate(ctx context.Context, arg ErasureCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureCreate,
@@ -478,7 +484,7 @@ type ErasureDefaultsParams struct {
 	Recipients []string
 }
 
-// ErasureDefaults deletes the default contents of a company for recipients.
+// ErasureDefaults deletes the default contents of a company for the given recipients, and returns their ids.
 func (q *Queries) ErasureDefaults(ctx context.Context, arg ErasureDefaultsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureDefaults, arg.CompanyID, arg.Recipients)
 	if err != nil {
@@ -512,7 +518,8 @@ type ErasureDeliveriesParams struct {
 	TaskIds []string
 }
 
-// ErasureDeliveries removes the recipient and the answers from calls of providers, and the answers from the latest outcomes of senders.
+// ErasureDeliveries removes the recipient and the provider's answer from the deliveries of tasks. It also removes the answers about these tasks from the latest
+// outcomes of senders.
 func (q *Queries) ErasureDeliveries(ctx context.Context, arg ErasureDeliveriesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureDeliveries, arg.Erased, arg.TaskIds)
 	if err != nil {
@@ -526,7 +533,7 @@ UPDATE erasures e SET status = 'finished', held = 0, user_ids = '{}', recipients
 WHERE e.id = $1 AND e.status = 'running'
 `
 
-// ErasureEnd ends an erasure, and clears the identity of its person.
+// ErasureEnd ends an erasure, and deletes the user ids and addresses of its person.
 func (q *Queries) ErasureEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, erasureEnd, id)
 	return err
@@ -548,8 +555,8 @@ type ErasureInboundsParams struct {
 	CompanyID  int64
 }
 
-// ErasureInbounds removes recipients from the lists of numbers to which a company's inbounds send. An empty list stays an empty list: with null, the bodies of
-// posts would name the recipients.
+// ErasureInbounds removes recipients from the phone_numbers of a company's inbounds. If no number remains, the list becomes empty and not null. With null, the
+// body of each post would name the recipients.
 func (q *Queries) ErasureInbounds(ctx context.Context, arg ErasureInboundsParams) error {
 	_, err := q.db.Exec(ctx, erasureInbounds, arg.Recipients, arg.CompanyID)
 	return err
@@ -583,7 +590,7 @@ type ErasureJobsRow struct {
 	PhoneNumber string
 }
 
-// ErasureJobs returns the task jobs that select a phone number, of a company or of one of its users.
+// ErasureJobs returns the task jobs with a phone number in their filter that select tasks of a company or were created by a user of this company.
 func (q *Queries) ErasureJobs(ctx context.Context, companyID int64) ([]ErasureJobsRow, error) {
 	rows, err := q.db.Query(ctx, erasureJobs, companyID)
 	if err != nil {
@@ -611,7 +618,7 @@ WHERE m.task_id = ANY ($1::text[]) AND d.company_id = m.company_id AND d.submitt
     AND d.task_id = m.task_id
 `
 
-// ErasureKeys releases the dedup keys of tasks.
+// ErasureKeys deletes the dedup keys of tasks.
 func (q *Queries) ErasureKeys(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureKeys, taskIds)
 	if err != nil {
@@ -634,7 +641,7 @@ type ErasureListParams struct {
 	PageLimit int32
 }
 
-// ErasureList returns erasures of a company with ids before an id, newest first.
+// ErasureList returns erasures of a company with ids smaller than before_id, newest first.
 func (q *Queries) ErasureList(ctx context.Context, arg ErasureListParams) ([]Erasure, error) {
 	rows, err := q.db.Query(ctx, erasureList,
 		arg.CompanyID,
@@ -686,7 +693,8 @@ type ErasureListsParams struct {
 	Before    time.Time
 }
 
-// ErasureLists counts the lists of a company that are being read and possibly contain the person: batches and imports that began before a time.
+// ErasureLists counts the lists of a company that are being read now and possibly contain the person: batches and imports that were created at `before` or
+// earlier.
 func (q *Queries) ErasureLists(ctx context.Context, arg ErasureListsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureLists, arg.CompanyID, arg.Before)
 	var lists int64
@@ -709,8 +717,8 @@ type ErasureMessagesParams struct {
 	TaskIds   []string
 }
 
-// ErasureMessages removes the recipient and the texts from ended tasks. A user of a notification gets a pseudonym, so that the number of people stays the
-// same.
+// ErasureMessages removes the recipient and the texts from tasks that have ended. It replaces the user id of a notification by a pseudonym, so that the number
+// of distinct users does not change.
 func (q *Queries) ErasureMessages(ctx context.Context, arg ErasureMessagesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureMessages,
 		arg.Erased,
@@ -749,7 +757,7 @@ const erasureOpen = `-- name: ErasureOpen :many
 SELECT q.task_id FROM queue q WHERE q.task_id = ANY ($1::text[]) ORDER BY q.task_id
 `
 
-// ErasureOpen returns those of task_ids that wait or that a sender holds.
+// ErasureOpen returns the tasks of task_ids that are PENDING or PROCESSING.
 func (q *Queries) ErasureOpen(ctx context.Context, taskIds []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, erasureOpen, taskIds)
 	if err != nil {
@@ -785,7 +793,8 @@ type ErasureReceiptsRow struct {
 	Recipient  string
 }
 
-// ErasureReceipts returns and locks the receipts of attempts at tasks for a recipient. A provider can use one number for messages to many recipients.
+// ErasureReceipts locks and returns the receipts with a recipient that refer to the deliveries of tasks. recipient is returned, because a provider can use the
+// same number for messages to many recipients.
 func (q *Queries) ErasureReceipts(ctx context.Context, taskIds []string) ([]ErasureReceiptsRow, error) {
 	rows, err := q.db.Query(ctx, erasureReceipts, taskIds)
 	if err != nil {
@@ -830,7 +839,7 @@ type ErasureRenderingsParams struct {
 	Ids    []int64
 }
 
-// ErasureRenderings erases texts whose messages have all been erased, and replaces their content by a note about the erasure.
+// ErasureRenderings erases renderings if all their messages have been erased. The content is replaced by a note about the erasure.
 func (q *Queries) ErasureRenderings(ctx context.Context, arg ErasureRenderingsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRenderings, arg.Erased, arg.Ids)
 	if err != nil {
@@ -843,7 +852,7 @@ const erasureRepeats = `-- name: ErasureRepeats :many
 SELECT f.id FROM fruitless_submissions f WHERE f.task_id = ANY ($1::text[]) ORDER BY f.id
 `
 
-// ErasureRepeats returns the submissions that repeated tasks.
+// ErasureRepeats returns the rejected submissions that repeated one of task_ids.
 func (q *Queries) ErasureRepeats(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, erasureRepeats, taskIds)
 	if err != nil {
@@ -869,7 +878,7 @@ UPDATE report_logs r
 SET error_message = CASE WHEN r.error_message IS NOT NULL THEN $1::text END,
     result = CASE WHEN r.result IS NULL OR r.result = ANY ($2::text[]) THEN r.result ELSE $1::text END,
     request_data = CASE
-        WHEN r.request_data IS NULL OR r.event IN ('cancelled', 'requeued') THEN r.request_data -- by whom
+        WHEN r.request_data IS NULL OR r.event IN ('cancelled', 'requeued') THEN r.request_data -- contains only the user of the action
         ELSE '{}'::jsonb
     END
 WHERE r.task_id = ANY ($3::text[])
@@ -881,7 +890,7 @@ type ErasureReportsParams struct {
 	TaskIds []string
 }
 
-// ErasureReports removes the texts from the log rows that ended leases and tasks. Texts of LKSMS itself, and the user of an action, stay.
+// ErasureReports removes the texts from the log rows of tasks. It does not remove texts that LKSMS wrote itself, or the user of a cancellation or requeue.
 func (q *Queries) ErasureReports(ctx context.Context, arg ErasureReportsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureReports, arg.Erased, arg.Own, arg.TaskIds)
 	if err != nil {
@@ -911,8 +920,8 @@ type ErasureRowCandidatesRow struct {
 	Recipient string
 }
 
-// ErasureRowCandidates returns rows of a batch whose numbers end with some digits, or that have one of some addresses in lower case. An invalid row has its
-// number as it was written.
+// ErasureRowCandidates returns rows of a batch whose recipient ends with one of `digits`, or is one of `addresses` in lower case. The recipient of an invalid
+// row is stored as it was written, so the caller checks each returned row.
 func (q *Queries) ErasureRowCandidates(ctx context.Context, arg ErasureRowCandidatesParams) ([]ErasureRowCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, erasureRowCandidates,
 		arg.BatchID,
@@ -948,7 +957,7 @@ type ErasureRowsParams struct {
 	RowNos  []int64
 }
 
-// ErasureRows removes the number and the text from rows of a batch.
+// ErasureRows removes the recipient and the texts from rows of a batch.
 func (q *Queries) ErasureRows(ctx context.Context, arg ErasureRowsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureRows, arg.BatchID, arg.RowNos)
 	if err != nil {
@@ -965,7 +974,7 @@ WHERE m.task_id = ANY ($1::text[]) AND s.company_id = m.company_id AND s.submitt
     AND s.message_id = m.request_data ->> 'smsgate_id' AND m.task_id = ANY (s.task_ids)
 `
 
-// ErasureSmsgateIDs replaces the ids that programs gave to the messages of tasks, if the tasks still have them.
+// ErasureSmsgateIDs replaces the message ids that client programs assigned to the messages of tasks. It skips ids that no longer refer to these tasks.
 func (q *Queries) ErasureSmsgateIDs(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureSmsgateIDs, taskIds)
 	if err != nil {
@@ -985,7 +994,7 @@ type ErasureSubmissionsParams struct {
 	Ids    []int64
 }
 
-// ErasureSubmissions removes the number and the texts from submissions.
+// ErasureSubmissions removes the phone number and the texts from submissions.
 func (q *Queries) ErasureSubmissions(ctx context.Context, arg ErasureSubmissionsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureSubmissions, arg.Erased, arg.Ids)
 	if err != nil {
@@ -1035,8 +1044,8 @@ type ErasureTasksRow struct {
 	IsRecent    bool
 }
 
-// ErasureTasks returns up to portion tasks of a company to a person, after an id, in the order of their ids. If the erasure names only a user, messages to an
-// address of the user that were created for another user are not included.
+// ErasureTasks returns up to `portion` tasks of a company to a person after after_id, in the order of their ids. asked_recipients: addresses that the request
+// names. For another address of the person, tasks that were created for another user are not returned.
 func (q *Queries) ErasureTasks(ctx context.Context, arg ErasureTasksParams) ([]ErasureTasksRow, error) {
 	rows, err := q.db.Query(ctx, erasureTasks,
 		arg.Recipients,
@@ -1090,7 +1099,7 @@ type ErasureUnfedParams struct {
 	Addresses  []string
 }
 
-// ErasureUnfed rejects the unsent rows of a batch to recipients, and counts them like the batch does.
+// ErasureUnfed rejects the unsent rows of a batch to the given recipients, and returns their number. It also updates the counts of the batch.
 func (q *Queries) ErasureUnfed(ctx context.Context, arg ErasureUnfedParams) (int64, error) {
 	row := q.db.QueryRow(ctx, erasureUnfed, arg.BatchID, arg.Recipients, arg.Addresses)
 	var rows int64
@@ -1107,7 +1116,7 @@ type ErasureUsersParams struct {
 	ID      int64
 }
 
-// ErasureUsers stores the users that an erasure found.
+// ErasureUsers stores the user ids that an erasure has found.
 func (q *Queries) ErasureUsers(ctx context.Context, arg ErasureUsersParams) error {
 	_, err := q.db.Exec(ctx, erasureUsers, arg.UserIds, arg.ID)
 	return err
@@ -1123,7 +1132,7 @@ type ErasureWaitParams struct {
 	ID      int64
 }
 
-// ErasureWait postpones an erasure.
+// ErasureWait postpones an erasure by `seconds`.
 func (q *Queries) ErasureWait(ctx context.Context, arg ErasureWaitParams) error {
 	_, err := q.db.Exec(ctx, erasureWait, arg.Held, arg.Seconds, arg.ID)
 	return err
@@ -1133,7 +1142,7 @@ const erasureWebhooks = `-- name: ErasureWebhooks :execrows
 UPDATE webhook_deliveries d SET response = NULL WHERE d.task_id = ANY ($1::text[]) AND d.response IS NOT NULL
 `
 
-// ErasureWebhooks removes the answers of receivers to posts about tasks, because an answer can repeat the post.
+// ErasureWebhooks removes the responses of receivers to webhook calls about tasks, because a response can repeat the call.
 func (q *Queries) ErasureWebhooks(ctx context.Context, taskIds []string) (int64, error) {
 	result, err := q.db.Exec(ctx, erasureWebhooks, taskIds)
 	if err != nil {
@@ -1153,7 +1162,7 @@ type ErasuresDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ErasuresDeleteExpired deletes those of the batch_size oldest erasures that ended longer ago than keep.
+// ErasuresDeleteExpired reads the batch_size oldest erasures, and deletes the erasures that ended longer ago than keep.
 func (q *Queries) ErasuresDeleteExpired(ctx context.Context, arg ErasuresDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, erasuresDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -1169,7 +1178,7 @@ ORDER BY e.next_at, e.id
 LIMIT $1::integer
 `
 
-// ErasuresDue returns the erasures that can continue now, the longest overdue first.
+// ErasuresDue returns the running erasures that can continue now. The erasure that has waited longest is first.
 func (q *Queries) ErasuresDue(ctx context.Context, pageLimit int32) ([]Erasure, error) {
 	rows, err := q.db.Query(ctx, erasuresDue, pageLimit)
 	if err != nil {
@@ -1208,7 +1217,7 @@ const exportsDropped = `-- name: ExportsDropped :many
 SELECT p.exported_to::text AS folder FROM task_partitions p WHERE p.exported_to IS NOT NULL AND p.dropped_at IS NOT NULL ORDER BY p.first_day
 `
 
-// ExportsDropped returns the folders of exports whose tasks have been dropped. For these exports it is unknown whether they contain a person.
+// ExportsDropped returns the folders of exports whose partitions were dropped. It is unknown whether these exports contain data about a person.
 func (q *Queries) ExportsDropped(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, exportsDropped)
 	if err != nil {
@@ -1238,7 +1247,7 @@ type SqlInboxHasParams struct {
 	Before    time.Time
 }
 
-// SqlInboxHas returns whether the inbox contains messages of a company that were submitted before a time.
+// SqlInboxHas returns whether the SQL inbox contains messages of a company that were submitted before `before`.
 func (q *Queries) SqlInboxHas(ctx context.Context, arg SqlInboxHasParams) (bool, error) {
 	row := q.db.QueryRow(ctx, sqlInboxHas, arg.CompanyID, arg.Before)
 	var exists bool

@@ -31,7 +31,7 @@ type FeedAppendParams struct {
 	Datas      [][]byte
 }
 
-// FeedAppend adds events to the feed, in their order. An empty task_id and the log_id 0 mean no value.
+// FeedAppend adds events to the feed, in the given order. An event without task has an empty task_id. An event without log row has the log_id 0.
 func (q *Queries) FeedAppend(ctx context.Context, arg FeedAppendParams) error {
 	_, err := q.db.Exec(ctx, feedAppend,
 		arg.CompanyIds,
@@ -80,8 +80,8 @@ type FeedDeleteExpiredRow struct {
 	LastID int64
 }
 
-// FeedDeleteExpired deletes some events, and returns their number and the largest id. For each webhook of webhook_ids that still had to post one of them, it
-// adds an operator event.
+// FeedDeleteExpired deletes the events of `ids`, and returns their number and the largest deleted id. It adds one operator event for each webhook of
+// webhook_ids that still had to send one of the deleted events.
 func (q *Queries) FeedDeleteExpired(ctx context.Context, arg FeedDeleteExpiredParams) (FeedDeleteExpiredRow, error) {
 	row := q.db.QueryRow(ctx, feedDeleteExpired, arg.Ids, arg.WebhookIds)
 	var i FeedDeleteExpiredRow
@@ -98,7 +98,7 @@ type FeedEndsRow struct {
 	LastID   int64
 }
 
-// FeedEnds returns the largest deleted id, and the largest id that is or was visible.
+// FeedEnds returns two ids: pruned_id, the largest deleted id, and last_id, the largest id that is visible or was deleted.
 func (q *Queries) FeedEnds(ctx context.Context) (FeedEndsRow, error) {
 	row := q.db.QueryRow(ctx, feedEnds)
 	var i FeedEndsRow
@@ -122,8 +122,8 @@ type FeedListenParams struct {
 	Listens   time.Duration
 }
 
-// FeedListen records the events of a company, or of all companies, for the given time. It returns the id after which all of them were recorded: the id of its
-// first listener, or since_id if there was no listener until now.
+// FeedListen registers a listener to the events of a company for the time `listens`. company_id null: events of all companies. It returns the id after which
+// these events are recorded: since_id of the existing listener, or the given since_id if no listener was active.
 func (q *Queries) FeedListen(ctx context.Context, arg FeedListenParams) (int64, error) {
 	row := q.db.QueryRow(ctx, feedListen,
 		arg.CompanyID,
@@ -155,8 +155,9 @@ type FeedListenersRow struct {
 	IsFresh bool
 }
 
-// FeedListeners returns the ids after which the events of a company, or of all companies, were recorded: for the company itself, and for listeners to all
-// companies. is_fresh is true if the company itself still listens for at least the given time.
+// FeedListeners returns the listeners to the events of a company: listeners of the company itself, and listeners to all companies. company_id null: only
+// listeners to all companies. Events are recorded after since_id. is_fresh is true if the listener belongs to the given company_id and still listens for
+// at_least.
 func (q *Queries) FeedListeners(ctx context.Context, arg FeedListenersParams) ([]FeedListenersRow, error) {
 	rows, err := q.db.Query(ctx, feedListeners, arg.CompanyID, arg.AtLeast)
 	if err != nil {
@@ -181,7 +182,7 @@ const feedListenersDeleteUnused = `-- name: FeedListenersDeleteUnused :execrows
 DELETE FROM feed_listeners l WHERE NOT l.is_pushed AND l.listens_until < now()
 `
 
-// FeedListenersDeleteUnused deletes listeners whose time has passed.
+// FeedListenersDeleteUnused deletes the listeners whose time is over.
 func (q *Queries) FeedListenersDeleteUnused(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, feedListenersDeleteUnused)
 	if err != nil {
@@ -195,9 +196,10 @@ const feedLock = `-- name: FeedLock :exec
 SELECT lock_table('lock_feed')
 `
 
-// Statements on the feed of events, in the order of their visibility. Triggers stage events. FeedTake and FeedAppend move staged events to the feed, in one
-// transaction at a time.
-// FeedLock allows only one transaction at a time to assign ids of the feed, until its end. An id is therefore visible before any larger id exists.
+// Statements on the feed of events. Triggers store events in feed_staged. FeedTake and FeedAppend move these staged events to the feed, and assign the ids of
+// the feed. Only one transaction does this at a time.
+// FeedLock locks the feed until the end of the transaction, so that only one transaction at a time assigns ids. Therefore an id becomes visible before a larger
+// id is assigned.
 func (q *Queries) FeedLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, feedLock)
 	return err
@@ -219,7 +221,7 @@ type FeedNewsRow struct {
 	SubmittedBy string
 }
 
-// FeedNews returns the companies with events after an id.
+// FeedNews returns the companies and submitters with events after after_id, up to last_id.
 func (q *Queries) FeedNews(ctx context.Context, arg FeedNewsParams) ([]FeedNewsRow, error) {
 	rows, err := q.db.Query(ctx, feedNews, arg.AfterID, arg.LastID)
 	if err != nil {
@@ -258,8 +260,8 @@ type FeedNotificationsRow struct {
 	CreatedAt time.Time
 }
 
-// FeedNotifications returns those of some notifications that have probably ended: notifications of recorded_ids that were ended, and notifications without a
-// further run and without a task that waits or is leased. It does not read partitions.
+// FeedNotifications returns the notifications of `ids` that have probably ended. A notification with a stored final state (ended_as) is returned only if it is
+// in recorded_ids. Another notification is returned if it has no further run, and none of its tasks waits or is leased. The statement does not read partitions.
 func (q *Queries) FeedNotifications(ctx context.Context, arg FeedNotificationsParams) ([]FeedNotificationsRow, error) {
 	rows, err := q.db.Query(ctx, feedNotifications, arg.Ids, arg.RecordedIds)
 	if err != nil {
@@ -293,7 +295,7 @@ type FeedNotificationsAgainParams struct {
 	Ats []time.Time
 }
 
-// FeedNotificationsAgain stages again, with the given times, that notifications have possibly ended.
+// FeedNotificationsAgain stages an event for each notification that has possibly ended. ats: the times of the events.
 func (q *Queries) FeedNotificationsAgain(ctx context.Context, arg FeedNotificationsAgainParams) error {
 	_, err := q.db.Exec(ctx, feedNotificationsAgain, arg.Ids, arg.Ats)
 	return err
@@ -313,10 +315,10 @@ FROM notifications n
 JOIN companies c ON c.id = n.company_id
 JOIN channels h ON h.id = n.channel_id
 CROSS JOIN LATERAL (
-    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- SUCCESS, FAILED
-        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- CANCELLED
+    SELECT count(*) AS people, count(*) FILTER (WHERE p.outcome = 2) AS succeeded, count(*) FILTER (WHERE p.outcome = 3) AS failed, -- 2 SUCCESS, 3 FAILED
+        count(*) FILTER (WHERE p.outcome = 4) AS cancelled -- 4 CANCELLED
     FROM (
-        SELECT DISTINCT ON (m.user_id) l.outcome -- the last task of each person counts
+        SELECT DISTINCT ON (m.user_id) l.outcome -- only the last task of each person counts
         FROM renderings r
         JOIN messages m ON m.rendering_id = r.id AND m.task_id >= $1::text
         LEFT JOIN report_logs l ON l.task_id = m.task_id AND l.task_id >= $1::text AND l.outcome IS NOT NULL
@@ -349,10 +351,14 @@ type FeedNotificationsRenderRow struct {
 	Data        []byte
 }
 
-// FeedNotificationsRender returns the data of the events of ended notifications, from the view notification_standings. A notification that was not ended is
-// skipped while the end of one of its tasks, or another cause, is still staged: the later staged row then creates the event. Staged receipts do not count,
-// because they create no such event. A notification is also skipped if one of its tasks was requeued since FeedNotifications, because it has no longer ended.
-// Its tasks have ids from from_id on.
+// FeedNotificationsRender returns the events of notifications that have ended. Their data is the same as in the view notification_standings. Tasks of the
+// notifications have ids from from_id on. A notification is skipped while another event notification.finished is staged for it. A notification without a stored
+// final state (ended_as) is also skipped in two cases:
+//  1. The end of one of its tasks is still staged.
+//  2. One of its tasks was requeued after FeedNotifications, so the notification has not ended.
+//
+// In the first case and for a staged notification.finished, the staged event later creates the event of the notification. Staged receipts do not matter,
+// because a receipt creates no event of a notification.
 func (q *Queries) FeedNotificationsRender(ctx context.Context, arg FeedNotificationsRenderParams) ([]FeedNotificationsRenderRow, error) {
 	rows, err := q.db.Query(ctx, feedNotificationsRender, arg.FromID, arg.Ids)
 	if err != nil {
@@ -387,8 +393,8 @@ type FeedOldParams struct {
 	BatchSize int32
 }
 
-// FeedOld returns up to batch_size events that are older than keep. It finds them by their time: if the clock was set back, events with smaller ids can have
-// later times.
+// FeedOld returns up to batch_size events that are older than keep. It searches by time and not by id, because events with smaller ids have later times if the
+// clock was set back.
 func (q *Queries) FeedOld(ctx context.Context, arg FeedOldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, feedOld, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -413,7 +419,7 @@ const feedPruned = `-- name: FeedPruned :exec
 UPDATE feed_state s SET pruned_id = greatest(s.pruned_id, $1::bigint)
 `
 
-// FeedPruned records that events were deleted.
+// FeedPruned stores the largest deleted id of the feed.
 func (q *Queries) FeedPruned(ctx context.Context, prunedID int64) error {
 	_, err := q.db.Exec(ctx, feedPruned, prunedID)
 	return err
@@ -446,7 +452,7 @@ type FeedReadRow struct {
 	Data        []byte
 }
 
-// FeedRead returns events after an id, oldest first: of one company or of all, and of one submitter or of all.
+// FeedRead returns events after after_id, oldest first. company_id null: events of all companies. submitted_by null: events of all submitters.
 func (q *Queries) FeedRead(ctx context.Context, arg FeedReadParams) ([]FeedReadRow, error) {
 	rows, err := q.db.Query(ctx, feedRead,
 		arg.AfterID,
@@ -495,7 +501,8 @@ type FeedSubmittersRow struct {
 	NotificationID int64
 }
 
-// FeedSubmitters returns the submitters of tasks, and the notification of each task, or 0. It returns no row for a task whose day was dropped.
+// FeedSubmitters returns the submitter and the notification of each task. notification_id is 0 if the task has no notification. A task whose partition was
+// dropped is not returned.
 func (q *Queries) FeedSubmitters(ctx context.Context, taskIds []string) ([]FeedSubmittersRow, error) {
 	rows, err := q.db.Query(ctx, feedSubmitters, taskIds)
 	if err != nil {
@@ -547,8 +554,8 @@ type FeedTakeRow struct {
 	Data        []byte
 }
 
-// FeedTake deletes up to portion staged events and returns them, in the order in which they were staged. Events of tasks of locked_days stay; a day is the
-// beginning of the ids of its tasks.
+// FeedTake deletes up to `portion` staged events and returns them in the order in which they were staged. locked_days: the first 13 characters of task ids,
+// which name a day. Events of tasks of these days are skipped.
 func (q *Queries) FeedTake(ctx context.Context, arg FeedTakeParams) ([]FeedTakeRow, error) {
 	rows, err := q.db.Query(ctx, feedTake, arg.LockedDays, arg.Portion)
 	if err != nil {
@@ -616,7 +623,7 @@ type FeedTasksRow struct {
 	SmsgateID      string
 }
 
-// FeedTasks returns the data of the events of tasks: the message, and a row of report_logs. It returns no row for a task whose day was dropped.
+// FeedTasks returns the data of the events of tasks: the message of the task, and the row of report_logs. A task whose partition was dropped is not returned.
 func (q *Queries) FeedTasks(ctx context.Context, arg FeedTasksParams) ([]FeedTasksRow, error) {
 	rows, err := q.db.Query(ctx, feedTasks, arg.TaskIds, arg.LogIds)
 	if err != nil {
@@ -665,8 +672,8 @@ ORDER BY w.id
 FOR NO KEY UPDATE
 `
 
-// WebhooksBehind returns and locks, until the end of the transaction, the webhooks that possibly still post an event up to last_id. A run of a webhook also
-// locks the webhook before it touches the feed.
+// WebhooksBehind locks the webhooks that possibly still have to send an event with an id up to last_id, and returns them. A run of a webhook locks the webhook
+// before it reads or changes the feed, so the run waits until the end of this transaction.
 func (q *Queries) WebhooksBehind(ctx context.Context, lastID int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, webhooksBehind, lastID)
 	if err != nil {

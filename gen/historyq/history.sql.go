@@ -24,7 +24,7 @@ const factsKnow = `-- name: FactsKnow :exec
 SELECT set_config('lksms.facts_version', '3', true)
 `
 
-// FactsKnow declares which columns of facts this server knows, until the end of the transaction. Without this declaration, the trigger facts_guard rejects the
+// FactsKnow declares, until the end of the transaction, which columns of facts this server reads. Without this declaration, the trigger facts_guard rejects the
 // deletion of facts.
 func (q *Queries) FactsKnow(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, factsKnow)
@@ -85,11 +85,12 @@ type FactsTakeRow struct {
 	Durations       []byte
 }
 
-// FactsTake deletes up to portion facts and returns their sums. The caller adds these sums to the figures of all consumers in the same transaction. Of two
-// concurrent folds, the second waits for the rows that both see, and skips them. Each minute and outcome has a separate sum. Leases, reported successes and
-// reported failures also have separate sums, so that at is the last time of each. channel, message_type and outcome are empty if they are unknown or no task
-// ended. country_no is empty without a country. waits and durations have one byte for each task. Receipts of a delivery have a separate sum for each
-// accepted_at.
+// FactsTake deletes up to `portion` facts and returns their sums. The caller adds the sums to the counts of all consumers in the same transaction. If two
+// transactions run the statement concurrently, the second waits for the rows that both read, and then skips these rows.
+//
+// Each minute and each outcome has a separate sum. Leases, reported successes and reported failures also have separate sums, so that `at` is the last time of
+// each of these three. Receipts have a separate sum for each accepted_at of their delivery. channel and message_type are empty if they are unknown. outcome is
+// empty if no task ended. country_no is empty for tasks without country. waits and durations contain one byte for each task.
 func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow, error) {
 	rows, err := q.db.Query(ctx, factsTake, portion)
 	if err != nil {
@@ -149,8 +150,8 @@ type NumberPartitionsAheadParams struct {
 	Width  time.Duration
 }
 
-// NumberPartitionsAhead creates a partition of the ledger or of rows of batches, or begins the next one after width. It returns the number of changes; see
-// number_partitions_ahead.
+// NumberPartitionsAhead creates the first or the next partition of the ledger or of the rows of batches, see number_partitions_ahead. The next partition begins
+// when the current one is `width` old. It returns the number of changes.
 func (q *Queries) NumberPartitionsAhead(ctx context.Context, arg NumberPartitionsAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, numberPartitionsAhead, arg.Parent, arg.Width)
 	var changed int64
@@ -182,8 +183,7 @@ type TaskCountsAddParams struct {
 	Failed       []int64
 }
 
-// TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot
-// deadlock.
+// TaskCountsAdd adds differences to the numbers of tasks. It locks companies in the order of their ids, so that concurrent calls cannot deadlock.
 func (q *Queries) TaskCountsAdd(ctx context.Context, arg TaskCountsAddParams) error {
 	_, err := q.db.Exec(ctx, taskCountsAdd,
 		arg.CompanyIds,
@@ -230,7 +230,7 @@ type TaskPartitionCutParams struct {
 	BatchSize int32
 }
 
-// TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. It returns no row if fewer remain.
+// TaskPartitionCut returns the first id of messages after the next batch_size ids, which begin at from_id. It returns no row if no id before before_id is left.
 func (q *Queries) TaskPartitionCut(ctx context.Context, arg TaskPartitionCutParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskPartitionCut, arg.FromID, arg.BeforeID, arg.BatchSize)
 	var task_id string
@@ -255,7 +255,8 @@ type TaskPartitionDropParams struct {
 	Late         []string
 }
 
-// TaskPartitionDrop drops a partition without its late tasks, and returns 'dropped', or the reason why it did not; see task_partition_drop.
+// TaskPartitionDrop drops a partition, but keeps its tasks in `late`. It returns 'dropped', or the reason why the partition was not dropped; see
+// task_partition_drop.
 func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported, arg.Late)
 	var outcome string
@@ -291,9 +292,9 @@ type TaskPartitionExportedParams struct {
 	BeganAt   time.Time
 }
 
-// TaskPartitionExported records the number of rows in an export of a partition that began at began_at, unless the partition was dropped since it was created
-// at created_at. Each erasure that ran during the export gets the export in its list, because the export possibly contains data that was then erased. The
-// caller has locked the erasures, so that each later erasure sees the export.
+// TaskPartitionExported records an export of a partition, with the number of exported rows. It records nothing if the partition created at created_at was
+// dropped meanwhile. began_at: the start of the export. Each erasure that ran after began_at adds the export to its list, because the export possibly contains
+// data that was then erased. The caller has locked the erasures, so that each later erasure sees the export.
 func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionExported,
 		arg.Messages,
@@ -333,8 +334,8 @@ type TaskPartitionGetRow struct {
 	IsOpen           bool
 }
 
-// TaskPartitionGet returns the partition that begins on a day and was not dropped, with its state at read_at. The partition can get tasks while is_open is
-// true.
+// TaskPartitionGet returns the partition that begins on first_day, unless it was dropped. read_at is the time of its state. is_open is true if tasks can still
+// be added to the partition.
 func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartitionGetRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionGet, firstDay)
 	var i TaskPartitionGetRow
@@ -370,7 +371,7 @@ type TaskPartitionHeldParams struct {
 	FirstDay time.Time
 }
 
-// TaskPartitionHeld records the reason why a partition could not be made history or dropped; an empty reason means that nothing holds it any more.
+// TaskPartitionHeld records why a partition could not become history or be dropped. An empty held_by means that nothing prevents it any more.
 func (q *Queries) TaskPartitionHeld(ctx context.Context, arg TaskPartitionHeldParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionHeld, arg.HeldBy, arg.FirstDay)
 	return err
@@ -414,7 +415,7 @@ type TaskPartitionLateParams struct {
 	Most     int32
 }
 
-// TaskPartitionLate returns at most `most` tasks of a partition that wait or are leased.
+// TaskPartitionLate returns up to `most` tasks of a partition that wait or are leased.
 func (q *Queries) TaskPartitionLate(ctx context.Context, arg TaskPartitionLateParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskPartitionLate, arg.FirstID, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -473,7 +474,7 @@ type TaskPartitionListRow struct {
 	Bytes            int64
 }
 
-// TaskPartitionList returns the partitions that begin before a day, newest first, with their sizes in bytes.
+// TaskPartitionList returns the partitions that begin before before_day, newest first, with their sizes in bytes.
 func (q *Queries) TaskPartitionList(ctx context.Context, arg TaskPartitionListParams) ([]TaskPartitionListRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitionList, arg.BeforeDay, arg.PageLimit)
 	if err != nil {
@@ -521,7 +522,7 @@ type TaskPartitionMoveParams struct {
 	Tablespace string
 }
 
-// TaskPartitionMove moves one table or index of a partition to a tablespace, and returns false if nothing was left to move.
+// TaskPartitionMove moves one table or index of a partition to a tablespace. It returns false if everything is already moved.
 func (q *Queries) TaskPartitionMove(ctx context.Context, arg TaskPartitionMoveParams) (bool, error) {
 	row := q.db.QueryRow(ctx, taskPartitionMove, arg.FirstDay, arg.Tablespace)
 	var moved bool
@@ -560,9 +561,10 @@ type TaskPartitionNextRow struct {
 	IsToDrop       bool
 }
 
-// TaskPartitionNext returns the first partition after a day that has a pending step. A partition becomes history, or is dropped, when the given number of full
-// days has passed since its last day, or since its import. A partition that becomes history can move to a tablespace, and a report of one of its tasks would
-// wait meanwhile. Partitions with tasks in use are therefore skipped: tasks that are leased, or due or expiring within a day before or after.
+// TaskPartitionNext returns the first partition after after_day that must become history or be dropped now. A partition becomes history when after_days full
+// days have passed since its last day. A partition is dropped when keep_days full days have passed since its last day or since its import. keep_days 0: never.
+// A partition that becomes history can move to a tablespace, and reports of its tasks would wait meanwhile. Therefore the statement skips such a partition if
+// one of its tasks is leased, or is due or expires within one day of now.
 func (q *Queries) TaskPartitionNext(ctx context.Context, arg TaskPartitionNextParams) (TaskPartitionNextRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionNext, arg.KeepDays, arg.AfterDay, arg.AfterDays)
 	var i TaskPartitionNextRow
@@ -625,9 +627,11 @@ type TaskPartitionsMakeParams struct {
 	Ahead time.Duration
 }
 
-// TaskPartitionsMake creates the missing partitions for tasks from now until ahead. It also creates missing partitions of the last 30 days, and of later days
-// whose tasks arrived before their partition existed, and moves these tasks to them. If other partitions existed, such tasks are an operator event. Tasks that
-// were kept when their partition was dropped get the partition again when all of them have ended. It returns the number of created partitions.
+// TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions. It also does this:
+//
+//	Tasks of the last 30 days or of later days can arrive before their partition exists. The statement creates the partition and moves the tasks to it.
+//	If other partitions existed, such tasks cause an operator event.
+//	Some tasks are kept when their partition is dropped. When all these tasks have ended, the statement creates their partition again.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
 	var made int32
@@ -657,9 +661,9 @@ type TaskStatisticsRow struct {
 	CountedAt         time.Time
 }
 
-// Statements on the counts of tasks, and on the partitions of their history.
-// TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks adds the difference to
-// facts. task_totals includes these differences until they are folded. counted_at is the time of the numbers.
+// Statements on the counts of tasks, and on the partitions of tasks.
+// TaskStatistics returns the exact number of tasks in each state (S0.13). company_id null: tasks of all companies. counted_at is the time of the numbers. Every
+// statement that changes tasks adds the differences to facts. task_totals includes the differences that FactsTake has not yet moved to the counts.
 func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {
 	row := q.db.QueryRow(ctx, taskStatistics, companyID)
 	var i TaskStatisticsRow

@@ -42,9 +42,9 @@ type IdempotencyLockParams struct {
 	Key       string
 }
 
-// IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the transaction, when its
-// changes are visible. Any role of the database could take this advisory lock. The role would have to know the key of a request before its client sends the
-// request, and would delay only this request.
+// IdempotencyLock locks an idempotency key until the end of the transaction. It returns false if another transaction holds the lock. The lock is released when
+// the changes of its transaction are visible. Any database role could take this advisory lock. But the role would have to guess the key before the client sends
+// its request, and would delay only this request.
 func (q *Queries) IdempotencyLock(ctx context.Context, arg IdempotencyLockParams) (bool, error) {
 	row := q.db.QueryRow(ctx, idempotencyLock, arg.Username, arg.Operation, arg.Key)
 	var pg_try_advisory_xact_lock bool

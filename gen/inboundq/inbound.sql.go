@@ -88,7 +88,7 @@ type InboundFindParams struct {
 	CompanyID int64
 }
 
-// InboundFind returns an active inbound of a company.
+// InboundFind returns an inbound of a company if the inbound is on.
 func (q *Queries) InboundFind(ctx context.Context, arg InboundFindParams) (Inbound, error) {
 	row := q.db.QueryRow(ctx, inboundFind, arg.InboundNo, arg.CompanyID)
 	var i Inbound
@@ -150,7 +150,7 @@ type InboundListRow struct {
 	CompanyNo     string
 }
 
-// InboundList returns inbounds, newest first; with company_id, only those of one company.
+// InboundList returns inbounds, newest first. company_id null: inbounds of all companies.
 func (q *Queries) InboundList(ctx context.Context, arg InboundListParams) ([]InboundListRow, error) {
 	rows, err := q.db.Query(ctx, inboundList,
 		arg.BeforeID,
@@ -217,7 +217,7 @@ type InboundUpdateParams struct {
 	Version       int64
 }
 
-// InboundUpdate changes an inbound that still has the version.
+// InboundUpdate changes an inbound if its version is still `version`.
 func (q *Queries) InboundUpdate(ctx context.Context, arg InboundUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, inboundUpdate,
 		arg.Preset,

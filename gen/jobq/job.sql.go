@@ -45,7 +45,8 @@ type JobAdvanceParams struct {
 	Part      int32
 }
 
-// JobAdvance deletes a part whose tasks were changed, and counts them, those that were skipped also by reason. The job is finished if it was the last part.
+// JobAdvance deletes a processed part of a job, and adds its tasks to the counts of the job. skipped_by: the number of skipped tasks for each reason. If no
+// other part remains, the job becomes finished.
 func (q *Queries) JobAdvance(ctx context.Context, arg JobAdvanceParams) error {
 	_, err := q.db.Exec(ctx, jobAdvance,
 		arg.Done,
@@ -89,8 +90,8 @@ const jobHold = `-- name: JobHold :one
 SELECT id, action, filter, remark, total, done, skipped, failed, status, created_by, stopped_by, created_at, finished_at, skipped_by FROM task_jobs j WHERE j.id = $1 AND j.status = 'running' FOR UPDATE SKIP LOCKED
 `
 
-// JobHold locks a running job, so that no other server works on the job and no user stops it before the end of the transaction. It returns no row if the job
-// has ended, or another server works on it.
+// JobHold locks a running job until the end of the transaction. Meanwhile no other server can process the job, and no user can stop it. The statement returns
+// no row if the job has ended, or if another server is processing it.
 func (q *Queries) JobHold(ctx context.Context, id int64) (TaskJob, error) {
 	row := q.db.QueryRow(ctx, jobHold, id)
 	var i TaskJob
@@ -147,7 +148,7 @@ type JobListParams struct {
 	PageLimit int32
 }
 
-// JobList returns jobs with ids before an id, newest first.
+// JobList returns jobs with ids smaller than before_id, newest first.
 func (q *Queries) JobList(ctx context.Context, arg JobListParams) ([]TaskJob, error) {
 	rows, err := q.db.Query(ctx, jobList, arg.BeforeID, arg.PageLimit)
 	if err != nil {
@@ -197,7 +198,7 @@ type JobPartRow struct {
 	TaskIds []string
 }
 
-// JobPart returns the first remaining part of a job after another part. It returns no row if no part remains.
+// JobPart returns the first remaining part of a job after the part `after`. It returns no row if no such part remains.
 func (q *Queries) JobPart(ctx context.Context, arg JobPartParams) (JobPartRow, error) {
 	row := q.db.QueryRow(ctx, jobPart, arg.JobID, arg.After)
 	var i JobPartRow
@@ -340,10 +341,10 @@ type JobPlanRow struct {
 	JobID int64
 }
 
-// Statements on jobs, which cancel or requeue all tasks of a filter.
-// JobPlan counts the tasks that a filter selects, at most `most` plus one. If expected is their number, it also creates a job for them. Both happen in one
-// snapshot. job_id is 0 if no job was created. A job that cancels selects waiting tasks; a job that requeues selects tasks that have ended with a status. The
-// conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
+// Statements on jobs. A job cancels or requeues all tasks that match a filter.
+// JobPlan counts the tasks that match a filter, up to `most` + 1. If the count equals expected, the statement also creates a job for these tasks. The count and
+// the job use one snapshot. job_id is 0 if no job was created. action 'cancel' selects waiting tasks. action 'requeue' selects tasks that ended with `status`.
+// The conditions on a task are those of TaskListOf. The task ids are in the range from from_id up to, but without, before_id: see queue.List.
 func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, error) {
 	row := q.db.QueryRow(ctx, jobPlan,
 		arg.ProviderNo,
@@ -387,7 +388,7 @@ type JobStopParams struct {
 	ID        int64
 }
 
-// JobStop ends a running job. It waits for the part that is being changed.
+// JobStop stops a running job. It waits until the current part is processed.
 func (q *Queries) JobStop(ctx context.Context, arg JobStopParams) (int64, error) {
 	result, err := q.db.Exec(ctx, jobStop, arg.StoppedBy, arg.ID)
 	if err != nil {
@@ -407,7 +408,7 @@ type JobsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// JobsDeleteExpired deletes those of the batch_size oldest jobs that ended longer ago than keep.
+// JobsDeleteExpired reads the batch_size oldest jobs, and deletes the jobs that ended longer ago than keep.
 func (q *Queries) JobsDeleteExpired(ctx context.Context, arg JobsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, jobsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -420,7 +421,7 @@ const jobsLock = `-- name: JobsLock :exec
 SELECT lock_table('lock_task_jobs')
 `
 
-// JobsLock makes other transactions that create a job wait until the end of the transaction, so that JobsRunning is exact for all of them.
+// JobsLock lets only one transaction at a time create a job, so that the counts of JobsRunning are exact.
 func (q *Queries) JobsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, jobsLock)
 	return err
@@ -447,8 +448,8 @@ type JobsRunningRow struct {
 	OfCompany int64
 }
 
-// JobsRunning returns the number of running jobs, the number of those with the given action and filter (same), and the number of those about batches of the
-// company whose batch the filter names (of_company).
+// JobsRunning returns three numbers of running jobs: all jobs (jobs), jobs with the given action and filter (same), and jobs for batches of one company
+// (of_company). This company is the company of the batch that the filter names.
 func (q *Queries) JobsRunning(ctx context.Context, arg JobsRunningParams) (JobsRunningRow, error) {
 	row := q.db.QueryRow(ctx, jobsRunning, arg.Action, arg.Filter)
 	var i JobsRunningRow

@@ -27,9 +27,9 @@ type PhoneLeasesKeepParams struct {
 	DeviceNo string
 }
 
-// Statements in the transaction of a claim by a phone with the app of SMSGate.
-// PhoneLeasesKeep records the leases that a phone takes. It returns 0 if another phone has been registered since. The lock on the row of the phone makes a
-// registration wait, so that the registration deletes these leases.
+// Statements in the transaction of a claim by a phone with the SMSGate app.
+// PhoneLeasesKeep records the leases that a phone claims. It returns 0 if another phone was registered meanwhile. The statement locks the row of the phone. A
+// concurrent registration waits for this lock, and then deletes the leases.
 func (q *Queries) PhoneLeasesKeep(ctx context.Context, arg PhoneLeasesKeepParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phoneLeasesKeep,
 		arg.LeaseIds,

@@ -23,7 +23,7 @@ type PhoneCodeUseRow struct {
 	SenderNo string
 }
 
-// PhoneCodeUse uses up a valid code, and returns its sender. It returns no row if no such code exists.
+// PhoneCodeUse makes a valid code invalid, and returns its sender. It returns no row if no valid code has this hash.
 func (q *Queries) PhoneCodeUse(ctx context.Context, codeHash []byte) (PhoneCodeUseRow, error) {
 	row := q.db.QueryRow(ctx, phoneCodeUse, codeHash)
 	var i PhoneCodeUseRow
@@ -47,7 +47,7 @@ type PhoneGetRow struct {
 	ClaimedAt *time.Time
 }
 
-// PhoneGet returns the phone of a user.
+// PhoneGet returns the registered phone of a user.
 func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, error) {
 	row := q.db.QueryRow(ctx, phoneGet, username)
 	var i PhoneGetRow
@@ -64,13 +64,13 @@ func (q *Queries) PhoneGet(ctx context.Context, username string) (PhoneGetRow, e
 const phoneHeld = `-- name: PhoneHeld :many
 WITH held AS MATERIALIZED (
     SELECT l.lease_id, q.task_id, q.recipient, q.updated_at AS leased_at,
-        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender gets the message after that
+        CASE WHEN q.expires_at <= q.lease_until THEN q.expires_at -- no other sender can receive the message after this time
             ELSE q.lease_until - least($1::interval, (q.lease_until - q.updated_at) / 3) END AS valid_until,
         handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode) AS content
     FROM phones p
     JOIN phone_leases l ON l.sender_id = p.sender_id
     CROSS JOIN LATERAL (
-        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- one lookup for each lease, whatever the size of the queue
+        SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue t WHERE t.task_id = l.task_id OFFSET 0 -- OFFSET 0 forces one lookup for each lease, regardless of the size of the queue
     ) q
     WHERE p.sender_id = $2 AND p.device_no = $3::text AND q.lease_id = l.lease_id AND q.lease_until > now()
 ),
@@ -101,9 +101,9 @@ type PhoneHeldRow struct {
 	Content    string
 }
 
-// PhoneHeld returns the messages that a phone holds, the oldest lease first, and deletes its expired leases. The text is the same as in TaskLease. A message
-// is valid until margin before the end of its lease, or until two thirds of a short lease have passed. If a lease ends because its message expires, the
-// message is valid until it expires.
+// PhoneHeld returns the messages whose leases a phone holds, the oldest lease first. It also deletes the expired leases of the phone. content is computed as in
+// TaskLease. valid_until: the phone can send the message until this time. It is `margin` before the end of the lease, but at least two thirds of the lease are
+// valid. If the lease ends because the message expires, valid_until is the expiry of the message.
 func (q *Queries) PhoneHeld(ctx context.Context, arg PhoneHeldParams) ([]PhoneHeldRow, error) {
 	rows, err := q.db.Query(ctx, phoneHeld, arg.Margin, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -136,8 +136,8 @@ const phoneLeasesDelete = `-- name: PhoneLeasesDelete :exec
 DELETE FROM phone_leases WHERE sender_id = $1
 `
 
-// PhoneLeasesDelete deletes the leases of the previously registered phone, so that the next phone does not get these messages again: the previous phone
-// possibly sent them.
+// PhoneLeasesDelete deletes the leases of the previously registered phone. This phone possibly sent the messages of these leases, so the next phone must not
+// receive them.
 func (q *Queries) PhoneLeasesDelete(ctx context.Context, senderID int64) error {
 	_, err := q.db.Exec(ctx, phoneLeasesDelete, senderID)
 	return err
@@ -161,8 +161,9 @@ type PhonePairParams struct {
 	SenderNo  string
 }
 
-// Statements on phones with the app of SMSGate, which are senders.
-// PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. The registered phone stays registered.
+// Statements on phones with the SMSGate app. Each phone serves one sender.
+// PhonePair creates a code with which one phone can register for a sender. An earlier code becomes invalid. A phone that is already registered remains
+// registered until the code is used.
 func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, phonePair,
 		arg.CodeHash,
@@ -177,7 +178,7 @@ func (q *Queries) PhonePair(ctx context.Context, arg PhonePairParams) (time.Time
 
 const phonePause = `-- name: PhonePause :exec
 UPDATE phones
-SET troubles = least(20, troubles + 1), -- 20 doublings exceed max_pause
+SET troubles = least(20, troubles + 1), -- after 20 doublings, the pause exceeds max_pause
     rest_until = clock_timestamp() + least($1::interval, $2::interval * power(2, troubles))
 WHERE sender_id = $3 AND device_no = $4::text AND (rest_until IS NULL OR rest_until <= clock_timestamp())
 `
@@ -189,8 +190,8 @@ type PhonePauseParams struct {
 	DeviceNo string
 }
 
-// PhonePause pauses a phone that could not send: for pause, doubled with each pause since its last message, up to max_pause. While the phone is paused,
-// further failures change nothing.
+// PhonePause pauses a phone after it failed to send a message. The first pause lasts `pause`. Each further pause since the last sent message doubles this time,
+// up to max_pause. If the phone is already paused, the statement changes nothing.
 func (q *Queries) PhonePause(ctx context.Context, arg PhonePauseParams) error {
 	_, err := q.db.Exec(ctx, phonePause,
 		arg.MaxPause,
@@ -210,7 +211,7 @@ type PhonePauseEndParams struct {
 	DeviceNo string
 }
 
-// PhonePauseEnd ends the pause of a phone that sent a message.
+// PhonePauseEnd ends the pause of a phone after the phone sent a message.
 func (q *Queries) PhonePauseEnd(ctx context.Context, arg PhonePauseEndParams) error {
 	_, err := q.db.Exec(ctx, phonePauseEnd, arg.SenderID, arg.DeviceNo)
 	return err
@@ -228,8 +229,8 @@ type PhonePullBeginParams struct {
 	DeviceNo string
 }
 
-// PhonePullBegin allows one pull of a phone to claim tasks, for a limited time. It returns no row if another pull is in progress, or another phone has been
-// registered.
+// PhonePullBegin allows one pull of a phone to claim tasks for the time valid_for. It returns 0 if another pull is in progress, or if another phone was
+// registered meanwhile.
 func (q *Queries) PhonePullBegin(ctx context.Context, arg PhonePullBeginParams) (int64, error) {
 	result, err := q.db.Exec(ctx, phonePullBegin, arg.ValidFor, arg.SenderID, arg.DeviceNo)
 	if err != nil {
@@ -247,7 +248,7 @@ type PhonePullEndParams struct {
 	DeviceNo string
 }
 
-// PhonePullEnd gives this permission back.
+// PhonePullEnd ends the pull that PhonePullBegin allowed.
 func (q *Queries) PhonePullEnd(ctx context.Context, arg PhonePullEndParams) error {
 	_, err := q.db.Exec(ctx, phonePullEnd, arg.SenderID, arg.DeviceNo)
 	return err
@@ -283,14 +284,14 @@ WITH named AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::bigint[]) AS lease_id
 ),
 ended AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT r.task_id, r.lease_id, r.status, r.effect, r.leased_at IS NOT NULL AS was_held
     FROM report_logs r
     WHERE r.task_id = ANY ($1::text[]) AND r.app_id = $3::text AND r.lease_id IS NOT NULL
 ),
 live AS MATERIALIZED (
     SELECT q.task_id, q.lease_id, coalesce(q.expires_at <= clock_timestamp(), false) AS is_expired,
-        -- Without a segment size, any text counts as UCS-2: the phone never sends more parts.
+        -- Without a segment size, any text is counted as UCS-2. The phone never sends more parts than this count.
         attempt_segments(handed_text(q.content, coalesce(q.sign, q.lease_sign), q.lease_sign_mode), q.segments, NULL, true) > 1 AS is_long
     FROM queue q
     WHERE q.task_id = ANY ($1::text[]) AND q.processing_app_id = $3::text AND q.lease_until IS NOT NULL
@@ -323,9 +324,13 @@ type PhoneReportedRow struct {
 	IsExpired bool
 }
 
-// PhoneReported returns for leases that a sender has or had whether the sender reported SUCCESS (2) or FAILED (3), and whether the SUCCESS settled the task;
-// another sender can have claimed the task meanwhile. is_long is true if the lease is valid and the phone sends its message in several parts. is_expired is
-// true if the lease has not been taken back and the message has expired. Leases of other senders and unknown leases give no row.
+// PhoneReported returns the results of leases that a sender holds or held. Leases of other senders and unknown leases are not returned.
+//
+//	is_sent     the sender reported SUCCESS (2)
+//	is_settled  this SUCCESS ended the task; false if another sender claimed the task before the report
+//	is_failed   the sender reported FAILED (3)
+//	is_long     the lease is valid, and the phone sends its message in several parts
+//	is_expired  the message has expired, but the sweep has not taken the lease back
 func (q *Queries) PhoneReported(ctx context.Context, arg PhoneReportedParams) ([]PhoneReportedRow, error) {
 	rows, err := q.db.Query(ctx, phoneReported, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -370,8 +375,8 @@ type PhoneTroublesRow struct {
 	Troubles int16
 }
 
-// PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last message. It returns no row if another phone has been
-// registered.
+// PhoneTroubles returns whether a phone is paused, and the number of its pauses since its last sent message. It returns no row if another phone was registered
+// meanwhile.
 func (q *Queries) PhoneTroubles(ctx context.Context, arg PhoneTroublesParams) (PhoneTroublesRow, error) {
 	row := q.db.QueryRow(ctx, phoneTroubles, arg.SenderID, arg.DeviceNo)
 	var i PhoneTroublesRow
@@ -383,7 +388,7 @@ const phoneUserDelete = `-- name: PhoneUserDelete :exec
 DELETE FROM users u USING phones p WHERE p.sender_id = $1 AND u.id = p.user_id
 `
 
-// PhoneUserDelete deletes the user of the previously registered phone of a sender, and its key.
+// PhoneUserDelete deletes the user of the previously registered phone of a sender. The API key of the user is also deleted.
 func (q *Queries) PhoneUserDelete(ctx context.Context, senderID int64) error {
 	_, err := q.db.Exec(ctx, phoneUserDelete, senderID)
 	return err

@@ -41,7 +41,7 @@ type BusinessEndNodesParams struct {
 	TaskID    *int64
 }
 
-// BusinessEndNodes records that all nodes of a task with reminders have ended.
+// BusinessEndNodes records that all nodes with reminders of a business task have ended.
 func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
 	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
 	return err
@@ -95,7 +95,7 @@ type BusinessEndsRow struct {
 	AwaitsStart bool
 }
 
-// BusinessEnds returns the ends of a business task and of one of its nodes. It returns no row for a task or node that has not ended.
+// BusinessEnds returns the ends of a business task and of one of its nodes. A task or node that has not ended is not returned.
 func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
 	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
 	if err != nil {
@@ -143,7 +143,7 @@ type BusinessLockParams struct {
 	TaskID    int64
 }
 
-// BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the changes of the earlier
+// BusinessLock lets only one transaction at a time process the business events of a task. Later statements of the transaction see the changes of earlier
 // events.
 func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) (int16, error) {
 	row := q.db.QueryRow(ctx, businessLock, arg.CompanyID, arg.TaskID)
@@ -200,7 +200,7 @@ type CompanyTemplateListRow struct {
 	UpdatedAt  time.Time
 }
 
-// CompanyTemplateList does for the templates of a company what NotificationTemplateList does for the templates of the platform.
+// CompanyTemplateList returns the notification templates of a company.
 func (q *Queries) CompanyTemplateList(ctx context.Context, arg CompanyTemplateListParams) ([]CompanyTemplateListRow, error) {
 	rows, err := q.db.Query(ctx, companyTemplateList, arg.CompanyID, arg.BizType, arg.Channel)
 	if err != nil {
@@ -253,7 +253,7 @@ type CompanyTemplatePutParams struct {
 	Channel    string
 }
 
-// CompanyTemplatePut does for a template of a company what NotificationTemplatePut does for a template of the platform.
+// CompanyTemplatePut creates or changes a notification template of a company.
 func (q *Queries) CompanyTemplatePut(ctx context.Context, arg CompanyTemplatePutParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyTemplatePut,
 		arg.CompanyID,
@@ -292,8 +292,8 @@ type EffectiveTemplateRow struct {
 	Sign       *string
 }
 
-// EffectiveTemplate returns the template that a company uses for a business type on a channel: its own, or the platform's. It returns no row if no template
-// exists.
+// EffectiveTemplate returns the template that a company uses for a business type on a channel. This is the template of the company, or else the template of the
+// platform. It returns no row if neither exists.
 func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplateParams) (EffectiveTemplateRow, error) {
 	row := q.db.QueryRow(ctx, effectiveTemplate, arg.CompanyID, arg.BizType, arg.Channel)
 	var i EffectiveTemplateRow
@@ -309,7 +309,7 @@ func (q *Queries) EffectiveTemplate(ctx context.Context, arg EffectiveTemplatePa
 
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
-    -- epoch: no start time was given
+    -- epoch if no reminder has a start time from the caller
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
 WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 -- node timeout
@@ -326,9 +326,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders returns whether a node has reminders, and the latest start of the reminders that have not ended, if the caller gave a start time. A start
-// without a time is stored with the time of its transaction, like created_at. This time can be later than the end by the clock of the caller, so it is not
-// compared with an end.
+// NodeReminders returns whether a node has reminders (has_any), and the latest start time of its reminders that have not ended (started_at). A start without
+// time is stored as the time of its transaction, like created_at. Such a start is ignored. It could be later than an end that the clock of the caller measured,
+// so the two times cannot be compared.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -347,7 +347,7 @@ type NodeRemindersReplaceParams struct {
 	NodeID    int64
 }
 
-// NodeRemindersReplace releases the dedup_keys of a node's reminders for the reminders of its next start.
+// NodeRemindersReplace releases the dedup keys of a node's reminders, so that the reminders of the next start can use the same keys.
 func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersReplaceParams) error {
 	_, err := q.db.Exec(ctx, nodeRemindersReplace, arg.CompanyID, arg.NodeID)
 	return err
@@ -365,8 +365,8 @@ type NotificationAdvanceParams struct {
 	ID          int64
 }
 
-// NotificationAdvance records that contacts of a tag got their tasks. The notification stays due for the following contacts, after the other due
-// notifications.
+// NotificationAdvance records that a run has created the tasks of the contacts of a tag up to run_after. The notification remains due for the following
+// contacts, but other due notifications run first.
 func (q *Queries) NotificationAdvance(ctx context.Context, arg NotificationAdvanceParams) error {
 	_, err := q.db.Exec(ctx, notificationAdvance, arg.RenderingID, arg.RunAfter, arg.ID)
 	return err
@@ -385,7 +385,7 @@ type NotificationAnnouncementRow struct {
 	Tag     *string
 }
 
-// NotificationAnnouncement returns the payload of a notification, and its people or tag.
+// NotificationAnnouncement returns the payload of a notification, and the users or the tag to which it is sent.
 func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (NotificationAnnouncementRow, error) {
 	row := q.db.QueryRow(ctx, notificationAnnouncement, id)
 	var i NotificationAnnouncementRow
@@ -443,10 +443,10 @@ type NotificationCreateRow struct {
 	AnnouncementID int64
 }
 
-// NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). In that case it returns no row, and a concurrent transaction that
-// created the other notification has committed. Keys of business events, of callers and of the service itself are separate (dedup_key_owner), so that a caller
-// cannot use the key of a business event in advance. ON CONFLICT names no index, because the index of the previous version counts, too. Without
-// announcement_id, the statement also creates the announcement, from payload and user_ids or a tag; the foreign key is checked at the end of the statement.
+// NotificationCreate adds a notification. If a notification with the same dedup_key exists (S1.3), the statement returns no row. It waits until the transaction
+// that created the other notification has committed. Keys of business events, keys of callers and keys of the service itself are separate (dedup_key_owner), so
+// that a caller cannot use the key of a business event in advance. ON CONFLICT names no index, because the unique index of the previous version also counts.
+// announcement_id null: the statement also creates the announcement, from payload and user_ids or tag. The foreign key is checked at the end of the statement.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -487,7 +487,7 @@ type NotificationDeleteParams struct {
 	Ids       []int64
 }
 
-// NotificationDelete hides notifications, and releases their dedup_keys.
+// NotificationDelete marks notifications as deleted, and releases their dedup keys.
 func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDeleteParams) (int64, error) {
 	result, err := q.db.Exec(ctx, notificationDelete, arg.Operator, arg.ChangedBy, arg.Ids)
 	if err != nil {
@@ -550,8 +550,8 @@ type NotificationDueRow struct {
 	HasRun         bool
 }
 
-// NotificationDue locks and returns up to batch_size due notifications, or only the notification with id. It reads no task: the first run of a notification
-// must not wait while a partition is locked.
+// NotificationDue locks and returns up to batch_size due notifications. id: only this notification. The statement reads no task, because the first run of a
+// notification must not wait while a partition is locked.
 func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
 	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
 	if err != nil {
@@ -625,7 +625,7 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 
 const notificationFail = `-- name: NotificationFail :one
 UPDATE notifications n
-SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- 2 failed
     next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, there is no limit
     run_rendering_id = NULL, run_after = NULL, remark = left($1::text, 255), updated_at = now()
 FROM (
@@ -643,8 +643,8 @@ type NotificationFailParams struct {
 	ID     int64
 }
 
-// NotificationFail records why a notification cannot be sent. A repeating notification that was sent before keeps its state and runs again after its interval,
-// unless it expires first. Any other notification has failed (ended_as 2, is_failed). It returns no row if the notification has ended or was deleted
+// NotificationFail records why a notification cannot be sent. If a repeating notification was sent before, its state does not change. It runs again after its
+// interval, unless it expires first. Any other notification becomes failed (is_failed). The statement returns no row if the notification ended or was deleted
 // meanwhile.
 func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) (bool, error) {
 	row := q.db.QueryRow(ctx, notificationFail, arg.Remark, arg.ID)
@@ -679,7 +679,8 @@ type NotificationFailuresRow struct {
 	Reason         string
 }
 
-// NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person decides.
+// NotificationFailures returns the people that the notifications of a submitter did not reach, and the reasons. The last task of each person is the one that
+// counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
 	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
@@ -725,8 +726,9 @@ type NotificationFindRow struct {
 	Status int16
 }
 
-// NotificationFind returns the notification with a dedup_key, and its state. With biz_task_id, it searches the keys of business events, otherwise those of the
-// company's callers or of the service itself. In the previous version, several submitters could have the same key; the oldest notification is returned.
+// NotificationFind returns the notification with a dedup_key, and its state. If biz_task_id is given, the statement searches the keys of business events.
+// Otherwise it searches the keys of callers, or of the service itself, see dedup_key_owner. In the previous version, several submitters could use the same key.
+// The oldest notification is then returned.
 func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (NotificationFindRow, error) {
 	row := q.db.QueryRow(ctx, notificationFind,
 		arg.CompanyID,
@@ -765,9 +767,9 @@ RETURNING coalesce(n.remark, (
 ), '')::text AS remark
 `
 
-// NotificationFree releases the dedup_key of a notification that has failed and reached nobody, and returns the reason of the failure. It returns no row if
-// the notification has not failed, the key is already released, or a person was possibly reached (a message was accepted, its outcome is unclear, or its lease
-// expired). The caller has locked the notification.
+// NotificationFree releases the dedup_key of a notification that failed and reached nobody. It returns the reason of the failure. The caller has locked the
+// notification. It returns no row if the notification has not failed, if the key is already released, or if the notification possibly reached a person. A
+// person was possibly reached if a provider accepted a message, the outcome of a message is unclear, or a lease expired.
 func (q *Queries) NotificationFree(ctx context.Context, id int64) (string, error) {
 	row := q.db.QueryRow(ctx, notificationFree, id)
 	var remark string
@@ -848,7 +850,7 @@ type NotificationListRow struct {
 	Retries       int16
 }
 
-// NotificationList returns notifications, newest first, with their states, which are computed from their tasks.
+// NotificationList returns notifications, newest first. Their states are computed from their tasks.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
 	rows, err := q.db.Query(ctx, notificationList,
 		arg.CompanyID,
@@ -921,8 +923,8 @@ type NotificationLockParams struct {
 	Owner     *string
 }
 
-// NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of these locks, its tasks
-// are visible after the wait.
+// NotificationLock locks the notifications of biz_types that have a biz_id in biz_ids, or that belong to the business task biz_task_id. A run of a notification
+// holds the same lock. After the wait for the lock, the tasks of this run are visible.
 func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationLock,
 		arg.CompanyID,
@@ -961,8 +963,8 @@ type NotificationNextParams struct {
 	Seconds *float64
 }
 
-// NotificationNext schedules the next run of a notification, in seconds from now; null means never. No run is scheduled after the
-// notification expires. The remark of the last run is cleared.
+// NotificationNext schedules the next run of a notification in `seconds` from now. seconds null: the notification does not run again. A run after the expiry of
+// the notification is not scheduled. The remark of the last run is cleared.
 func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextParams) error {
 	_, err := q.db.Exec(ctx, notificationNext, arg.ID, arg.Seconds)
 	return err
@@ -987,8 +989,8 @@ type NotificationOutcomesRow struct {
 	Remark string
 }
 
-// NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
-// remark.
+// NotificationOutcomes returns the states of notifications, in the order of their ids. The remark is empty if submitted_by is not the submitter of the
+// notification.
 func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutcomesParams) ([]NotificationOutcomesRow, error) {
 	rows, err := q.db.Query(ctx, notificationOutcomes, arg.SubmittedBy, arg.Ids)
 	if err != nil {
@@ -1018,7 +1020,7 @@ WITH latest AS MATERIALIZED (
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
-    CASE l.status -- of the task; null without one
+    CASE l.status -- the state of the task; null if no task exists
         WHEN 2 THEN 1
         WHEN 3 THEN 2
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
@@ -1065,7 +1067,8 @@ type NotificationPeopleRow struct {
 }
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended
-// abnormally. For a tag, it returns the first max_people people who have a task. A person without a task has the state and the remark of the notification.
+// abnormally. A person without a task has the state and the remark of the notification. If the notification has a tag, the statement returns the first
+// max_people people who have a task.
 func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
 	rows, err := q.db.Query(ctx, notificationPeople, arg.MaxPeople, arg.ID)
 	if err != nil {
@@ -1113,7 +1116,7 @@ type NotificationReachedParams struct {
 	UserIds []string
 }
 
-// NotificationReached returns the people, all or those of user_ids, who were reached or can still be reached by a notification.
+// NotificationReached returns the people whom a notification reached or can still reach. user_ids null: all people of the notification.
 func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationReached, arg.ID, arg.UserIds)
 	if err != nil {
@@ -1150,8 +1153,8 @@ type NotificationReceiptsRow struct {
 	Undelivered int64
 }
 
-// NotificationReceipts returns the number of people whose last message was delivered, and the number of people whose last message was not, according to the
-// provider.
+// NotificationReceipts returns two numbers of people, according to the receipts of their last messages: people whose message was delivered, and people whose
+// message was not delivered.
 func (q *Queries) NotificationReceipts(ctx context.Context, id int64) (NotificationReceiptsRow, error) {
 	row := q.db.QueryRow(ctx, notificationReceipts, id)
 	var i NotificationReceiptsRow
@@ -1181,8 +1184,8 @@ type NotificationSetParams struct {
 	Expected  []int16
 }
 
-// NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to waiting (0) runs
-// now, unless its dedup_key belongs to a later notification. The caller withdraws the tasks.
+// NotificationSet sets the notifications of `ids` whose state is in `expected` to the state target, and returns them (S1.6). target 0 (waiting): the
+// notification runs now, unless a later notification uses its dedup_key. The caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
@@ -1244,8 +1247,8 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses returns the states of up to scan_limit notifications, for a list with a filter by state.
-// OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
+// NotificationStatuses returns the states of up to scan_limit notifications. A list that is filtered by state uses them.
+// OFFSET 0 forces one lookup in the view for each notification. A join would compute the view for all notifications.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
 	rows, err := q.db.Query(ctx, notificationStatuses,
 		arg.CompanyID,
@@ -1390,13 +1393,13 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 const notificationWaits = `-- name: NotificationWaits :many
 SELECT n.id,
     CASE
-        WHEN last.is_open THEN 60 -- messages are still in progress: check again in a minute
+        WHEN last.is_open THEN 60 -- a message is still in progress: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => n.repeat_minutes::integer) - now()))
     END::double precision AS wait
 FROM notifications n
 CROSS JOIN LATERAL (
-    -- PENDING, PROCESSING
+    -- 0 PENDING, 1 PROCESSING
     SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
@@ -1411,8 +1414,8 @@ type NotificationWaitsRow struct {
 	Wait float64
 }
 
-// NotificationWaits returns the number of seconds that notifications must still wait since their last run: a repeating notification repeats repeat_minutes
-// after its last message succeeded or failed (S1.5).
+// NotificationWaits returns how many seconds remain until a repeating notification can run again. It repeats repeat_minutes after its last message succeeded or
+// failed (S1.5).
 func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]NotificationWaitsRow, error) {
 	rows, err := q.db.Query(ctx, notificationWaits, ids)
 	if err != nil {
@@ -1454,7 +1457,7 @@ ended AS (
     UPDATE notifications n
     SET forgotten_at = now(), ended_as = s.status, own_payload = '{}'
     FROM old
-    -- OFFSET 0: see NotificationStatuses
+    -- OFFSET 0 as in NotificationStatuses
     CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = old.id OFFSET 0) s
     WHERE n.id = old.id AND NOT old.is_nameless
 ),
@@ -1490,9 +1493,10 @@ type NotificationsEndParams struct {
 	BatchSize int32
 }
 
-// NotificationsEnd deletes or ends up to batch_size ended notifications that were created before a time, and returns their number. They have a task from
-// first_id on and before before_id, or no task at all. A notification with a dedup_key keeps its last state, so that the key still refers to it; the others
-// are deleted. The caller runs the statement while the tasks exist, because the state and the recipients cannot be computed without them.
+// NotificationsEnd processes up to batch_size ended notifications that were created before `before`, and returns their number. The notifications have a task
+// with an id from first_id up to, but without, before_id, or no task. If a notification has a dedup_key, the statement stores its last state, so that the key
+// still refers to the notification. Other notifications are deleted. The caller runs the statement before the tasks are dropped, because the state and the
+// recipients are computed from the tasks.
 func (q *Queries) NotificationsEnd(ctx context.Context, arg NotificationsEndParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationsEnd,
 		arg.Before,
@@ -1526,8 +1530,8 @@ type NotificationsHoldParams struct {
 	Most     int32
 }
 
-// NotificationsHold returns at most `most` tasks, from first_id on and before before_id, of notifications that are being sent and do not repeat. Without these
-// tasks, the people whom the notifications have reached would be unknown.
+// NotificationsHold returns up to `most` tasks with ids from first_id up to, but without, before_id. The tasks belong to notifications that are being sent and
+// do not repeat. These tasks must not be dropped, because they are the only record of the people whom the notifications have reached.
 func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationsHold, arg.FirstID, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -1559,7 +1563,7 @@ type NotificationsWaitingParams struct {
 	Most      int64
 }
 
-// NotificationsWaiting counts the notifications of a company that are scheduled for later, at most `most`.
+// NotificationsWaiting counts the notifications of a company that are scheduled for a later run. It counts at most `most` notifications.
 func (q *Queries) NotificationsWaiting(ctx context.Context, arg NotificationsWaitingParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationsWaiting, arg.CompanyID, arg.Most)
 	var count int64
@@ -1572,10 +1576,14 @@ const now = `-- name: Now :one
 SELECT now()::timestamptz AS at
 `
 
-// Statements on notifications: a business event is announced to people, once on each channel. Notification states: 0 waiting, 1 success, 2 failed, 3
-// cancelled, 4 ended abnormally, 5 partly failed. The view notification_standings computes the state; notifications.ended_as overrides it. biz_type 5 is the
-// reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED.
-// Now returns the time of the transaction, which all its statements use for their decisions.
+// Statements on notifications. A notification announces a business event to people on one channel.
+//
+//	states of notifications  0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 partly failed
+//	states of tasks          0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+//
+// The view notification_standings computes the state of a notification. If notifications.ended_as is set, ended_as is the state. biz_type 5 is the reminder
+// that a node has not ended in time.
+// Now returns the start time of the transaction. All statements of a transaction use this time for their decisions.
 func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, now)
 	var at time.Time
@@ -1590,7 +1598,7 @@ WITH stale AS MATERIALIZED (
     JOIN (SELECT unnest($1::bigint[]) AS orbit_no, unnest($2::timestamptz[]) AS in_time) o
         ON n.own_payload ->> 'orbitNo' = o.orbit_no::text
     WHERE n.company_id = $3 AND n.biz_type = 2 AND n.biz_id = $4 AND n.biz_task_id = $4 -- orbit reminder
-        AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- cancelled
+        AND coalesce(n.ended_as, 3) = 3 AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL -- null: not ended, 3: cancelled
         AND n.expires_at - $5::interval <> o.in_time - make_interval(mins => (n.own_payload ->> 'remainMin')::integer)
     ORDER BY n.id
     FOR UPDATE OF n
@@ -1598,7 +1606,7 @@ WITH stale AS MATERIALIZED (
 SELECT s.id, (x.status = 0)::boolean AS is_waiting
 FROM stale s
 CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = s.id OFFSET 0) x -- see NotificationStatuses
-WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- waiting, cancelled
+WHERE x.status IN (0, 3) OR s.due_at >= s.expires_at -- 0 waiting, 3 cancelled
 ORDER BY s.id
 `
 
@@ -1615,10 +1623,10 @@ type OrbitRemindersRow struct {
 	IsWaiting bool
 }
 
-// OrbitReminders locks and returns the reminders of a business task whose time differs from the time of the orbits in a new plan. in_times are the times of
-// the orbits with these numbers. is_waiting is true if a person has not been reminded yet. A cancelled reminder is returned, because the plan is new. A sent
-// reminder is returned only if its new time is later by more than its life, so that people are reminded of the new time. A reminder expires one life after it
-// is due, so the time of its orbit is expires_at - life + remainMin.
+// OrbitReminders locks and returns the reminders of a business task that a new plan of orbits changes. in_times: the new time of each orbit of orbit_nos.
+// is_waiting is true if a person has not been reminded yet. A reminder is returned if the time of its orbit in the new plan differs. A cancelled reminder is
+// also returned, because the plan is new. A sent reminder is returned only if its new due time is at or after its expiry, so that people are reminded of the
+// new time. life: the time from the due time of a reminder to its expiry. The old time of the orbit is therefore expires_at - life + remainMin.
 func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) ([]OrbitRemindersRow, error) {
 	rows, err := q.db.Query(ctx, orbitReminders,
 		arg.OrbitNos,
@@ -1647,7 +1655,7 @@ func (q *Queries) OrbitReminders(ctx context.Context, arg OrbitRemindersParams) 
 
 const remindersReplace = `-- name: RemindersReplace :exec
 UPDATE notifications n
-SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY ($1::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- cancelled
+SET replaced_at = now(), ended_as = CASE WHEN n.id = ANY ($1::bigint[]) THEN 3 ELSE n.ended_as END, next_run_at = NULL, run_rendering_id = NULL, -- 3 cancelled
     run_after = NULL, operator = coalesce($2, n.operator), changed_by = $3::text, updated_at = now()
 WHERE n.id = ANY ($4::bigint[])
 `
@@ -1659,7 +1667,7 @@ type RemindersReplaceParams struct {
 	Ids        []int64
 }
 
-// RemindersReplace releases the dedup_keys of reminders for the reminders of a new time. Waiting reminders are cancelled.
+// RemindersReplace releases the dedup keys of reminders, so that the reminders of the new times can use the same keys. It cancels the reminders of waiting_ids.
 func (q *Queries) RemindersReplace(ctx context.Context, arg RemindersReplaceParams) error {
 	_, err := q.db.Exec(ctx, remindersReplace,
 		arg.WaitingIds,
@@ -1687,7 +1695,7 @@ type RenderingCreateParams struct {
 	IsTemplate     bool
 }
 
-// RenderingCreate stores the common text of the tasks of one run.
+// RenderingCreate stores the text that all tasks of one run share.
 func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, renderingCreate,
 		arg.NotificationID,
@@ -1720,7 +1728,7 @@ type RenderingCreateOfBatchParams struct {
 	Channel    string
 }
 
-// RenderingCreateOfBatch stores the common text of the tasks of a batch. It returns no row if the channel does not exist.
+// RenderingCreateOfBatch stores the text that all tasks of a batch share. It returns no row if the channel does not exist.
 func (q *Queries) RenderingCreateOfBatch(ctx context.Context, arg RenderingCreateOfBatchParams) (int64, error) {
 	row := q.db.QueryRow(ctx, renderingCreateOfBatch,
 		arg.Title,
@@ -1772,7 +1780,7 @@ USING (
     CROSS JOIN LATERAL (
         SELECT o.id FROM renderings o
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
-            -- its tasks can be of the day after
+            -- a message of the next day can also use the rendering
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
             AND NOT EXISTS (SELECT FROM batches b WHERE b.rendering_id = o.id)
         LIMIT $1::integer
@@ -1784,7 +1792,8 @@ USING (
 WHERE r.id = old.id
 `
 
-// RenderingsDeleteUnused deletes up to batch_size texts of dropped days. It skips partitions that are being imported.
+// RenderingsDeleteUnused deletes up to batch_size renderings that were created on dropped days and are no longer used. It skips partitions that are being
+// imported.
 func (q *Queries) RenderingsDeleteUnused(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, renderingsDeleteUnused, batchSize)
 	if err != nil {
@@ -1812,8 +1821,8 @@ type SubscribeCreateParams struct {
 	TemplateID     string
 }
 
-// SubscribeCreate creates a send-once message, unless one with the same key exists. In that case it returns no row, and a concurrent transaction that created
-// the other message has committed. ON CONFLICT names no index, because the index of the previous version counts, too.
+// SubscribeCreate creates a send-once message. If a message with the same key exists, the statement returns no row. It waits until the transaction that created
+// the other message has committed. ON CONFLICT names no index, because the unique index of the previous version also counts.
 func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeCreate,
 		arg.CompanyID,
@@ -1892,7 +1901,7 @@ type SubscribeFailuresRow struct {
 	ErrorCode      string
 }
 
-// SubscribeFailures does the same as SubscribeList for failed messages, the latest failure first.
+// SubscribeFailures returns failed send-once messages, the latest failure first. The columns are those of SubscribeList.
 func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresParams) ([]SubscribeFailuresRow, error) {
 	rows, err := q.db.Query(ctx, subscribeFailures,
 		arg.CompanyID,
@@ -1961,7 +1970,8 @@ type SubscribeHoldParams struct {
 	ReceiverUserID string
 }
 
-// SubscribeHold finds and locks the send-once messages with a key, the oldest first. The previous version created one for each submitter.
+// SubscribeHold locks and returns the send-once messages with a key, the oldest first. The previous version created one message for each submitter, so several
+// messages can have the same key.
 func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, subscribeHold,
 		arg.CompanyID,
@@ -2010,7 +2020,7 @@ CROSS JOIN LATERAL (
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 LEFT JOIN LATERAL (
-    SELECT st.rest_reason AS reason, st.rest_until AS until -- null: the first sender is not paused
+    SELECT st.rest_reason AS reason, st.rest_until AS until -- null if at least one sender is not paused
     FROM pools p
     JOIN senders s ON s.channel_id = p.channel_id AND s.status = 'on' AND (
         (p.company_id IS NULL AND s.is_shared) OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on')
@@ -2071,9 +2081,9 @@ type SubscribeListRow struct {
 	ErrorCode      string
 }
 
-// SubscribeList returns send-once messages, newest first, with their states, which are computed from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
-// tasks are from from_id to to_id. waits_because and waits_until are set only if all senders of a waiting message are paused. held_by contains the switches
-// that hold a waiting message, each followed by a space and its name.
+// SubscribeList returns send-once messages, newest first. Their states are computed from their tasks: 0 sending, 1 sent, 2 failed. The task ids are from
+// from_id to to_id. waits_because and waits_until are set if a message waits and all its senders are paused. held_by contains each switch that holds a waiting
+// message, followed by a space and the name.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.FromID,
@@ -2141,7 +2151,7 @@ type SubscribeSendParams struct {
 	ID         int64
 }
 
-// SubscribeSend links a message to its new task. sends counts the tasks.
+// SubscribeSend sets the task of a send-once message to a new task. sends is the number of tasks of the message so far.
 func (q *Queries) SubscribeSend(ctx context.Context, arg SubscribeSendParams) error {
 	_, err := q.db.Exec(ctx, subscribeSend, arg.TaskID, arg.TemplateID, arg.ID)
 	return err

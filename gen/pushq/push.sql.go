@@ -26,7 +26,7 @@ type BreakerCloseParams struct {
 	Openings int64
 }
 
-// BreakerClose closes the circuit breaker of a sender after a message was sent.
+// BreakerClose closes the circuit breaker of a sender after a probe message was sent.
 func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -45,7 +45,7 @@ pause AS MATERIALIZED (
     SELECT a.at, coalesce(
         (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
         a.at + make_interval(secs => a.for_seconds),
-        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- 30 keeps the number finite
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- at most 30 doublings, so that the result is finite
     ) AS until
     FROM asked a
 ),
@@ -85,10 +85,10 @@ type BreakerOpenRow struct {
 	PauseSeconds float64
 }
 
-// BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. It stays open until the time that the provider named
-// (for_seconds, or the next day of the time zone day_of), otherwise for pause, doubled with each opening up to max_pause. The caller gives the version and the
-// openings that it read, so that only one of several concurrent failures opens the circuit breaker. Only the first opening since it was closed adds an event.
-// It returns no row if another worker opened it, or the sender was changed.
+// BreakerOpen opens the circuit breaker of a sender, or opens it again after a failed probe. The breaker remains open until a time that the provider names: the
+// next day in the time zone day_of, or for_seconds from now. Without such a time, it remains open for `pause`. Each further opening doubles the pause, up to
+// max_pause. The caller passes the version and the openings that it read, so that only one of several concurrent failures opens the breaker. The statement
+// returns no row if another worker opened the breaker, or if the sender was changed. Only the first opening of a closed breaker adds an event.
 func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
 	rows, err := q.db.Query(ctx, breakerOpen,
 		arg.DayOf,
@@ -132,7 +132,7 @@ type BreakerProbeParams struct {
 	Openings int64
 }
 
-// BreakerProbe allows one worker to try one message after the circuit breaker has been open long enough. It returns no row if another worker tries.
+// BreakerProbe allows one worker to send a probe message when the pause of an open circuit breaker is over. It returns 0 if another worker sends a probe.
 func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerProbe, arg.Seconds, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -153,7 +153,7 @@ type BreakerProbedParams struct {
 	Openings int64
 }
 
-// BreakerProbed ends a probe without a result, so that another message is tried.
+// BreakerProbed ends a probe without a result, so that a worker can probe with another message.
 func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) error {
 	_, err := q.db.Exec(ctx, breakerProbed, arg.SenderNo, arg.Openings)
 	return err
@@ -192,8 +192,8 @@ type SenderAnswersKeepParams struct {
 	Answers  []string
 }
 
-// SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays, and keeps earlier outcomes up to a total of ten. Servers that
-// run it at the same time can leave more than ten until the next call.
+// SenderAnswersKeep stores the latest outcomes of calls of a sender, in the order of the arrays. It deletes older outcomes, so that ten outcomes remain. If
+// several servers run the statement at the same time, more than ten outcomes can remain until the next call.
 func (q *Queries) SenderAnswersKeep(ctx context.Context, arg SenderAnswersKeepParams) error {
 	_, err := q.db.Exec(ctx, senderAnswersKeep,
 		arg.TaskIds,
@@ -223,7 +223,7 @@ type SenderTestedRow struct {
 	Status   string
 }
 
-// SenderTested returns a sender in the form that the workers use, whatever its status, with its channel.
+// SenderTested returns a sender and its channel, in the form that the workers use. The status of the sender is not checked.
 func (q *Queries) SenderTested(ctx context.Context, senderNo string) (SenderTestedRow, error) {
 	row := q.db.QueryRow(ctx, senderTested, senderNo)
 	var i SenderTestedRow
@@ -262,8 +262,8 @@ type SendersDrivenRow struct {
 	PauseSeconds float64
 }
 
-// Statements of the workers that send for driven senders: senders, the content of messages, circuit breakers and tokens.
-// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. pause_seconds is greater than 0 if the circuit breaker is
+// Statements of the workers that send messages through driven senders. They read senders and messages, and change circuit breakers and tokens.
+// SendersDriven returns the driven senders that are on, and the states of their circuit breakers. pause_seconds is greater than 0 while the circuit breaker is
 // open.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
@@ -327,9 +327,9 @@ type TaskMayBeginRow struct {
 	Why    string
 }
 
-// TaskMayBegin returns the leases of a driven sender that are still valid, and for each the reason why its message must no longer be sent: sender_off,
-// sender_paused, batch_paused, batch_cancelled, switched_off; empty means that the message can be sent. It locks nothing. A cancelled and settled batch is
-// ignored: its task was requeued since, and is sent.
+// TaskMayBegin returns the valid leases of a driven sender. why is empty if the message of the lease can be sent. Otherwise it is the reason why the message
+// must not be sent now: sender_off, sender_paused, batch_paused, batch_cancelled or switched_off. The statement locks nothing. It ignores a cancelled batch
+// that is settled: the task was requeued after the cancellation, and has to be sent.
 func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]TaskMayBeginRow, error) {
 	rows, err := q.db.Query(ctx, taskMayBegin, arg.TaskIds, arg.LeaseIds, arg.SenderNo)
 	if err != nil {
@@ -352,7 +352,7 @@ func (q *Queries) TaskMayBegin(ctx context.Context, arg TaskMayBeginParams) ([]T
 
 const taskOutgoing = `-- name: TaskOutgoing :many
 SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id,
-    coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
+    coalesce(r.id, 0)::bigint AS rendering_id, -- 0 if the message has no rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.html, '')::text AS html, t.contact_values,
     coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
@@ -394,8 +394,8 @@ type TaskOutgoingRow struct {
 	FailsUnclear  bool
 }
 
-// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases and the tasks expire, and the version and circuit breaker of
-// the sender. The driver does not send for another version, nor after another server has opened the circuit breaker.
+// TaskOutgoing returns the content of leased tasks for a driver. It also returns the seconds until the leases and the tasks expire, and the version and the
+// circuit breaker of the sender. The driver does not send if the version has changed, or if another server has opened the circuit breaker.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -447,7 +447,7 @@ type TokenGetRow struct {
 	Seconds float64
 }
 
-// TokenGet returns the token of a sender, and the seconds for which the token is valid.
+// TokenGet returns the token of a sender, and the number of seconds until the token expires.
 func (q *Queries) TokenGet(ctx context.Context, senderNo string) (TokenGetRow, error) {
 	row := q.db.QueryRow(ctx, tokenGet, senderNo)
 	var i TokenGetRow
@@ -469,8 +469,8 @@ type TokenLeaseParams struct {
 	SenderNo string
 }
 
-// -infinity: no token was fetched yet
-// TokenLease allows one caller to fetch the token of a sender, for a limited time. It returns no row if another caller fetches the token.
+// -infinity means that no token was fetched yet
+// TokenLease allows one caller to fetch the token of a sender for `seconds`. It returns no row if another caller is fetching the token.
 func (q *Queries) TokenLease(ctx context.Context, arg TokenLeaseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, tokenLease, arg.Seconds, arg.SenderNo)
 	var fetches int64
@@ -482,7 +482,7 @@ const tokenOpen = `-- name: TokenOpen :exec
 INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = $1 ON CONFLICT DO NOTHING
 `
 
-// TokenOpen creates the token row of a sender if it is missing.
+// TokenOpen creates the token row of a sender if the row does not exist.
 func (q *Queries) TokenOpen(ctx context.Context, senderNo string) error {
 	_, err := q.db.Exec(ctx, tokenOpen, senderNo)
 	return err
@@ -500,7 +500,7 @@ type TokenReleaseParams struct {
 	Fetches  int64
 }
 
-// TokenRelease gives this permission back without a token.
+// TokenRelease ends the permission of TokenLease without storing a token.
 func (q *Queries) TokenRelease(ctx context.Context, arg TokenReleaseParams) error {
 	_, err := q.db.Exec(ctx, tokenRelease, arg.SenderNo, arg.Fetches)
 	return err
@@ -520,7 +520,7 @@ type TokenSetParams struct {
 	Fetches  int64
 }
 
-// TokenSet stores a token if its caller is the last caller that got a row from TokenLease.
+// TokenSet stores a token if its caller was the last caller that TokenLease allowed to fetch the token.
 func (q *Queries) TokenSet(ctx context.Context, arg TokenSetParams) error {
 	_, err := q.db.Exec(ctx, tokenSet,
 		arg.Token,

@@ -27,7 +27,7 @@ SELECT EXISTS (
 )::boolean AS is_dropped
 `
 
-// TaskDropped returns whether the partition to which a task_id belongs was dropped.
+// TaskDropped returns whether the partition of a task id was dropped.
 func (q *Queries) TaskDropped(ctx context.Context, taskID string) (bool, error) {
 	row := q.db.QueryRow(ctx, taskDropped, taskID)
 	var is_dropped bool
@@ -37,7 +37,7 @@ func (q *Queries) TaskDropped(ctx context.Context, taskID string) (bool, error) 
 
 const taskDue = `-- name: TaskDue :one
 
-SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: held
+SELECT coalesce(t.due_at <= now(), false)::boolean AS is_due, -- null: the task is held
     coalesce(t.expires_at <= greatest(t.due_at, now()) + $1::interval, false)::boolean AS is_expiring,
     pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
     coalesce(
@@ -60,9 +60,9 @@ type TaskDueRow struct {
 	FailedAppID string
 }
 
-// step: received, repeated, claimed, ended
-// TaskDue returns whether a task is due, whether it expires before a claim could give it to a sender, and the pool that serves it now. It also returns the
-// sender with which the task failed, as long as a claim prefers other senders for the task; otherwise an empty text.
+// step orders events of the same time: received, repeated, claimed, ended
+// TaskDue returns whether a task is due, and the pool that serves the task now. is_expiring is true if the task expires before a claim could lease it.
+// failed_app_id is the sender with which the task failed, while claims still prefer other senders for the task. Otherwise failed_app_id is empty.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.MinLease, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -88,7 +88,8 @@ type TaskGetParams struct {
 	CompanyID *int64
 }
 
-// Statements that read tasks. owner limits a statement to the tasks of one submitter, company_id to the tasks of one company; null means all.
+// Statements that read tasks. owner limits a statement to the tasks of one submitter; null: all submitters. company_id limits a statement to the tasks of one
+// company; null: all companies.
 func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) {
 	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner, arg.CompanyID)
 	var i Task
@@ -149,8 +150,9 @@ type TaskIDsParams struct {
 	Most     int32
 }
 
-// A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the following statements
-// returns at most `most` ids from from_id on and before before_id, newest first: ids ascend with time. The planner skips the partitions outside of this range.
+// TaskIDs returns the ids of all tasks. A list reads the ids of tasks in portions, by the index of its most selective filter. TaskListOf then applies all
+// filters to these ids. TaskIDs and each of the following statements return up to `most` ids from from_id up to, but without, before_id. Newer tasks have
+// larger ids, and the newest task is first. The planner skips the partitions outside of this range.
 func (q *Queries) TaskIDs(ctx context.Context, arg TaskIDsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -217,7 +219,7 @@ WHERE q.processing_app_id = $1::text AND q.lease_until IS NOT NULL AND q.lease_u
 ORDER BY q.task_id
 `
 
-// TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this query would add a quarter to the WAL of each claim.
+// TaskIDsHeld returns the tasks whose leases a sender holds. It reads all leases. An index for this statement would add a quarter to the WAL of each claim.
 func (q *Queries) TaskIDsHeld(ctx context.Context, senderNo string) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsHeld, senderNo)
 	if err != nil {
@@ -316,8 +318,8 @@ type TaskIDsOfCompanyParams struct {
 	StartID   string
 }
 
-// TaskIDsOfCompany steps from one submitter of the company to the next. Each submitter costs one probe of messages_submitted_by_idx in each partition from
-// start_id to end_id.
+// TaskIDsOfCompany returns the tasks of a company. It moves through the index from each submitter of the company to the next. It probes
+// messages_submitted_by_idx once for each submitter in each partition from start_id to end_id.
 func (q *Queries) TaskIDsOfCompany(ctx context.Context, arg TaskIDsOfCompanyParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfCompany,
 		arg.CompanyID,
@@ -406,8 +408,8 @@ type TaskIDsOfProviderNoParams struct {
 	Most       int32
 }
 
-// TaskIDsOfProviderNo returns tasks with a message that has this number at its provider; one number can belong to messages of many tasks. It costs one probe
-// of deliveries_provider_no_idx for each sender.
+// TaskIDsOfProviderNo returns the tasks with a message that has this number at its provider. Messages of many tasks can have the same number. The statement
+// probes deliveries_provider_no_idx once for each sender.
 func (q *Queries) TaskIDsOfProviderNo(ctx context.Context, arg TaskIDsOfProviderNoParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfProviderNo,
 		arg.ProviderNo,
@@ -448,7 +450,7 @@ type TaskIDsOfReceiptParams struct {
 	Most     int32
 }
 
-// TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not delivered (2).
+// TaskIDsOfReceipt returns tasks by their receipt: delivery 1 for delivered messages, delivery 2 for messages that were not delivered.
 func (q *Queries) TaskIDsOfReceipt(ctx context.Context, arg TaskIDsOfReceiptParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfReceipt,
 		arg.Delivery,
@@ -536,8 +538,8 @@ type TaskIDsOfSenderParams struct {
 	Held     []string
 }
 
-// TaskIDsOfSender returns tasks that a sender settled, and the tasks of held. UNION removes duplicates: the sender can have settled a task of held since held
-// was read.
+// TaskIDsOfSender returns the tasks that ended with a lease of a sender, and the tasks of `held`, which the sender holds. UNION removes duplicates, because a
+// task of `held` can have ended meanwhile.
 func (q *Queries) TaskIDsOfSender(ctx context.Context, arg TaskIDsOfSenderParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfSender,
 		arg.SenderNo,
@@ -625,8 +627,8 @@ type TaskIDsOfSubmitterAnywhereParams struct {
 	Most        int32
 }
 
-// TaskIDsOfSubmitterAnywhere does the same as TaskIDsOfSubmitter for all companies, because a submitter can have belonged to several. It costs one probe of
-// messages_submitted_by_idx for each company in each partition.
+// TaskIDsOfSubmitterAnywhere returns the tasks of a submitter in all companies, because a submitter can have belonged to several companies. It probes
+// messages_submitted_by_idx once for each company in each partition.
 func (q *Queries) TaskIDsOfSubmitterAnywhere(ctx context.Context, arg TaskIDsOfSubmitterAnywhereParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfSubmitterAnywhere,
 		arg.SubmittedBy,
@@ -665,7 +667,7 @@ type TaskIDsPendingParams struct {
 	Most     int32
 }
 
-// TaskIDsPending scans the queue by task_id. It also reads leased tasks, which are few.
+// TaskIDsPending returns PENDING tasks. It scans the queue by task_id, and skips leased tasks, which are few.
 func (q *Queries) TaskIDsPending(ctx context.Context, arg TaskIDsPendingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsPending, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -702,7 +704,7 @@ type TaskIDsProcessingParams struct {
 	Most     int32
 }
 
-// TaskIDsProcessing sorts all leased tasks, which are few compared with waiting tasks.
+// TaskIDsProcessing returns leased tasks. It sorts all leased tasks, which are few compared with waiting tasks.
 func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsProcessing, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -736,7 +738,7 @@ type TaskIDsSettledParams struct {
 	Most     int32
 }
 
-// TaskIDsSettled returns ended tasks, for the filter SUCCESS: almost all ended tasks are SUCCESS.
+// TaskIDsSettled returns tasks that have ended. The filter for SUCCESS uses it, because almost all ended tasks are SUCCESS.
 func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -812,9 +814,9 @@ type TaskListOfParams struct {
 	PageLimit   int32
 }
 
-// TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first, until
-// page_limit tasks match; OFFSET 0 forces this. The joins of tasks_between are in an order that rejects a task without a match as early as possible. Only the
-// submission contains the template of a task.
+// TaskListOf returns the tasks of `ids` that match all filters, newest first. All ids are from from_id to to_id. OFFSET 0 forces one lookup for each id, newest
+// first, until page_limit tasks match. The joins of tasks_between are in an order that excludes a task as early as possible. template_no is compared with the
+// stored request, because only the request contains the template of a task.
 func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListOf,
 		arg.Ids,
@@ -916,8 +918,8 @@ type TaskMarksRow struct {
 	SeenAt    time.Time
 }
 
-// TaskMarks returns the times from which the waiting time and duration of a task are calculated: each ended lease, the end of the task, and its row in the
-// queue (is_waiting), in the order of their times. seen_at is now.
+// TaskMarks returns the times from which the waiting time and the duration of a task are calculated. The rows are the ended leases, the end of the task, and
+// the row of the task in the queue (is_waiting), in the order of their times. seen_at is the current time.
 func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow, error) {
 	rows, err := q.db.Query(ctx, taskMarks, taskID)
 	if err != nil {
@@ -975,9 +977,9 @@ type TaskOriginsRow struct {
 	ProviderNo     *string
 }
 
-// TaskOrigins returns the company, channel, pool and other origins of tasks, in the order of the tasks, and the provider's number from the last attempt that
-// has one. The caller passes the keys that it has read from the tasks; the rendering of a task without one is 0. Companies, channels and pools can be deleted
-// while their tasks are kept.
+// TaskOrigins returns the company, the channel and the notification of tasks, in the order of the tasks. It also returns the provider's number of the last
+// attempt that has a number. The caller passes the keys that it has read from the tasks. rendering_ids contains 0 for a task without rendering. company_no and
+// channel are null if the company or the channel was deleted.
 func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]TaskOriginsRow, error) {
 	rows, err := q.db.Query(ctx, taskOrigins,
 		arg.CompanyIds,
@@ -1027,7 +1029,7 @@ type TaskPartitionsRow struct {
 	IsHistory bool
 }
 
-// TaskPartitions returns the ids of the latest partitions that begin before before_id and do not begin in the future.
+// TaskPartitions returns up to `most` partitions that begin before before_id, newest first. It does not return partitions that begin in the future.
 func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) ([]TaskPartitionsRow, error) {
 	rows, err := q.db.Query(ctx, taskPartitions, arg.BeforeID, arg.Most)
 	if err != nil {
@@ -1052,8 +1054,8 @@ const taskStartUntil = `-- name: TaskStartUntil :one
 SELECT q.start_until::timestamptz AS start_until FROM queue q WHERE q.task_id = $1 AND q.start_until = q.lease_until
 `
 
-// TaskStartUntil returns the time until which the sender that holds a task must start it. It returns no row if the task is not held, is started, or needs no
-// start.
+// TaskStartUntil returns the time until which the sender must start its lease of a task. It returns no row if the task is not leased, if the lease is started,
+// or if the lease needs no start.
 func (q *Queries) TaskStartUntil(ctx context.Context, taskID string) (time.Time, error) {
 	row := q.db.QueryRow(ctx, taskStartUntil, taskID)
 	var start_until time.Time
@@ -1082,8 +1084,8 @@ type TaskSwitchesRow struct {
 	Name   string
 }
 
-// TaskSwitches returns the switches that hold tasks of a pool, company, country, submitter and batch, with their names. A switch holds tasks if it is off,
-// paused or being cancelled (as in TaskReleaseSwitched).
+// TaskSwitches returns the switches, with their names, that hold tasks of the given pool, company, country, submitter and batch. A batch is also such a switch
+// if it is paused, or if it is cancelled and not all its tasks are cancelled yet (as in TaskReleaseSwitched).
 func (q *Queries) TaskSwitches(ctx context.Context, arg TaskSwitchesParams) ([]TaskSwitchesRow, error) {
 	rows, err := q.db.Query(ctx, taskSwitches,
 		arg.PoolID,
@@ -1195,9 +1197,9 @@ type TaskTimelineRow struct {
 	ProviderNo   *string
 }
 
-// TaskTimeline returns the events of one task, oldest first. The number of some kinds of rows is unlimited, so only the latest 500 of each kind are returned:
-// repeated submissions; claims, and the rows that ended leases; reports that changed nothing; and unclear outcomes. content is the text that the sender of a
-// claim got, and sign is the signature that its provider adds.
+// TaskTimeline returns the events of one task, oldest first. Some kinds of rows are unlimited, so only the latest 500 rows of each kind are returned. These
+// kinds are repeated submissions, leases that ended, other log rows, reports that changed nothing, and unclear outcomes. content is the text that a claim
+// returned to the sender. sign is the signature that the provider of the sender adds.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

@@ -30,7 +30,8 @@ type DedupKeyTasksRow struct {
 	TaskID string
 }
 
-// DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). It returns no row for an unused key.
+// DedupKeyTasks returns the ids of the tasks that use dedup_keys of a submitter. place is the index of the key in dedup_keys, from 0. An unused key is not
+// returned.
 func (q *Queries) DedupKeyTasks(ctx context.Context, arg DedupKeyTasksParams) ([]DedupKeyTasksRow, error) {
 	rows, err := q.db.Query(ctx, dedupKeyTasks, arg.DedupKeys, arg.CompanyID, arg.SubmittedBy)
 	if err != nil {
@@ -69,8 +70,8 @@ type DedupKeysDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// DedupKeysDeleteExpired deletes up to batch_size dedup keys that were submitted at least this number of full days (UTC) ago. The key of a task that waits or
-// is leased stays; otherwise a repeated submission would be sent in addition to that task.
+// DedupKeysDeleteExpired deletes up to batch_size dedup keys that are older than keep, in full days (UTC). A key is not deleted while its task waits or is
+// leased. Otherwise a repeated submission would be sent as a second message.
 func (q *Queries) DedupKeysDeleteExpired(ctx context.Context, arg DedupKeysDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, dedupKeysDeleteExpired, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -96,8 +97,7 @@ USING (
 WHERE d.id = old.id
 `
 
-// DeliveriesDeleteExpired deletes up to batch_size calls of providers whose tasks were dropped with their partitions. It skips partitions that are being
-// imported.
+// DeliveriesDeleteExpired deletes up to batch_size deliveries whose tasks were dropped with their partition. It skips partitions that are being imported.
 func (q *Queries) DeliveriesDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, deliveriesDeleteExpired, batchSize)
 	if err != nil {
@@ -117,7 +117,7 @@ type SubmissionsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// SubmissionsDeleteExpired deletes those of the batch_size oldest submissions without their own task that are older than keep.
+// SubmissionsDeleteExpired reads the batch_size oldest submissions that created no task, and deletes the submissions that are older than keep.
 func (q *Queries) SubmissionsDeleteExpired(ctx context.Context, arg SubmissionsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, submissionsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -144,10 +144,10 @@ type SubmissionsRefusedParams struct {
 	Refused []byte
 }
 
-// SubmissionsRefused logs rejected submissions from a JSON list of objects with the names of the columns. If the statement is its own transaction (alone), its
-// commit does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, rejections of the last second can be missing;
-// they changed nothing.
-// OFFSET 0 forces the call of set_config, because no part of the query uses its result.
+// SubmissionsRefused logs rejected submissions. `refused` is a JSON array of objects, whose keys are the names of the columns. alone: the statement is its own
+// transaction. Its commit then does not wait for the disk, so that rejections do not delay accepted messages. If PostgreSQL crashes, the rejections of the last
+// second can be lost. This is harmless, because a rejected submission changed nothing.
+// OFFSET 0 forces the call of set_config, although the query does not use its result.
 func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefusedParams) error {
 	_, err := q.db.Exec(ctx, submissionsRefused, arg.Alone, arg.Refused)
 	return err
@@ -164,8 +164,8 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality($1::text[]) - 1) AS place
 ),
 known AS MATERIALIZED (
-    -- The state is the same as in the view tasks. The view would open all partitions of report_logs: the planner can select partitions for the ids of an
-    -- array, but not for the ids of a join.
+    -- The state is computed as in the view tasks. The view would open all partitions of report_logs. With an array of ids, the planner opens only the
+    -- partitions of these ids; with a join, it would open all partitions.
     SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
         CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
     FROM messages m
@@ -220,8 +220,8 @@ type SubmissionsRepeatedRow struct {
 	FinalContent string
 }
 
-// SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was dropped with its
-// partition is returned, but its repetition is not logged.
+// SubmissionsRepeated logs submissions that repeated tasks, and returns these tasks. place is the index of the task in task_ids, from 0. If the partition of a
+// task was dropped, the task is returned with is_dropped, and the submission is not logged.
 func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeatedParams) ([]SubmissionsRepeatedRow, error) {
 	rows, err := q.db.Query(ctx, submissionsRepeated,
 		arg.TaskIds,
@@ -262,7 +262,7 @@ const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
         unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
-        nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: the content of the rendering
+        nullif(unnest($9::text[]), '') AS reason, nullif(unnest($10::text[]), '') AS content, -- null: the content of the rendering is used
         nullif(unnest($11::jsonb[]), 'null') AS contact_values
 ),
 stored AS (
@@ -282,7 +282,7 @@ queued AS (
         task_id, pool_id, lane, rank, flow_rank, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear, traceparent, contact_values, submitted_by
     )
-    SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- the lane of new tasks
+    SELECT i.task_id, i.pool_id, CASE WHEN $23::boolean THEN 32 * $14::smallint END, -- 32 * priority is the lane of new tasks
         CASE WHEN $23::boolean THEN task_queue_front(i.pool_id, $14::smallint) END,
         CASE WHEN $23::boolean THEN nullif(
             task_flow_start(i.pool_id, $14::smallint, $1::bigint, NULL, 0), task_queue_front(i.pool_id, $14::smallint)
@@ -328,9 +328,9 @@ type TaskEnqueueParams struct {
 	IsQueued      bool
 }
 
-// TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. The tasks wait as due but unqueued, like retries. With is_queued
-// they are queued at once at the front of their lane and of their company, so that no earlier due tasks delay them. The task of a person with a reason is
-// FAILED from the start, because no message can be sent to this person. An empty recipient, reason, country_no or sign means no value.
+// TaskEnqueue stores the tasks of a rendering, one task for each person, with their submissions. An empty recipient, reason, country_no or sign means no value.
+// The tasks are due at once and not queued yet, like retries. is_queued: the tasks are queued at once, at the front of their lane and of their company, so that
+// earlier due tasks do not delay them. reason: the person cannot receive a message. The task of this person is FAILED from the beginning.
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
@@ -414,8 +414,8 @@ type TaskRefuseParams struct {
 	RequestData    []byte
 }
 
-// TaskRefuse stores the task of a submission that was accepted before it was fully checked, and that is now rejected: FAILED from the start, with the result.
-// The task gets the dedup key, unless another task has it. An empty source, dedup_key, sign or country_no means no value.
+// TaskRefuse stores the task of a submission that was accepted before all checks, and is now rejected. The task is FAILED from the beginning, with the given
+// result. The task uses the dedup key, unless another task uses this key. An empty source, dedup_key, sign or country_no means no value.
 func (q *Queries) TaskRefuse(ctx context.Context, arg TaskRefuseParams) error {
 	_, err := q.db.Exec(ctx, taskRefuse,
 		arg.TaskID,
@@ -462,17 +462,17 @@ input AS MATERIALIZED (
         unnest($9::text[]) AS request_id, unnest($10::text[]) AS content, unnest($11::boolean[]) AS use_template,
         unnest($12::text[]) AS source_ip, unnest($13::text[]) AS user_agent,
         unnest($14::jsonb[]) AS request_data,
-        nullif(unnest($15::text[]), '') AS traceparent, -- an empty array: no submission has one
-        -- its pool and its part of the queue
+        nullif(unnest($15::text[]), '') AS traceparent, -- empty array: no submission has a traceparent
+        -- its pool and its place in the queue
         unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
         unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
         nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
-        nullif(unnest($24::text[]), '') AS result, -- an empty array: no task is simulated
-        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: no task has one
-        nullif(unnest($27::bigint[]), 0) AS rendering_id, unnest($28::jsonb[]) AS contact_values, -- as before
-        nullif(unnest($29::text[]), '') AS user_id, -- as before
-        -- its times and its turn: arrays with NULLs, see sqlc.yaml
+        nullif(unnest($24::text[]), '') AS result, -- empty array: no task is simulated
+        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: no values
+        nullif(unnest($27::bigint[]), 0) AS rendering_id, unnest($28::jsonb[]) AS contact_values, -- empty arrays: no values
+        nullif(unnest($29::text[]), '') AS user_id, -- empty array: no users
+        -- its times and its turn; these arrays can contain NULL, see sqlc.yaml
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::int8[]) AS every_seconds,
         unnest($32::timestamp with time zone[]) AS expires_at, unnest($33::float8[]) AS turn
     FROM directory d
@@ -491,13 +491,13 @@ reserved AS (
             FROM directory d
             WHERE d.is_current
         ) n
-        OFFSET 0 -- task_queue_front is called once for each group
+        OFFSET 0 -- OFFSET 0: task_queue_front is called once for each group
     ) g
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- before the front: no task of the company waits
+        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- if finish is before the front, no task of the company waits
         flow_finish = CASE
             WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
             WHEN f.flow = excluded.flow THEN f.flow_finish
@@ -505,7 +505,7 @@ reserved AS (
         END
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
 ),
-flow_ranks AS MATERIALIZED ( -- of the tasks of companies with several waiting flows; the first task of each flow gets the start
+flow_ranks AS MATERIALIZED ( -- flow ranks in companies with several waiting flows; the first task of each flow determines the start
     SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
             task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
         ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
@@ -554,7 +554,7 @@ queued AS (
         recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- the lane of new tasks
+        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
         m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
         m.contact_values, m.user_id
@@ -620,28 +620,28 @@ type TaskSubmitParams struct {
 	GroupFlows        []string
 }
 
-// Statements on submissions: they store tasks, and log what was submitted.
-// TaskSubmit stores tasks with their submissions, all or none, and returns the ids of the stored tasks. It does not store a task whose dedup_key its submitter
-// has already used. An empty source, dedup_key, country_no, sign, result or sender_no means no value, and so does a batch_id of 0.
+// Statements on submissions. They store tasks, and log what was submitted.
+// TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
+// has already used its dedup_key. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch.
 //
-// Tasks that are not scheduled are queued at once, with start-time fair queueing. Each group, of one pool, priority and company, gets the next range of ranks
-// of its company, but never a range before the head of the queue. turn is the position of a task in its group, from 0 to 1. A scheduled task has no turn, and
-// is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so that ranks ascend in the order in which tasks
-// become visible.
+// Ranks: a task that is not scheduled is queued at once, by start-time fair queueing. A group is the tasks of one pool, priority and company. It receives the
+// next range of ranks of its company, but never a range before the head of the queue. turn is the position of a task in the range of its group, from 0 to 1. A
+// scheduled task has no turn, and is queued when it becomes due. The row of the company in fair_ranks remains locked until the tasks are stored. Therefore
+// ranks ascend in the order in which tasks become visible.
 //
-// A flow (task_flow) is the tasks of one submitter, or of one batch. While tasks of one flow of a company wait, tasks of other flows get a flow_rank, by
-// start-time fair queueing within the company. Their ranks are after the waiting tasks, but claims alternate between the flows. Without a second flow, tasks
-// have no flow_rank. A group has a flow if all its tasks belong to one flow.
+// Flows: a flow (task_flow) is the tasks of one submitter or of one batch. While tasks of one flow of a company wait, tasks of its other flows receive a
+// flow_rank, by start-time fair queueing within the company. Their ranks are behind the waiting tasks, but claims alternate between the flows. If only one flow
+// waits, its tasks have no flow_rank. group_flows contains the flow of a group, or an empty text if the group contains several flows.
 //
-// A task with a result is a test that is not sent: it is SUCCESS at once, and is never in the queue.
+// Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 //
-// The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing and returns one
-// empty id. Without versions it does not check.
+// Directory: directory_versions contains the versions of the directory with which the pools were chosen. If another version is current, the statement stores
+// nothing and returns one empty id. If directory_versions is empty, the version is not checked.
 //
-// The text of a task with a rendering (0: no rendering) is in the rendering, and contact_values (null: no values) fills its placeholders; content is the
-// beginning of the text.
+// Renderings: a task with a rendering uses the text of the rendering; rendering_id 0 means no rendering. contact_values contains the values of its
+// placeholders; null means no values. content is then only the beginning of the text.
 //
-// Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
+// Locks: the statement locks keys of dedup_keys in one order, then rows of fair_ranks in one order. Therefore two submissions cannot deadlock.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
 		arg.DirectoryVersions,

@@ -25,7 +25,7 @@ type DeliveryUnclearParams struct {
 	Answers    []string
 }
 
-// DeliveryUnclear records why it is unknown whether messages were sent. The caller lets their leases expire, unless on_unclear is fail.
+// DeliveryUnclear records why it is unknown whether messages were sent. If on_unclear is not fail, the caller does not report the leases, so that they expire.
 func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams) error {
 	_, err := q.db.Exec(ctx, deliveryUnclear,
 		arg.TaskIds,
@@ -42,8 +42,9 @@ const poolSettle = `-- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `
 
-// PoolSettle marks pools as settled that began to serve longer ago than since: TaskMove has moved all their tasks, and no longer searches for more. since must
-// cover the duration of the move, and the time in which a server can still submit tasks with an older version of the routes.
+// PoolSettle clears unsettled_since of pools that had their first active route longer ago than `since`. TaskMove has moved all tasks to these pools, and stops
+// searching broader pools for more tasks. `since` must be longer than the move takes. It must also be longer than a server can submit tasks with an older
+// version of the routes.
 func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 	_, err := q.db.Exec(ctx, poolSettle, since)
 	return err
@@ -54,12 +55,12 @@ const reportsLate = `-- name: ReportsLate :many
 WITH input AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
-        unnest($3::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         unnest($4::smallint[]) AS status, nullif(left(unnest($5::text[]), 500), '') AS error_message,
         unnest($6::jsonb[]) AS request_data, nullif(left(unnest($7::text[]), 200), '') AS provider_no
 ),
 known AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT m.task_id, m.company_id, m.recipient, m.batch_id, m.country_no, m.is_test FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
 leases AS MATERIALIZED (
@@ -108,11 +109,14 @@ type ReportsLateRow struct {
 	Effect string
 }
 
-// Statements that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules for guards,
-// locks and times at the beginning of dispatch/claim.sql also apply here.
-// ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or too late), refused if
-// it never did. It returns no row for an unknown task. task_ids are distinct. The provider's number of the message is stored even for a late report, because a
-// receipt can refer to it.
+// Statements that change tasks without ending a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, and pools whose tasks were
+// moved. The rules for guards, locks and times at the beginning of dispatch/claim.sql also apply here.
+// ReportsLate logs reports that TaskReport did not apply, and returns their effects. task_ids are distinct. A report for an unknown task is not returned.
+//
+//	ignored  the app held the lease before: the report is repeated or too late
+//	refused  the app never held the lease
+//
+// provider_no, the provider's number of the message, is stored even for an ignored report, because a receipt can refer to this number.
 func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]ReportsLateRow, error) {
 	rows, err := q.db.Query(ctx, reportsLate,
 		arg.TaskIds,
@@ -168,9 +172,9 @@ SELECT e.id FROM ended e
 ORDER BY id
 `
 
-// RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can wait again, until the end of the transaction. A withdrawal,
-// or another message to the same people, happens either before, and the next statement sees it, or after the transaction. The same is true for a receipt: see
-// TaskReceiptHold. The returned ids are those of the locked rows.
+// RequeueHold locks the rows that decide whether tasks of notifications and send-once messages can be requeued, and returns their ids. The locks end with the
+// transaction. A withdrawal, or another message to the same people, can happen before the locks or after the transaction. If it happens before, the next
+// statement sees it. The same is true for a receipt: see TaskReceiptHold.
 func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, requeueHold, taskIds)
 	if err != nil {
@@ -210,8 +214,8 @@ type RequeueMessagesRow struct {
 	SenderNo    string
 }
 
-// RequeueMessages returns what decides whether the recipients of tasks may get their messages now. A task whose company or channel was deleted has no
-// row: it is withdrawn.
+// RequeueMessages returns the data of tasks that decides whether their recipients are allowed to receive the messages now. If the company or the channel of a
+// task was deleted, the task is not returned and counts as withdrawn.
 func (q *Queries) RequeueMessages(ctx context.Context, taskIds []string) ([]RequeueMessagesRow, error) {
 	rows, err := q.db.Query(ctx, requeueMessages, taskIds)
 	if err != nil {
@@ -274,7 +278,8 @@ type RequeueVerdictsRow struct {
 	Verdict string
 }
 
-// RequeueVerdicts says of tasks whether each may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+// RequeueVerdicts returns whether each task can be requeued. The verdict is 'fit' if the task can be requeued, and otherwise the reason why not: see
+// TaskRequeue. A task that does not exist is not returned.
 func (q *Queries) RequeueVerdicts(ctx context.Context, arg RequeueVerdictsParams) ([]RequeueVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, requeueVerdicts, arg.SendTests, arg.TaskIds)
 	if err != nil {
@@ -321,7 +326,7 @@ type TaskCancelParams struct {
 	RequestData []byte
 }
 
-// TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as in all statements.
+// TaskCancel cancels the PENDING tasks of task_ids, and returns their ids. As in all statements, rows are locked in the order of their ids.
 func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskCancel, arg.TaskIds, arg.RequestData)
 	if err != nil {
@@ -367,7 +372,7 @@ func (q *Queries) TaskLastRequeue(ctx context.Context, taskID string) (TaskLastR
 const taskReceipt = `-- name: TaskReceipt :exec
 WITH input AS MATERIALIZED (
     SELECT unnest($1::text[]) AS task_id, unnest($2::smallint[]) AS state, unnest($3::text[]) AS code,
-        unnest($4::text[]) AS sender_no, unnest($5::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest($4::text[]) AS sender_no, unnest($5::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
         generate_series(1, cardinality($1::text[])) AS nth
 ),
 requeued AS MATERIALIZED (
@@ -384,7 +389,7 @@ results AS MATERIALIZED (
     GROUP BY i.task_id, i.is_past
 ),
 known AS MATERIALIZED (
-    -- The planner can select partitions for the ids of an array; with a join, it would open all of them.
+    -- With an array of ids, the planner opens only the partitions of these ids. With a join, it would open all partitions.
     SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test FROM messages m
     WHERE m.task_id = ANY ($1::text[])
 ),
@@ -417,9 +422,10 @@ type TaskReceiptParams struct {
 	LeaseIds  []*int64
 }
 
-// TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). The result does not depend on repetitions and order: each state is
-// stored once, no state is stored after delivered, and delivered takes precedence. A receipt that a message of a lease from before a requeue was not delivered
-// does not count for the requeued task; it is stored as a past_receipt. Delivered counts for the task, whichever lease it belongs to.
+// TaskReceipt stores receipts of tasks: state 1 means that the message was delivered, state 2 that it was not delivered. The result does not depend on the
+// order of receipts, or on repeated receipts. Each state is stored once. After delivered, no other state is stored, and delivered overrides an earlier state.
+// If a receipt says that a message from before a requeue was not delivered, the receipt does not count for the requeued task. It is stored as a past_receipt. A
+// receipt that says delivered always counts, because the person has received the message.
 func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error {
 	_, err := q.db.Exec(ctx, taskReceipt,
 		arg.TaskIds,
@@ -438,8 +444,9 @@ ORDER BY r.task_id
 FOR SHARE
 `
 
-// TaskReceiptHold makes requeues of tasks wait until the end of the transaction, or waits for them. TaskReceipt then knows whether its receipt arrived before
-// or after a requeue, and the requeue sees the receipt. Only tasks that are FAILED or CANCELLED can be requeued; other tasks are not locked.
+// TaskReceiptHold locks the outcomes of tasks until the end of the transaction. A concurrent requeue waits for this lock, or this statement waits for the
+// requeue. Therefore TaskReceipt reads whether its receipt arrived before or after a requeue, and a later requeue sees the receipt. The statement locks only
+// FAILED and CANCELLED tasks, because other tasks cannot be requeued.
 func (q *Queries) TaskReceiptHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskReceiptHold, taskIds)
 	if err != nil {
@@ -468,7 +475,7 @@ WITH ended AS MATERIALIZED (
     FOR UPDATE
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so the time is read after the rows are locked
 ),
 delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
@@ -484,13 +491,13 @@ fit AS MATERIALIZED (
         UNION ALL
         SELECT s.id
         FROM senders o
-        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of the only sender
+        JOIN pools s ON s.sender_id = o.id AND s.company_id = m.company_id AND s.message_type = m.message_type -- the pool of one sender
         WHERE o.sender_no = m.sender_no AND sender_serves(o.id, m.company_id)
     ) p
     WHERE m.task_id = ANY ($1::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
         AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
         AND (m.expires_at IS NULL OR m.expires_at > moment.at)
-        AND m.recipient <> '' -- empty: erased
+        AND m.recipient <> '' -- empty: the recipient was erased
         AND ($2::boolean OR NOT m.is_test)
         AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
 ),
@@ -543,11 +550,15 @@ type TaskRequeueRow struct {
 	PoolID int64
 }
 
-// TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
-// and returns those that wait again. A task of one sender waits in its pool, which the caller has made and holds. The rows that settled them lose
-// their outcome. The leases from before have ended: no report of them can settle the new life. A task of a paused batch is held at once. Of two
-// concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says why a task was left out,
-// and has the same conditions: change both together.
+// TaskRequeue requeues the FAILED and CANCELLED tasks of task_ids, and returns the tasks that wait again. A requeued task counts as a new task with all its
+// attempts. It waits in the pool of the current routes. A task of one sender waits in the pool of this sender, which the caller has created and locked. A task
+// of a paused batch is held at once.
+//
+// The log rows that ended these tasks lose their outcome. The earlier leases of the tasks have ended, so a report of such a lease cannot end the requeued task.
+// If two transactions requeue a task concurrently, the second waits for the row of the outcome. The row then has no outcome, so the second transaction skips
+// the task.
+//
+// RequeueVerdicts returns why a task was skipped. Both statements have the same conditions: change them together.
 func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]TaskRequeueRow, error) {
 	rows, err := q.db.Query(ctx, taskRequeue,
 		arg.TaskIds,
@@ -584,7 +595,7 @@ WITH unsettled AS MATERIALIZED (
     FOR UPDATE OF q
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so the time is read after the rows are locked
 ),
 expired AS (
     UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
@@ -611,8 +622,8 @@ type TaskWithdrawParams struct {
 	RequestData     []byte
 }
 
-// TaskWithdraw cancels the PENDING tasks of notifications and returns their number. The message of a task that a sender holds can still be sent, but the task
-// expires now, so that it is not sent again.
+// TaskWithdraw cancels the PENDING tasks of notifications, and returns their number. A leased task is not cancelled, because its sender can still send the
+// message. Such a task expires now, so that its message is not sent again.
 func (q *Queries) TaskWithdraw(ctx context.Context, arg TaskWithdrawParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskWithdraw, arg.NotificationIds, arg.RequestData)
 	var count int64

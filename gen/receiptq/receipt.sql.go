@@ -81,7 +81,8 @@ type CallbackIDsOfNumberParams struct {
 	Most       int32
 }
 
-// CallbackIDsOfNumber returns the callbacks that were the first to bring receipts of some senders with a number of the provider.
+// CallbackIDsOfNumber returns the callbacks that contained receipts of the given senders with a number of the provider. For a repeated receipt, it returns only
+// the first callback.
 func (q *Queries) CallbackIDsOfNumber(ctx context.Context, arg CallbackIDsOfNumberParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbackIDsOfNumber,
 		arg.SenderNos,
@@ -167,7 +168,7 @@ type CallbackIDsUnreadableParams struct {
 	Most      int32
 }
 
-// CallbackIDsUnreadable returns callbacks of some senders that could not be read completely.
+// CallbackIDsUnreadable returns the callbacks of the given senders that could not be parsed completely.
 func (q *Queries) CallbackIDsUnreadable(ctx context.Context, arg CallbackIDsUnreadableParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbackIDsUnreadable,
 		arg.SenderNos,
@@ -226,7 +227,7 @@ type CallbackListOfRow struct {
 	Repeats   int64
 }
 
-// CallbackListOf returns those callbacks of ids that match, newest first, each with the first max_body characters of its body.
+// CallbackListOf returns the callbacks of `ids` that match all filters, newest first. body contains the first max_body characters.
 func (q *Queries) CallbackListOf(ctx context.Context, arg CallbackListOfParams) ([]CallbackListOfRow, error) {
 	rows, err := q.db.Query(ctx, callbackListOf,
 		arg.MaxBody,
@@ -276,9 +277,9 @@ WITH RECURSIVE steps AS (
 SELECT s.sender_no::text AS sender_no FROM steps s ORDER BY s.sender_no
 `
 
-// A list reads ids of receipts or callbacks in portions, by an index, and ReceiptListOf or CallbackListOf applies all filters. Each of the following
-// statements returns at most `most` ids from from_id on and before before_id, newest first.
-// CallbackSenders returns the senders with stored callbacks. It steps from one sender to the next by callbacks_sender_idx.
+// A list reads ids of receipts or callbacks in portions, by an index. ReceiptListOf or CallbackListOf then applies all filters to these ids. Each of the
+// following statements returns up to `most` ids from from_id up to, but without, before_id, newest first.
+// CallbackSenders returns the senders with stored callbacks. It moves through callbacks_sender_idx from each sender to the next.
 func (q *Queries) CallbackSenders(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, callbackSenders)
 	if err != nil {
@@ -310,7 +311,7 @@ type CallbacksDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// CallbacksDeleteExpired deletes those of the batch_size oldest callbacks that are older than keep.
+// CallbacksDeleteExpired reads the batch_size oldest callbacks, and deletes the callbacks that are older than keep.
 func (q *Queries) CallbacksDeleteExpired(ctx context.Context, arg CallbacksDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, callbacksDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -360,9 +361,9 @@ type CallbacksKeepParams struct {
 	LeftOuts     []int64
 }
 
-// CallbacksKeep stores callbacks unchanged, the reasons why some are rejected, and the receipts of the others. It returns the ids of the new receipts. A
-// repeated body is only counted, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls are the
-// indexes of the callbacks of the receipts, counted from 1.
+// CallbacksKeep stores callbacks unchanged, and returns the ids of the new receipts. A callback has either receipts or a reason why it is rejected (refusals).
+// A repeated body only increases repeats, and a repeated receipt is not stored again. The pairs of sender_nos and body_hashes are distinct. receipt_calls
+// contains, for each receipt, the index of its callback, from 1.
 func (q *Queries) CallbacksKeep(ctx context.Context, arg CallbacksKeepParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, callbacksKeep,
 		arg.ReceiptCalls,
@@ -410,7 +411,7 @@ const firstReceiptSince = `-- name: FirstReceiptSince :one
 SELECT first_id_since('receipts'::regclass, $1::timestamptz)
 `
 
-// FirstReceiptSince returns approximately the first id of the receipts that arrived at a time or later. FirstCallbackSince does the same for callbacks.
+// FirstReceiptSince returns approximately the smallest id of the receipts that arrived at or after `since`. FirstCallbackSince returns the same for callbacks.
 func (q *Queries) FirstReceiptSince(ctx context.Context, since time.Time) (int64, error) {
 	row := q.db.QueryRow(ctx, firstReceiptSince, since)
 	var first_id_since int64
@@ -456,8 +457,8 @@ type ReceiptCandidatesRow struct {
 	LeaseID   *int64
 }
 
-// ReceiptCandidates locks unmatched receipts, and returns each with the messages that have its provider's number and whose recipients end
-// in the same four digits. A receipt without such messages gives one row with an empty task_id.
+// ReceiptCandidates locks unmatched receipts, and returns them with the messages that they can belong to. Such a message has the provider's number of the
+// receipt, and its recipient ends in the same four digits. A receipt without such a message has one row with an empty task_id.
 func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]ReceiptCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, receiptCandidates, ids)
 	if err != nil {
@@ -537,7 +538,7 @@ type ReceiptIDsOfNumberParams struct {
 	Most       int32
 }
 
-// ReceiptIDsOfNumber returns receipts of some senders with a number of the provider.
+// ReceiptIDsOfNumber returns the receipts of the given senders with a number of the provider.
 func (q *Queries) ReceiptIDsOfNumber(ctx context.Context, arg ReceiptIDsOfNumberParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptIDsOfNumber,
 		arg.SenderNos,
@@ -623,7 +624,7 @@ type ReceiptIDsUnmatchedParams struct {
 	Most      int32
 }
 
-// ReceiptIDsUnmatched returns unmatched receipts of some senders.
+// ReceiptIDsUnmatched returns unmatched receipts of the given senders.
 func (q *Queries) ReceiptIDsUnmatched(ctx context.Context, arg ReceiptIDsUnmatchedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptIDsUnmatched,
 		arg.SenderNos,
@@ -669,7 +670,7 @@ type ReceiptListOfParams struct {
 	CreatedTo   *time.Time
 }
 
-// ReceiptListOf returns those receipts of ids that match, newest first.
+// ReceiptListOf returns the receipts of `ids` that match all filters, newest first.
 func (q *Queries) ReceiptListOf(ctx context.Context, arg ReceiptListOfParams) ([]Receipt, error) {
 	rows, err := q.db.Query(ctx, receiptListOf,
 		arg.Ids,
@@ -726,9 +727,9 @@ type ReceiptTriedParams struct {
 	Ids       []int64
 }
 
-// ReceiptTried records which receipts were matched. The receipts of left, whose task could not be read, are tried again after half a minute. Each other
-// unmatched receipt is tried again after the time that it has waited so far, at least two seconds and at most six hours later, until it has waited for
-// parked_for.
+// ReceiptTried records the receipts that were matched (found). The receipts of left_over are tried again after half a minute, because their tasks could not be
+// read. Each other receipt is tried again after the time that it has already waited, but at least two seconds and at most six hours. The statement stops trying
+// when the receipt has waited for parked_for.
 func (q *Queries) ReceiptTried(ctx context.Context, arg ReceiptTriedParams) error {
 	_, err := q.db.Exec(ctx, receiptTried,
 		arg.Found,
@@ -750,8 +751,8 @@ type ReceiptsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReceiptsDeleteExpired deletes those of the batch_size oldest receipts that are older than keep. If a deleted receipt arrives again, it changes nothing,
-// because its task has the result.
+// ReceiptsDeleteExpired reads the batch_size oldest receipts, and deletes the receipts that are older than keep. If a deleted receipt arrives again, it changes
+// nothing, because the result is already stored with the task.
 func (q *Queries) ReceiptsDeleteExpired(ctx context.Context, arg ReceiptsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receiptsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -764,7 +765,7 @@ const receiptsDue = `-- name: ReceiptsDue :many
 SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT $1::integer
 `
 
-// ReceiptsDue returns up to batch_size receipts that should be matched with their messages now, the longest overdue first.
+// ReceiptsDue returns up to batch_size receipts that must be matched with their messages now, the longest overdue receipt first.
 func (q *Queries) ReceiptsDue(ctx context.Context, batchSize int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptsDue, batchSize)
 	if err != nil {
@@ -809,7 +810,7 @@ type ReceiptsFindRow struct {
 	MatchedAt *time.Time
 }
 
-// ReceiptsFind returns the stored receipts among some receipts of a sender. nth is the index of each in the arrays, counted from 1.
+// ReceiptsFind returns which of the given receipts of a sender are stored. nth is the index of the receipt in the arrays, from 1.
 func (q *Queries) ReceiptsFind(ctx context.Context, arg ReceiptsFindParams) ([]ReceiptsFindRow, error) {
 	rows, err := q.db.Query(ctx, receiptsFind,
 		arg.ProviderNos,
@@ -845,7 +846,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT r.id FROM receipts r -- by receipts_unmatched_idx
         WHERE r.sender_no = n.sender_no AND r.matched_at IS NULL
-            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - $1::interval - interval '1 minute')) -- once, not for each sender
+            AND r.id >= (SELECT first_id_since('receipts'::regclass, now() - $1::interval - interval '1 minute')) -- evaluated once, not for each sender
             AND r.created_at > now() - $1::interval AND r.created_at <= now() - $2::interval
         LIMIT $3::integer
     ) c
@@ -868,8 +869,8 @@ type ReceiptsUnmatchedRow struct {
 	Receipts int64
 }
 
-// ReceiptsUnmatched counts the receipts of each sender that arrived within came_within and have been unmatched for at least grace, at most max_counted of each
-// sender. A receipt can arrive before the answer to the send request of its message.
+// ReceiptsUnmatched returns the number of unmatched receipts of each sender. It counts the receipts that arrived within came_within but at least grace ago, up
+// to max_counted for each sender. grace is necessary because a receipt can arrive before the response to the send request of its message.
 func (q *Queries) ReceiptsUnmatched(ctx context.Context, arg ReceiptsUnmatchedParams) ([]ReceiptsUnmatchedRow, error) {
 	rows, err := q.db.Query(ctx, receiptsUnmatched,
 		arg.CameWithin,
@@ -906,7 +907,7 @@ type ReceiptsWaitingParams struct {
 	ProviderNos []string
 }
 
-// ReceiptsWaiting returns the receipts that arrived before the provider's numbers of their messages were stored.
+// ReceiptsWaiting returns the unmatched receipts of a sender with one of provider_nos. These receipts arrived before the numbers of their messages were stored.
 func (q *Queries) ReceiptsWaiting(ctx context.Context, arg ReceiptsWaitingParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptsWaiting, arg.SenderNo, arg.ProviderNos)
 	if err != nil {
@@ -941,9 +942,9 @@ type SendersCalledRow struct {
 	Config   []byte
 }
 
-// Statements on receipts, in which providers report the delivery of accepted messages.
-// SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It includes senders that are off, and senders that were
-// retired less than late ago, because receipts still arrive for them.
+// Statements on receipts. In a receipt, a provider reports whether an accepted message was delivered.
+// SendersCalled returns the configuration with which callbacks of senders are verified and parsed. It returns the senders that are on or off. It also returns
+// senders whose retirement is more recent than `late`, because receipts can still arrive for their messages.
 func (q *Queries) SendersCalled(ctx context.Context, late time.Duration) ([]SendersCalledRow, error) {
 	rows, err := q.db.Query(ctx, sendersCalled, late)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 const attemptStates = `-- name: AttemptStates :many
 SELECT r.task_id, coalesce(r.app_id, '')::text AS sender_no, coalesce(r.lease_id, 0)::bigint AS lease_id, r.event, r.effect, coalesce(r.status, 0)::smallint AS status,
-    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0: unknown
+    coalesce(r.lease_segments, r.segments, 0)::bigint AS segments -- 0 if unknown
 FROM report_logs r
 WHERE r.task_id = ANY ($1::text[]) AND (
     r.event = 'reported' AND r.status IS NOT NULL AND r.effect <> 'refused' OR r.event IN ('receipt', 'past_receipt')
@@ -30,7 +30,7 @@ type AttemptStatesRow struct {
 	Segments int64
 }
 
-// AttemptStates returns the reports and receipts of tasks, in the order of their events. A receipt contains the sender whose provider sent it.
+// AttemptStates returns the reports and receipts of tasks, in the order of their events. sender_no of a receipt is the sender whose provider sent the receipt.
 func (q *Queries) AttemptStates(ctx context.Context, taskIds []string) ([]AttemptStatesRow, error) {
 	rows, err := q.db.Query(ctx, attemptStates, taskIds)
 	if err != nil {
@@ -63,7 +63,7 @@ const attemptsOfNumbers = `-- name: AttemptsOfNumbers :many
 SELECT n.provider_no::text AS provider_no, d.task_id, d.lease_id, d.created_at
 FROM unnest($1::text[]) WITH ORDINALITY AS n (provider_no, place)
 CROSS JOIN LATERAL (
-    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number, and ends the lookup if a number has too many attempts.
+    -- LIMIT forces one lookup by deliveries_provider_no_idx for each number. It also limits the rows of a number with too many attempts.
     SELECT o.id, o.task_id, o.lease_id, o.created_at FROM deliveries o
     WHERE o.sender_no = $2 AND o.provider_no = n.provider_no
     LIMIT $3::bigint + 1
@@ -85,8 +85,8 @@ type AttemptsOfNumbersRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsOfNumbers returns the attempts of a sender with one of these provider's numbers, in the order of the numbers, at most `most` plus one, so that the
-// result fits into the memory of its reader. A report that was repeated has several rows.
+// AttemptsOfNumbers returns the attempts of a sender with one of provider_nos, in the order of the numbers. It returns at most `most` + 1 rows, so that the
+// result fits into memory. A repeated report has several rows.
 func (q *Queries) AttemptsOfNumbers(ctx context.Context, arg AttemptsOfNumbersParams) ([]AttemptsOfNumbersRow, error) {
 	rows, err := q.db.Query(ctx, attemptsOfNumbers, arg.ProviderNos, arg.SenderNo, arg.Most)
 	if err != nil {
@@ -144,8 +144,8 @@ type AttemptsUnlistedRow struct {
 	CreatedAt  time.Time
 }
 
-// AttemptsUnlisted returns attempts of a sender in a time range, after a position, whose numbers are not in a file. A repeated report counts once, at its
-// first time.
+// AttemptsUnlisted returns the attempts of a sender in a time range whose numbers are not in a file. The attempts begin after a position (after_at, after_id).
+// A repeated report counts once, at its first time.
 func (q *Queries) AttemptsUnlisted(ctx context.Context, arg AttemptsUnlistedParams) ([]AttemptsUnlistedRow, error) {
 	rows, err := q.db.Query(ctx, attemptsUnlisted,
 		arg.FromAt,
@@ -219,9 +219,9 @@ type DailyTotalsAddParams struct {
 	TimeZone     string
 }
 
-// Statements on daily totals, and on reconciliations, which compare a day with the statement of a provider.
-// DailyTotalsAdd adds facts to the days of their times, in the transaction that deletes the facts. Rows are locked in the order of their key, so that
-// concurrent folds cannot deadlock.
+// Statements on daily totals and reconciliations. A reconciliation compares the messages of a sender on one day with the statement of its provider.
+// DailyTotalsAdd adds facts to the totals of their days, in the transaction that deletes the facts. Rows are locked in the order of their key, so that
+// concurrent calls cannot deadlock.
 func (q *Queries) DailyTotalsAdd(ctx context.Context, arg DailyTotalsAddParams) error {
 	_, err := q.db.Exec(ctx, dailyTotalsAdd,
 		arg.Ats,
@@ -282,7 +282,7 @@ type DailyTotalsListRow struct {
 	Cost        int64
 }
 
-// DailyTotalsList returns totals before a position, newest first, except totals of tests.
+// DailyTotalsList returns totals before a position (before_day, before_id), newest first. It does not return totals of tests.
 func (q *Queries) DailyTotalsList(ctx context.Context, arg DailyTotalsListParams) ([]DailyTotalsListRow, error) {
 	rows, err := q.db.Query(ctx, dailyTotalsList,
 		arg.BeforeDay,
@@ -339,7 +339,7 @@ type DayIsDroppedParams struct {
 	FromAt time.Time
 }
 
-// DayIsDropped returns whether messages that were submitted on a day or on the day before were dropped.
+// DayIsDropped returns whether a partition with messages of a day, or of the day before, was dropped.
 func (q *Queries) DayIsDropped(ctx context.Context, arg DayIsDroppedParams) (bool, error) {
 	row := q.db.QueryRow(ctx, dayIsDropped, arg.ToAt, arg.FromAt)
 	var is_dropped bool
@@ -368,9 +368,9 @@ type DayOfRow struct {
 	IsBefore bool
 }
 
-// DayOf returns the bounds of a day, and why a statement about the day cannot be compared: whether the day is in the future, and whether it is before the
-// first attempt in a daily total. A total without attempts contains only receipts, and can belong to a day that was not counted, because the previous version
-// accepted the messages.
+// DayOf returns the bounds of a day, and whether the day can be compared with a statement. The day cannot be compared if it is in the future (is_ahead), or
+// before the first daily total with attempts (is_before). A total without attempts contains only receipts. Its day was possibly never counted, because the
+// previous version accepted the messages.
 func (q *Queries) DayOf(ctx context.Context, arg DayOfParams) (DayOfRow, error) {
 	row := q.db.QueryRow(ctx, dayOf, arg.Day, arg.TimeZone)
 	var i DayOfRow
@@ -397,7 +397,7 @@ type DifferenceListParams struct {
 	PageLimit        int32
 }
 
-// DifferenceList returns differences after an id, in the order in which they were found.
+// DifferenceList returns the differences of a reconciliation after after_id, in the order in which they were found.
 func (q *Queries) DifferenceList(ctx context.Context, arg DifferenceListParams) ([]ReconciliationDifference, error) {
 	rows, err := q.db.Query(ctx, differenceList,
 		arg.ReconciliationID,
@@ -439,7 +439,7 @@ SELECT $1, $2, nullif(i.provider_no, ''), nullif(i.row_no, 0), nullif(i.task_id,
     nullif(i.theirs, '')
 FROM (
     SELECT unnest($3::text[]) AS provider_no, unnest($4::bigint[]) AS row_no, unnest($5::text[]) AS task_id,
-        unnest($6::timestamp with time zone[]) AS accepted_at, -- with NULLs, see sqlc.yaml
+        unnest($6::timestamp with time zone[]) AS accepted_at, -- can contain NULL, see sqlc.yaml
         unnest($7::text[]) AS ours, unnest($8::text[]) AS theirs, generate_series(1, cardinality($3::text[])) AS place
 ) i
 ORDER BY i.place
@@ -459,7 +459,8 @@ type DifferencesAddParams struct {
 	Counted          int64
 }
 
-// DifferencesAdd stores differences of one kind, up to a total of `most` of a reconciliation; counted is the number of differences before.
+// DifferencesAdd stores differences of one kind in a reconciliation. counted: the number of differences that are already counted. The statement stores only the
+// first `most` differences of a reconciliation.
 func (q *Queries) DifferencesAdd(ctx context.Context, arg DifferencesAddParams) error {
 	_, err := q.db.Exec(ctx, differencesAdd,
 		arg.ReconciliationID,
@@ -504,7 +505,7 @@ type FileReconcileParams struct {
 	Most            int64
 }
 
-// FileReconcile starts the comparison of a file. It returns no row if `most` files are being compared.
+// FileReconcile creates a reconciliation with a file. It returns no row if `most` files are already being compared.
 func (q *Queries) FileReconcile(ctx context.Context, arg FileReconcileParams) (int64, error) {
 	row := q.db.QueryRow(ctx, fileReconcile,
 		arg.SenderNo,
@@ -533,7 +534,7 @@ SET status = CASE WHEN r.failure IS NULL THEN 'finished' ELSE 'failed' END, phas
 WHERE r.id = $1 AND r.status = 'running'
 `
 
-// ReconciliationEnd ends a reconciliation as finished, or as failed with the reason.
+// ReconciliationEnd ends a reconciliation. The status becomes failed if a failure is stored, and otherwise finished.
 func (q *Queries) ReconciliationEnd(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, reconciliationEnd, id)
 	return err
@@ -548,7 +549,7 @@ type ReconciliationFailParams struct {
 	ID      int64
 }
 
-// ReconciliationFail records why a file cannot be compared. Its remaining rows are deleted next.
+// ReconciliationFail records why a file cannot be compared. The next phase deletes the stored rows of the file.
 func (q *Queries) ReconciliationFail(ctx context.Context, arg ReconciliationFailParams) error {
 	_, err := q.db.Exec(ctx, reconciliationFail, arg.Failure, arg.ID)
 	return err
@@ -620,8 +621,8 @@ type ReconciliationHoldParams struct {
 	AfterAt *time.Time
 }
 
-// ReconciliationHold locks a running reconciliation at the given position. It returns no row if the reconciliation has ended, or another server has advanced
-// it.
+// ReconciliationHold locks a running reconciliation at the given position. It returns no row if the reconciliation has ended, or if another server has changed
+// its position.
 func (q *Queries) ReconciliationHold(ctx context.Context, arg ReconciliationHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, reconciliationHold,
 		arg.ID,
@@ -678,7 +679,7 @@ type ReconciliationListParams struct {
 	PageLimit int32
 }
 
-// ReconciliationList returns reconciliations with ids before an id, newest first.
+// ReconciliationList returns reconciliations with ids smaller than before_id, newest first.
 func (q *Queries) ReconciliationList(ctx context.Context, arg ReconciliationListParams) ([]Reconciliation, error) {
 	rows, err := q.db.Query(ctx, reconciliationList,
 		arg.BeforeID,
@@ -774,7 +775,7 @@ type ReconciliationMoveParams struct {
 	ID             int64
 }
 
-// ReconciliationMove advances a locked reconciliation, and counts a portion.
+// ReconciliationMove stores the new position of a locked reconciliation, and adds a portion to its counts.
 func (q *Queries) ReconciliationMove(ctx context.Context, arg ReconciliationMoveParams) error {
 	_, err := q.db.Exec(ctx, reconciliationMove,
 		arg.Phase,
@@ -809,7 +810,7 @@ type ReconciliationsDeleteExpiredParams struct {
 	Keep      time.Duration
 }
 
-// ReconciliationsDeleteExpired deletes those of the batch_size oldest reconciliations that ended longer ago than keep.
+// ReconciliationsDeleteExpired reads the batch_size oldest reconciliations, and deletes the reconciliations that ended longer ago than keep.
 func (q *Queries) ReconciliationsDeleteExpired(ctx context.Context, arg ReconciliationsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, reconciliationsDeleteExpired, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -829,7 +830,7 @@ type StatementDefaultsRow struct {
 	Pending   []byte
 }
 
-// StatementDefaults returns the state values of the callbacks of a sender. It returns no row if the sender does not exist.
+// StatementDefaults returns the values that mean delivered and pending in the callbacks of a sender. It returns no row if the sender does not exist.
 func (q *Queries) StatementDefaults(ctx context.Context, senderNo string) (StatementDefaultsRow, error) {
 	row := q.db.QueryRow(ctx, statementDefaults, senderNo)
 	var i StatementDefaultsRow
@@ -859,7 +860,7 @@ type StatementRowsRow struct {
 	Segments   *int64
 }
 
-// StatementRows returns rows of a file after a number.
+// StatementRows returns up to `portion` rows of a file after after_no.
 func (q *Queries) StatementRows(ctx context.Context, arg StatementRowsParams) ([]StatementRowsRow, error) {
 	rows, err := q.db.Query(ctx, statementRows, arg.ID, arg.AfterNo, arg.Portion)
 	if err != nil {
@@ -913,13 +914,13 @@ WITH stored AS (
     SELECT $1, i.provider_no, i.row_no, i.copies, i.status, i.segments
     FROM (
         SELECT unnest($2::text[]) AS provider_no, unnest($3::bigint[]) AS row_no, unnest($4::bigint[]) AS copies,
-            nullif(unnest($5::text[]), '') AS status, unnest($6::int8[]) AS segments -- with NULLs, see sqlc.yaml
+            nullif(unnest($5::text[]), '') AS status, unnest($6::int8[]) AS segments -- can contain NULL, see sqlc.yaml
     ) i
     ORDER BY i.provider_no
     ON CONFLICT (reconciliation_id, provider_no) DO UPDATE
     SET copies = r.copies + excluded.copies, status = CASE WHEN r.status = excluded.status THEN r.status END,
         segments = r.segments + excluded.segments
-    RETURNING r.xmax = 0 AS is_new -- a row that this statement inserted has no xmax
+    RETURNING r.xmax = 0 AS is_new -- xmax is 0 in a row that this statement inserted
 )
 SELECT count(*) FILTER (WHERE s.is_new) AS added FROM stored s
 `
@@ -933,8 +934,8 @@ type StatementRowsStoreParams struct {
 	Segments    []*int64
 }
 
-// StatementRowsStore stores rows of a file, each number once, and returns the number of new numbers. If rows with the same number have different states, no
-// state is stored, because the file does not show which message has which state.
+// StatementRowsStore stores rows of a file, one row for each provider's number, and returns the number of new rows. If rows with the same number have different
+// states, no state is stored. In this case the file does not show which message has which state.
 func (q *Queries) StatementRowsStore(ctx context.Context, arg StatementRowsStoreParams) (int64, error) {
 	row := q.db.QueryRow(ctx, statementRowsStore,
 		arg.ID,
@@ -975,8 +976,8 @@ type TotalReconcileParams struct {
 	CreatedBy string
 }
 
-// TotalReconcile compares a total with the messages of the sender, of all companies, on the day: daily_totals plus the facts that are not folded yet. Both are
-// read in one snapshot.
+// TotalReconcile compares a total of a provider with the messages of a sender on a day, and stores the result. The messages of all companies count. They are
+// the sum of daily_totals and of the facts that are not yet added to daily_totals. Both are read in one snapshot.
 func (q *Queries) TotalReconcile(ctx context.Context, arg TotalReconcileParams) (int64, error) {
 	row := q.db.QueryRow(ctx, totalReconcile,
 		arg.SenderNo,

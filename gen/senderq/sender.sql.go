@@ -39,7 +39,7 @@ WITH candidates AS (
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
     WHERE p.id = $6 AND s.status <> 'retired'
         AND (r.id IS NOT NULL AND (p.sender_id IS NULL OR sender_serves(s.id, p.company_id)) OR p.company_id IS NULL AND s.is_shared)
 )
@@ -80,10 +80,10 @@ type PoolSendersRow struct {
 	Sort            float64
 }
 
-// PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders are first. Senders with
-// equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest first (S4.3). has_quota
-// and has_funds compare with the segments that this task would cost the sender. A sender is outranked if a sender with a larger sort is available, as in
-// RouteAdmit.
+// PoolSenders returns up to 100 senders that serve a pool. Senders serve a pool through its routes; shared senders also serve the shared pool. Ready senders
+// are first. Senders with equal sort are ordered by the used part of their daily limit, then by their tasks today, then by their response time, the smallest
+// first (S4.3). has_quota and has_funds are true if the sender has enough segments and balance for this task. is_outranked is true if a sender with a larger
+// sort is available, as in RouteAdmit.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.SilentAfter,
@@ -133,7 +133,7 @@ ORDER BY a.id DESC
 LIMIT 10
 `
 
-// SenderAnswers returns the latest outcomes of calls of a sender, newest first.
+// SenderAnswers returns the ten latest outcomes of calls of a sender, newest first.
 func (q *Queries) SenderAnswers(ctx context.Context, senderNo string) ([]SenderAnswer, error) {
 	rows, err := q.db.Query(ctx, senderAnswers, senderNo)
 	if err != nil {
@@ -186,8 +186,8 @@ type SenderBalanceChangeParams struct {
 	SenderNo string
 }
 
-// SenderBalanceChange tops up or corrects a balance and writes the ledger. It returns no row if the sender does not exist, or the balance would become
-// negative.
+// SenderBalanceChange adds `change`, which can be negative, to the balance of a sender, and writes the change to the ledger. It returns no row if the sender
+// does not exist, or if the balance would become negative.
 func (q *Queries) SenderBalanceChange(ctx context.Context, arg SenderBalanceChangeParams) (SenderLedger, error) {
 	row := q.db.QueryRow(ctx, senderBalanceChange,
 		arg.Change,
@@ -224,8 +224,8 @@ type SenderConfigsRow struct {
 	Version  int64
 }
 
-// Statements on senders: configuration, limits, balance and statistics.
-// SenderConfigs returns the configurations that can contain secrets.
+// Statements on senders: their configuration, limits, balance and statistics.
+// SenderConfigs returns the configurations of all senders except apps. These configurations can contain secrets.
 func (q *Queries) SenderConfigs(ctx context.Context) ([]SenderConfigsRow, error) {
 	rows, err := q.db.Query(ctx, senderConfigs)
 	if err != nil {
@@ -343,7 +343,7 @@ WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = $1
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- changes of the balance
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- no change of the balance
         AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
@@ -353,7 +353,8 @@ thresholds AS (
 SELECT count(*) FROM deleted
 `
 
-// SenderDelete deletes a sender that never got a task. A foreign key prevents the deletion if a route names the sender, or tasks wait only for this sender.
+// SenderDelete deletes a sender that was never used, and returns the number of deleted senders. A foreign key prevents the deletion if a route names the
+// sender, or if tasks wait only for this sender.
 func (q *Queries) SenderDelete(ctx context.Context, senderNo string) (int64, error) {
 	row := q.db.QueryRow(ctx, senderDelete, senderNo)
 	var count int64
@@ -424,9 +425,9 @@ type SenderGaugesRow struct {
 	AllOff      int64
 }
 
-// SenderGauges returns up to page_limit senders for monitoring: first senders that are on, then senders that an admin added, then the most recently seen
-// senders. Each row also contains the number of all senders by state. A sender is ready if it can get tasks, now or after its interval. A silent app is not
-// ready.
+// SenderGauges returns up to page_limit senders for monitoring. Senders that are on are first, then senders that an administrator added, then the senders that
+// polled last. Each row also contains the number of all senders by state. A sender is ready if it can claim tasks now or after its interval. A silent app is
+// not ready.
 func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]SenderGaugesRow, error) {
 	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.RecordedApart, arg.PageLimit)
 	if err != nil {
@@ -473,7 +474,8 @@ type SenderLedgerDropParams struct {
 	Remark string
 }
 
-// SenderLedgerDrop drops the first partition of charges that is older than keep, and returns the number of dropped partitions; see ledger_partition_drop.
+// SenderLedgerDrop drops the first partition of charges if the partition is older than keep. It returns the number of dropped partitions; see
+// ledger_partition_drop.
 func (q *Queries) SenderLedgerDrop(ctx context.Context, arg SenderLedgerDropParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerDrop, arg.Keep, arg.Remark)
 	var dropped int64
@@ -485,14 +487,14 @@ const senderLedgerFold = `-- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger_default l
     USING (
-        -- in the order of the partial index for leases: the sums of days stay, and are many
+        -- in the order of the partial index for leases, because an index of all rows would also contain the many daily sums
         SELECT o.id FROM sender_ledger_default o WHERE o.lease_id IS NOT NULL ORDER BY o.lease_id LIMIT $1::integer FOR UPDATE SKIP LOCKED
     ) old
     WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest($2::interval, interval '8 days'), 'UTC')
     RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
 added AS (
-    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id is the position in the list
+    INSERT INTO sender_ledger_default (id, sender_id, change, balance, company_id, remark, created_at) -- the id determines the position in the list
     SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, $3::text, max(r.created_at)
     FROM removed r
     GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
@@ -506,10 +508,10 @@ type SenderLedgerFoldParams struct {
 	Remark    string
 }
 
-// SenderLedgerFold replaces charges and refunds by sums. It takes those of the batch_size oldest charges and refunds of the default partition that are older
-// than keep. For each sender, company and day (UTC) among them, it adds one row with the last balance of the day. It returns the number of replaced rows. Rows
-// of the last eight days stay, because a lease lasts a week at most, and its refund searches for its charge. The default partition contains charges from
-// before the first other partition began.
+// SenderLedgerFold replaces charges and refunds by daily sums, and returns the number of replaced rows. It reads the batch_size oldest charges and refunds of
+// the default partition, and replaces the rows that are older than keep. For each sender, company and day (UTC), it adds one row with the last balance of the
+// day. Rows of the last eight days are not replaced. A lease lasts at most a week, and its refund searches for the row of its charge. The default partition
+// contains the charges from the time before the first other partition.
 func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerFold, arg.BatchSize, arg.Keep, arg.Remark)
 	var count int64
@@ -535,7 +537,7 @@ type SenderLedgerListParams struct {
 	PageLimit int32
 }
 
-// SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are excluded.
+// SenderLedgerList returns the ledger of a sender, newest first. company_id: charges and refunds for tasks of other companies are not returned.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
 	rows, err := q.db.Query(ctx, senderLedgerList,
 		arg.SenderNo,
@@ -589,13 +591,13 @@ CROSS JOIN LATERAL (
     SELECT (
         SELECT o.is_silent FROM sender_silences($1::interval, $2::interval) o WHERE o.sender_id = s.id
     )::boolean AS is_silent
-    OFFSET 0 -- without it, the value is computed for each use
+    OFFSET 0 -- without OFFSET 0, the value is computed for each use
 ) z
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity, if the sender never had to wait, is returned as null
 WHERE s.id < $3 AND ($4::text IS NULL OR s.sender_no = $4::text)
     AND ($5::text IS NULL OR s.status = $5::text)
     AND (
@@ -671,8 +673,8 @@ type SenderListRow struct {
 	IsSilent        bool
 }
 
-// SenderList returns senders with their remaining limits and their totals. part is a substring of their number or name; the case of the letters A to Z does
-// not matter, in any locale of the database.
+// SenderList returns senders with their remaining limits and their totals, newest first. part is a substring of the number or the name of the sender. The
+// comparison ignores the case of the letters A to Z, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.SilentAfter,
@@ -774,7 +776,7 @@ type SenderResealParams struct {
 	Version  int64
 }
 
-// SenderReseal stores a configuration that was encrypted again with the current key, unless the sender was changed meanwhile.
+// SenderReseal stores a configuration that was encrypted again with the current key. It changes nothing if the sender was changed meanwhile.
 func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderReseal, arg.Config, arg.SenderNo, arg.Version)
 	if err != nil {
@@ -827,8 +829,8 @@ type SenderTotalsAddParams struct {
 	Ats             []time.Time
 }
 
-// SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. Leases that are added together count for one day, the latest in
-// the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two cannot deadlock.
+// SenderTotalsAdd adds facts to the totals of their senders. An unknown sender_no is skipped. All leases of one call count for one day: the latest of their
+// days in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so that the two statements cannot deadlock.
 func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams) error {
 	_, err := q.db.Exec(ctx, senderTotalsAdd,
 		arg.SenderNos,
@@ -870,7 +872,7 @@ counted_anew AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
-                ELSE '-infinity' END, -- ready at once
+                ELSE '-infinity' END, -- ready at once, because the sender never claimed a task
             CASE WHEN NOT c.is_mended THEN st.rest_until END
         ),
         openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
@@ -912,9 +914,9 @@ type SenderUpdateParams struct {
 	Username     string
 }
 
-// SenderUpdate writes all changeable columns of a sender. A null config keeps the current config, because SenderReseal changes the config without a new
-// version. A changed interval counts from the last claim: the sender is ready when the new interval has passed for each task of that claim (S4.4). is_mended
-// closes the circuit breaker. Changed thresholds are written to the ledger.
+// SenderUpdate writes all changeable columns of a sender, and writes changed thresholds to the ledger. config null: the current config is not changed, because
+// SenderReseal can change the config without a new version. If interval_ms changes, the new interval counts from the last claim. The sender is ready when the
+// new interval has passed for each task of the last claim (S4.4). is_mended: the circuit breaker is closed.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.SenderNo,
@@ -974,7 +976,8 @@ type SenderUsagesRow struct {
 	ResponseMs int64
 }
 
-// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet are included.
+// SenderUsages returns the numbers that decide which of several waiting senders is woken first. The numbers include the facts that are not yet added to the
+// totals.
 func (q *Queries) SenderUsages(ctx context.Context, senderNos []string) ([]SenderUsagesRow, error) {
 	rows, err := q.db.Query(ctx, senderUsages, senderNos)
 	if err != nil {
@@ -1026,7 +1029,7 @@ SELECT
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity: ready
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity means ready
     ), 0)::double precision AS seconds,
     ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
     ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
@@ -1042,8 +1045,8 @@ type SenderWaitsRow struct {
 	Sorts       []float64
 }
 
-// SenderWaits returns the remaining seconds of the interval of a sender, and the pools that it serves, with its sort in each. is_counted_on is true if other
-// senders depend on whether this sender polls; see has_routes and has_dependents of SenderAdmit.
+// SenderWaits returns the remaining seconds of the interval of a sender, the pools that it serves, and its sort in each pool. is_counted_on is true if other
+// senders depend on the polls of this sender; see has_routes and has_dependents of SenderAdmit.
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
@@ -1099,8 +1102,8 @@ type SendersReadyRow struct {
 	Number   int64
 }
 
-// SendersReady returns at most `most` senders that are on and cannot take tasks, with the reason, and one sender that can take tasks. number is the number of
-// senders with the same reason. A company gets the senders in its routes.
+// SendersReady returns up to `most` senders that are on but cannot claim tasks, with the reason, and one sender that can claim tasks. number is the number of
+// senders in the same group: senders that cannot claim, or senders that can claim. company_id: only the senders in routes of this company.
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,
@@ -1165,11 +1168,13 @@ type SendersSeenParams struct {
 	ApartSeconds          float64
 }
 
-// SendersSeen records that senders polled, unless a poll was recorded within the last apart_seconds. The shorter limit counted_on_apart_seconds applies to a
-// sender on which others depend, and to a sender in whose shared pool a task has waited for waiting_seconds. If others depend on a sender that waits for tasks
-// now, a poll is also recorded if the last recorded poll was before the end of the sender's interval: such a sender could be busy or dead. See is_unseen of
-// SenderAdmit, and sender_silences. The statement waits for no lock, because a claim holds the row of its sender and can wait for a route, whose holder can
-// wait for one of these rows. A transaction that holds a row almost always records the poll itself.
+// SendersSeen records that senders polled. It skips a sender whose last recorded poll is less than apart_seconds old. The shorter counted_on_apart_seconds
+// applies to a sender on which other senders depend (are_counted_on). It also applies to a shared sender if a task in its shared pool has waited for
+// waiting_seconds. A sender on which others depend can wait for tasks now (are_waiting). Its poll is also recorded if its last recorded poll was before the end
+// of its interval. Otherwise the other senders could not know whether the sender is ready, busy or dead. See is_unseen of SenderAdmit, and sender_silences.
+//
+// SKIP LOCKED: the statement waits for no lock. A claim locks the row of its sender, and can wait for a route. The transaction that has locked the route can
+// wait for one of the rows of this statement. A transaction that locks such a row almost always records the poll itself.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sendersSeen,
 		arg.SenderNos,

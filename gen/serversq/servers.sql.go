@@ -44,8 +44,8 @@ type ServerDemandRow struct {
 	Callback bool
 }
 
-// ServerDemand returns whether the senders need a server that pushes, and a server that accepts callbacks. Callbacks can arrive for a sender that is off, and
-// for a sender that was retired less than late ago.
+// ServerDemand returns whether the senders need a server that pushes messages (push), and whether they need a server that accepts callbacks (callback).
+// Callbacks can arrive for senders that are on or off. For a retired sender, callbacks can arrive until `late` has passed since its retirement.
 func (q *Queries) ServerDemand(ctx context.Context, late time.Duration) (ServerDemandRow, error) {
 	row := q.db.QueryRow(ctx, serverDemand, late)
 	var i ServerDemandRow
@@ -57,7 +57,7 @@ const serverLeave = `-- name: ServerLeave :exec
 DELETE FROM servers WHERE server_id = $1
 `
 
-// ServerLeave deletes a server that stops.
+// ServerLeave deletes the row of a server that stops.
 func (q *Queries) ServerLeave(ctx context.Context, serverID string) error {
 	_, err := q.db.Exec(ctx, serverLeave, serverID)
 	return err
@@ -85,7 +85,7 @@ type ServerListRow struct {
 	IsAlive   bool
 }
 
-// ServerList returns servers by host and start time; recently seen servers are marked as alive.
+// ServerList returns servers by host and start time. is_alive is true if the server was seen within alive_within.
 func (q *Queries) ServerList(ctx context.Context, arg ServerListParams) ([]ServerListRow, error) {
 	rows, err := q.db.Query(ctx, serverList, arg.AliveWithin, arg.Most)
 	if err != nil {
@@ -118,7 +118,7 @@ const serversDeleteStopped = `-- name: ServersDeleteStopped :execrows
 DELETE FROM servers WHERE seen_at < now() - interval '1 day'
 `
 
-// ServersDeleteStopped deletes servers that were not seen for a day, because they stopped without deleting their row.
+// ServersDeleteStopped deletes servers that were not seen for a day. These servers stopped without deleting their row.
 func (q *Queries) ServersDeleteStopped(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, serversDeleteStopped)
 	if err != nil {

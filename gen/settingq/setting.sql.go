@@ -63,7 +63,7 @@ type SettingPutParams struct {
 	Value     []byte
 }
 
-// SettingPut changes a stored setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
+// SettingPut changes a stored setting, and adds an event with the user, the old value and the new value. It changes nothing if the value is the same.
 func (q *Queries) SettingPut(ctx context.Context, arg SettingPutParams) error {
 	_, err := q.db.Exec(ctx, settingPut,
 		arg.Category,
@@ -88,7 +88,8 @@ type SettingStoreDefaultParams struct {
 	Value        []byte
 }
 
-// SettingStoreDefault stores the default of a setting before its first change, so that SettingPut changes a row, and audit and events contain the old value.
+// SettingStoreDefault stores the default of a setting before the first change of this setting. SettingPut then changes an existing row, so that the audit and
+// the event contain the old value.
 func (q *Queries) SettingStoreDefault(ctx context.Context, arg SettingStoreDefaultParams) error {
 	_, err := q.db.Exec(ctx, settingStoreDefault,
 		arg.Category,
@@ -103,7 +104,8 @@ const settingsLock = `-- name: SettingsLock :exec
 LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE
 `
 
-// SettingsLock blocks other changes of settings until the end of the transaction, so that a rule between several settings holds after concurrent changes.
+// SettingsLock blocks other changes of settings until the end of the transaction. Concurrent changes therefore cannot break a rule that compares several
+// settings.
 func (q *Queries) SettingsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, settingsLock)
 	return err
@@ -125,8 +127,8 @@ const timeZoneExists = `-- name: TimeZoneExists :one
 SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = $1::text)
 `
 
-// TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations, which have no summer time, and offsets in POSIX
-// notation, in which UTC+8 is west of Greenwich. Both are rejected.
+// TimeZoneExists returns whether a time zone with this name exists. PostgreSQL also accepts abbreviations and POSIX offsets as time zones, but this statement
+// returns false for them. Abbreviations have no summer time. In POSIX offsets, UTC+8 is west of Greenwich.
 func (q *Queries) TimeZoneExists(ctx context.Context, zone string) (bool, error) {
 	row := q.db.QueryRow(ctx, timeZoneExists, zone)
 	var exists bool

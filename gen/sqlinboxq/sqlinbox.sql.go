@@ -21,8 +21,9 @@ WITH RECURSIVE waiting AS (
 SELECT w.company_id::bigint AS company_id FROM waiting w ORDER BY w.company_id
 `
 
-// Statements on the inbox of messages that are submitted by SQL, and on the roles that are allowed to submit.
-// SqlInboxCompanies returns the companies with messages in the inbox. It steps from one company to the next, so the number of messages does not matter.
+// Statements on the inbox of messages that database roles submit by SQL, and on these roles.
+// SqlInboxCompanies returns the companies with messages in the inbox. It moves through the index from each company to the next, so its cost does not depend on
+// the number of messages.
 func (q *Queries) SqlInboxCompanies(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, sqlInboxCompanies)
 	if err != nil {
@@ -59,7 +60,7 @@ SET tries = i.tries + 1, due_at = clock_timestamp() + least(interval '10 minutes
 WHERE i.id = ANY ($1::bigint[])
 `
 
-// SqlInboxPostpone postpones messages that the caller has locked by 5, 10, 20 seconds and so on, at most by 10 minutes.
+// SqlInboxPostpone postpones messages that the caller has locked. The first delay is 5 seconds. Each further delay is twice as long, up to 10 minutes.
 func (q *Queries) SqlInboxPostpone(ctx context.Context, ids []int64) error {
 	_, err := q.db.Exec(ctx, sqlInboxPostpone, ids)
 	return err
@@ -78,7 +79,7 @@ type SqlInboxTakeParams struct {
 	Portion   int32
 }
 
-// SqlInboxTake locks the next due messages of a company, in the order in which they were submitted.
+// SqlInboxTake locks the next due messages of a company, and returns them in the order in which they were submitted.
 func (q *Queries) SqlInboxTake(ctx context.Context, arg SqlInboxTakeParams) ([]SqlInbox, error) {
 	rows, err := q.db.Query(ctx, sqlInboxTake, arg.CompanyID, arg.Portion)
 	if err != nil {
@@ -128,7 +129,7 @@ const sqlInboxWait = `-- name: SqlInboxWait :one
 SELECT greatest(0, extract(epoch FROM clock_timestamp() - i.created_at))::double precision AS seconds FROM sql_inbox i ORDER BY i.id LIMIT 1
 `
 
-// SqlInboxWait returns the waiting time in seconds of the first message. It returns no row if the inbox is empty.
+// SqlInboxWait returns how long the first message of the inbox has waited, in seconds. It returns no row if the inbox is empty.
 func (q *Queries) SqlInboxWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, sqlInboxWait)
 	var seconds float64
@@ -140,7 +141,7 @@ const sqlRoleDelete = `-- name: SqlRoleDelete :execrows
 DELETE FROM sql_roles s WHERE s.role_name = $1
 `
 
-// SqlRoleDelete removes this permission from a role.
+// SqlRoleDelete forbids a database role to submit messages.
 func (q *Queries) SqlRoleDelete(ctx context.Context, roleName string) (int64, error) {
 	result, err := q.db.Exec(ctx, sqlRoleDelete, roleName)
 	if err != nil {
@@ -153,7 +154,7 @@ const sqlRoleExists = `-- name: SqlRoleExists :one
 SELECT (to_regrole(quote_ident($1::text)) IS NOT NULL)::boolean
 `
 
-// SqlRoleExists returns whether the cluster has a role.
+// SqlRoleExists returns whether a database role with this name exists.
 func (q *Queries) SqlRoleExists(ctx context.Context, roleName string) (bool, error) {
 	row := q.db.QueryRow(ctx, sqlRoleExists, roleName)
 	var column_1 bool
@@ -165,7 +166,7 @@ const sqlRoleGrant = `-- name: SqlRoleGrant :exec
 SELECT sql_role_grant($1::text)
 `
 
-// SqlRoleGrant grants a role the privileges in the schema lksms.
+// SqlRoleGrant grants a database role the privileges in the schema lksms that submitting requires.
 func (q *Queries) SqlRoleGrant(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleGrant, roleName)
 	return err
@@ -187,7 +188,7 @@ type SqlRoleListRow struct {
 	HasRole    bool
 }
 
-// SqlRoleList returns the roles, and whether each exists in the cluster.
+// SqlRoleList returns the database roles that are allowed to submit. has_role is true if the role still exists in the cluster.
 func (q *Queries) SqlRoleList(ctx context.Context) ([]SqlRoleListRow, error) {
 	rows, err := q.db.Query(ctx, sqlRoleList)
 	if err != nil {
@@ -226,7 +227,7 @@ type SqlRolePutParams struct {
 	Username string
 }
 
-// SqlRolePut allows a role to submit for a user. It returns no row if the user does not exist, or is not allowed to submit.
+// SqlRolePut allows a database role to submit messages for a user. It returns no row if the user does not exist, or if the user is not allowed to submit.
 func (q *Queries) SqlRolePut(ctx context.Context, arg SqlRolePutParams) (int64, error) {
 	row := q.db.QueryRow(ctx, sqlRolePut, arg.RoleName, arg.Username)
 	var user_id int64
@@ -238,7 +239,7 @@ const sqlRoleRevoke = `-- name: SqlRoleRevoke :exec
 SELECT sql_role_revoke($1::text)
 `
 
-// SqlRoleRevoke revokes these privileges.
+// SqlRoleRevoke revokes the privileges of a database role in the schema lksms.
 func (q *Queries) SqlRoleRevoke(ctx context.Context, roleName string) error {
 	_, err := q.db.Exec(ctx, sqlRoleRevoke, roleName)
 	return err

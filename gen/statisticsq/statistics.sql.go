@@ -47,7 +47,7 @@ type StatisticsAddParams struct {
 	Durations      [][]byte
 }
 
-// StatisticsAdd adds counts to rows, and replaces their histograms. The caller holds the lock of StatisticsLock.
+// StatisticsAdd adds counts to rows, and replaces the histograms of these rows. The caller has called StatisticsLock.
 func (q *Queries) StatisticsAdd(ctx context.Context, arg StatisticsAddParams) error {
 	_, err := q.db.Exec(ctx, statisticsAdd,
 		arg.Steps,
@@ -80,7 +80,7 @@ type StatisticsCompaniesRow struct {
 	CompanyNo string
 }
 
-// StatisticsCompanies returns the numbers of the existing companies among ids.
+// StatisticsCompanies returns the company_no of the companies of `ids` that exist.
 func (q *Queries) StatisticsCompanies(ctx context.Context, ids []int64) ([]StatisticsCompaniesRow, error) {
 	rows, err := q.db.Query(ctx, statisticsCompanies, ids)
 	if err != nil {
@@ -105,7 +105,7 @@ const statisticsDeleteExpired = `-- name: StatisticsDeleteExpired :execrows
 DELETE FROM statistics s
 USING (
     SELECT o.ctid FROM statistics o
-    WHERE o.step = $1::text AND o.step <> 'day' AND o.at < now() - $2::interval -- step <> 'day': the predicate of statistics_short_idx
+    WHERE o.step = $1::text AND o.step <> 'day' AND o.at < now() - $2::interval -- step <> 'day' repeats the predicate of statistics_short_idx
     ORDER BY o.at
     LIMIT $3::integer
 ) old
@@ -118,7 +118,7 @@ type StatisticsDeleteExpiredParams struct {
 	BatchSize int32
 }
 
-// StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep.
+// StatisticsDeleteExpired deletes up to batch_size rows of a step that are older than keep. It never deletes rows of the step day.
 func (q *Queries) StatisticsDeleteExpired(ctx context.Context, arg StatisticsDeleteExpiredParams) (int64, error) {
 	result, err := q.db.Exec(ctx, statisticsDeleteExpired, arg.Step, arg.Keep, arg.BatchSize)
 	if err != nil {
@@ -148,8 +148,8 @@ type StatisticsEventsRow struct {
 	Failed    int64
 }
 
-// StatisticsEvents returns the numbers of submitted, succeeded and failed tasks since about two days before a time, tests included. Callers use the difference
-// of two results with the same time. company_id 0 means all companies.
+// StatisticsEvents returns the numbers of submitted, succeeded and failed tasks, including tests. It counts from about two days before `since`. The caller
+// subtracts two results with the same `since`. company_id 0: all companies.
 func (q *Queries) StatisticsEvents(ctx context.Context, arg StatisticsEventsParams) (StatisticsEventsRow, error) {
 	row := q.db.QueryRow(ctx, statisticsEvents, arg.CompanyID, arg.Since)
 	var i StatisticsEventsRow
@@ -181,7 +181,7 @@ type StatisticsHistogramsRow struct {
 	Durations []byte
 }
 
-// StatisticsHistograms returns the histograms of existing rows, each with its index in the arrays (place).
+// StatisticsHistograms returns the histograms of the given rows that exist. place is the index of the row in the arrays, from 0.
 func (q *Queries) StatisticsHistograms(ctx context.Context, arg StatisticsHistogramsParams) ([]StatisticsHistogramsRow, error) {
 	rows, err := q.db.Query(ctx, statisticsHistograms,
 		arg.Steps,
@@ -212,7 +212,7 @@ const statisticsLock = `-- name: StatisticsLock :exec
 SELECT lock_table('lock_statistics')
 `
 
-// StatisticsLock makes concurrent moves of staged rows wait for each other, because each move adds to histograms that it has read before.
+// StatisticsLock lets only one transaction at a time move staged rows. Each move reads histograms and then replaces them.
 func (q *Queries) StatisticsLock(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, statisticsLock)
 	return err
@@ -275,8 +275,8 @@ type StatisticsPointsRow struct {
 	Durations      []byte
 }
 
-// StatisticsPoints returns the figures of some keys of a dimension in a range. Rows from statistics have one row for each step and key, with histograms
-// (is_packed). Rows for more recent events have one byte for each task. Everything is read in one snapshot.
+// StatisticsPoints returns the counts of the given keys of a dimension in a range, in one snapshot. If is_packed is true, the row comes from statistics, and
+// waits and durations are histograms. If is_packed is false, the row contains more recent counts, and waits and durations contain one byte for each task.
 func (q *Queries) StatisticsPoints(ctx context.Context, arg StatisticsPointsParams) ([]StatisticsPointsRow, error) {
 	rows, err := q.db.Query(ctx, statisticsPoints,
 		arg.Step,
@@ -344,7 +344,7 @@ type StatisticsRangeRow struct {
 	ToAt   time.Time
 }
 
-// StatisticsRange returns the full minutes, hours or days that overlap a time range. Without to_at, the range ends now.
+// StatisticsRange returns the range of the full minutes, hours or days that overlap a time range. to_at null: the range ends now.
 func (q *Queries) StatisticsRange(ctx context.Context, arg StatisticsRangeParams) (StatisticsRangeRow, error) {
 	row := q.db.QueryRow(ctx, statisticsRange,
 		arg.Step,
@@ -393,8 +393,8 @@ type StatisticsSeriesRow struct {
 	Keys int64
 }
 
-// StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and the total number of keys (keys). company_id 0 means
-// all companies.
+// StatisticsSeries returns the keys of a dimension with the largest counts in a range, the largest first. keys is the total number of keys. company_id 0: all
+// companies.
 func (q *Queries) StatisticsSeries(ctx context.Context, arg StatisticsSeriesParams) ([]StatisticsSeriesRow, error) {
 	rows, err := q.db.Query(ctx, statisticsSeries,
 		arg.Step,
@@ -456,9 +456,9 @@ type StatisticsStageParams struct {
 	Durations      [][]byte
 }
 
-// Statements on statistics over time. Tests have a message type of their own, and are not counted in any other dimension. A count is in facts until it is
-// folded, then in statistics_staged until its minute is over, then in all three steps of statistics.
-// StatisticsStage adds the counts of a fold, in the transaction of the fold. All arrays have one element for each row.
+// Statements on statistics over time. Tests have their own message type, and are not counted in other dimensions. FactsTake moves a count from facts to
+// statistics_staged. When the minute of the count is over, the count is moved to all three steps of statistics.
+// StatisticsStage adds the sums of FactsTake to statistics_staged, in the same transaction. All arrays have one element for each row.
 func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams) error {
 	_, err := q.db.Exec(ctx, statisticsStage,
 		arg.Ats,
@@ -530,8 +530,8 @@ type StatisticsTakeRow struct {
 	Durations      []byte
 }
 
-// StatisticsTake deletes up to portion staged rows of past minutes, the oldest first, and returns their sums. There is one row for each minute, company,
-// channel, sender, message type and outcome, with the hour and the day of the minute. taken counts the staged rows.
+// StatisticsTake deletes up to `portion` staged rows of past minutes, the oldest first, and returns their sums. It returns one row for each minute, company,
+// channel, sender, message type and outcome, with the hour and the day of the minute. taken is the number of staged rows in the sum.
 func (q *Queries) StatisticsTake(ctx context.Context, arg StatisticsTakeParams) ([]StatisticsTakeRow, error) {
 	rows, err := q.db.Query(ctx, statisticsTake, arg.TimeZone, arg.Portion)
 	if err != nil {

@@ -25,9 +25,9 @@ type DefaultContentConsumeRow struct {
 	UseTemplate bool
 }
 
-// DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits for the first transaction: if that
-// transaction commits, the content is already sent; if it rolls back, the second caller gets the content. It returns no row if there is no default content, or
-// it was sent before.
+// DefaultContentConsume marks the default content of a company for a recipient as sent, and returns its text (S0.9). It returns no row if no default content
+// exists, or if the content was sent before. A concurrent caller waits for the first transaction. If the first transaction commits, the concurrent caller
+// receives no row. If the first transaction rolls back, the concurrent caller receives the content.
 func (q *Queries) DefaultContentConsume(ctx context.Context, arg DefaultContentConsumeParams) (DefaultContentConsumeRow, error) {
 	row := q.db.QueryRow(ctx, defaultContentConsume, arg.CompanyID, arg.Recipient)
 	var i DefaultContentConsumeRow
@@ -185,7 +185,7 @@ type DefaultContentPeekRow struct {
 	UseTemplate bool
 }
 
-// DefaultContentPeek returns the text that DefaultContentConsume would return, and consumes nothing.
+// DefaultContentPeek returns the text that DefaultContentConsume would return, and changes nothing.
 func (q *Queries) DefaultContentPeek(ctx context.Context, arg DefaultContentPeekParams) (DefaultContentPeekRow, error) {
 	row := q.db.QueryRow(ctx, defaultContentPeek, arg.CompanyID, arg.Recipient)
 	var i DefaultContentPeekRow
@@ -223,7 +223,7 @@ type DefaultContentReturnParams struct {
 	Recipient string
 }
 
-// DefaultContentReturn undoes DefaultContentConsume in the same transaction.
+// DefaultContentReturn reverts DefaultContentConsume in the same transaction.
 func (q *Queries) DefaultContentReturn(ctx context.Context, arg DefaultContentReturnParams) error {
 	_, err := q.db.Exec(ctx, defaultContentReturn, arg.CompanyID, arg.Recipient)
 	return err
@@ -265,7 +265,7 @@ const templateCompanies = `-- name: TemplateCompanies :many
 SELECT c.company_no FROM companies c WHERE c.company_no = ANY ($1::text[]) ORDER BY c.company_no FOR KEY SHARE
 `
 
-// TemplateCompanies returns the existing companies among the given ones, and protects them from deletion until the transaction ends.
+// TemplateCompanies returns the companies of `companies` that exist. It protects these companies from deletion until the end of the transaction.
 func (q *Queries) TemplateCompanies(ctx context.Context, companies []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, templateCompanies, companies)
 	if err != nil {
@@ -372,7 +372,7 @@ type TemplateFindParams struct {
 	CompanyID  int64
 }
 
-// TemplateFind returns the template with a number, in any state, if the company is allowed to use it.
+// TemplateFind returns the template with a number if a company is allowed to use it. The state of the template is not checked.
 func (q *Queries) TemplateFind(ctx context.Context, arg TemplateFindParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateFind, arg.TemplateNo, arg.CompanyID)
 	var i Template
@@ -408,7 +408,7 @@ ORDER BY t.id
 LIMIT 1
 `
 
-// TemplateFirstActive returns the active template with the smallest id that the company is allowed to use.
+// TemplateFirstActive returns the active template with the smallest id that a company is allowed to use.
 func (q *Queries) TemplateFirstActive(ctx context.Context, companyID int64) (Template, error) {
 	row := q.db.QueryRow(ctx, templateFirstActive, companyID)
 	var i Template
@@ -486,7 +486,7 @@ type TemplateListParams struct {
 	PageLimit  int32
 }
 
-// TemplateList returns templates, newest first. company_no selects the templates that the company is allowed to use.
+// TemplateList returns templates, newest first. company_no: only templates that this company is allowed to use.
 func (q *Queries) TemplateList(ctx context.Context, arg TemplateListParams) ([]Template, error) {
 	rows, err := q.db.Query(ctx, templateList,
 		arg.BeforeID,
@@ -537,7 +537,8 @@ const templateLock = `-- name: TemplateLock :one
 SELECT id, template_name, template_content, created_at, updated_at, send_type, companies, given_no, template_no, scene, purpose, status, is_active, language, translations, sign, version FROM templates WHERE id = $1 FOR UPDATE
 `
 
-// TemplateLock blocks other changes of a template until the transaction ends, because its texts are compared with each other before they are stored.
+// TemplateLock locks a template until the end of the transaction. The caller compares the texts of the template before it stores them, so the texts must not
+// change meanwhile.
 func (q *Queries) TemplateLock(ctx context.Context, id int64) (Template, error) {
 	row := q.db.QueryRow(ctx, templateLock, id)
 	var i Template
@@ -600,7 +601,7 @@ type TemplateUpdateParams struct {
 	FromStatuses    []string
 }
 
-// TemplateUpdate changes a template that is in one of the states from_statuses. Changed texts create a new version.
+// TemplateUpdate changes a template whose state is in from_statuses. If the texts change, the version increases.
 func (q *Queries) TemplateUpdate(ctx context.Context, arg TemplateUpdateParams) (Template, error) {
 	row := q.db.QueryRow(ctx, templateUpdate,
 		arg.TemplateName,
@@ -647,7 +648,7 @@ WHERE t.id = $1
 ON CONFLICT (template_id, version) DO NOTHING
 `
 
-// TemplateVersionKeep stores the current texts of a template as a version, unless this version is already stored.
+// TemplateVersionKeep stores the current texts of a template as a version. It changes nothing if this version is already stored.
 func (q *Queries) TemplateVersionKeep(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, templateVersionKeep, id)
 	return err

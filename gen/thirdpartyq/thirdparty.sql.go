@@ -34,7 +34,7 @@ type SmsgateDevicesRow struct {
 	LastSeen  time.Time
 }
 
-// SmsgateDevices returns the senders that a company can name for its short messages. For a shared sender, the last poll is hidden, because it would reveal
+// SmsgateDevices returns the senders that a company can select for its messages. last_seen of a shared sender is its creation time. Its last poll would reveal
 // when other companies send.
 func (q *Queries) SmsgateDevices(ctx context.Context, arg SmsgateDevicesParams) ([]SmsgateDevicesRow, error) {
 	rows, err := q.db.Query(ctx, smsgateDevices, arg.Channel, arg.CompanyID, arg.Most)
@@ -142,9 +142,9 @@ type SmsgateMessageListRow struct {
 	Matching  int64
 }
 
-// SmsgateMessageList returns messages of a submitter in a time range, newest first, or oldest first if ascending. Each row contains the total number of
-// matching messages. It reads only the first max_seen messages of the range, so that later pages do not cost more. Counting and sorting use only
-// smsgate_messages_list_idx; the table is read only for the rows of the page.
+// SmsgateMessageList returns messages of a submitter in a time range, newest first. ascending: oldest first. matching is the number of messages that match,
+// among the first max_seen messages of the range. The statement reads only these messages, so that later pages do not cost more. Counting and sorting use only
+// smsgate_messages_list_idx. The table is read only for the rows of the page.
 func (q *Queries) SmsgateMessageList(ctx context.Context, arg SmsgateMessageListParams) ([]SmsgateMessageListRow, error) {
 	rows, err := q.db.Query(ctx, smsgateMessageList,
 		arg.Ascending,
@@ -197,8 +197,8 @@ type SmsgateMessagePutParams struct {
 	SenderNo    string
 }
 
-// Statements on messages of programs that use the API of SMSGate: several tasks with one id.
-// SmsgateMessagePut stores a message with its tasks. It returns no row if its submitter has already used its id.
+// Statements on messages of programs that use the SMSGate API. Such a message has one id and one or more tasks.
+// SmsgateMessagePut stores a message with its tasks. It returns no row if the submitter has already used the id of the message.
 func (q *Queries) SmsgateMessagePut(ctx context.Context, arg SmsgateMessagePutParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, smsgateMessagePut,
 		arg.CompanyID,
@@ -227,15 +227,15 @@ WHERE (m.company_id, m.submitted_by, m.message_id) IN (
         SELECT FROM task_partitions n
         WHERE n.dropped_at IS NULL AND o.created_at >= n.first_day - 1 AND o.created_at < n.last_day + 2
     )
-    AND NOT EXISTS (SELECT FROM messages_default t WHERE t.task_id = ANY (o.task_ids)) -- tasks that were kept when their day was dropped
+    AND NOT EXISTS (SELECT FROM messages_default t WHERE t.task_id = ANY (o.task_ids)) -- tasks that were kept when their partition was dropped
     ORDER BY o.created_at
     LIMIT $1::integer
 )
 `
 
-// SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped: messages that are older than all partitions, and messages from the
-// time of a dropped partition. A message is created at the same time as its tasks. A message within a day of an existing partition stays, which covers the
-// time zones of days.
+// SmsgateMessagesDeleteExpired deletes up to batch_size messages whose tasks were dropped. These are the messages that are older than all partitions, and the
+// messages from the days of a dropped partition. A message is created at the same time as its tasks. A message within one day of an existing partition is not
+// deleted, because the days of different time zones differ by up to one day.
 func (q *Queries) SmsgateMessagesDeleteExpired(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, smsgateMessagesDeleteExpired, batchSize)
 	if err != nil {
@@ -276,7 +276,8 @@ type SmsgateTasksRow struct {
 	Sign            string
 }
 
-// SmsgateTasks returns the data of the tasks of messages, and for some messages their texts. It returns no row for a task that was dropped from the history.
+// SmsgateTasks returns the data of tasks. It returns the texts of the tasks in texts_of, and empty texts for other tasks. A task whose partition was dropped is
+// not returned.
 func (q *Queries) SmsgateTasks(ctx context.Context, arg SmsgateTasksParams) ([]SmsgateTasksRow, error) {
 	rows, err := q.db.Query(ctx, smsgateTasks, arg.TextsOf, arg.TaskIds)
 	if err != nil {

@@ -26,8 +26,8 @@ type UploadAddParams struct {
 	Most        int64
 }
 
-// Statements on uploads: files of requests.
-// UploadAdd creates an upload. It returns no row if the uploads of the company already have `most` bytes.
+// Statements on uploads. An upload stores the file of a request in parts.
+// UploadAdd creates an upload. It returns no row if the uploads of the company already contain `most` bytes.
 func (q *Queries) UploadAdd(ctx context.Context, arg UploadAddParams) (int64, error) {
 	row := q.db.QueryRow(ctx, uploadAdd,
 		arg.CompanyID,
@@ -71,7 +71,7 @@ const uploadDrop = `-- name: UploadDrop :exec
 DELETE FROM uploads u WHERE u.id = $1 AND u.used_by IS NULL
 `
 
-// UploadDrop deletes an unused upload.
+// UploadDrop deletes an upload if it is not used.
 func (q *Queries) UploadDrop(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, uploadDrop, id)
 	return err
@@ -87,7 +87,7 @@ type UploadGetRow struct {
 	Encoding *string
 }
 
-// UploadGet returns a complete upload.
+// UploadGet returns an upload if all its parts are stored.
 func (q *Queries) UploadGet(ctx context.Context, id int64) (UploadGetRow, error) {
 	row := q.db.QueryRow(ctx, uploadGet, id)
 	var i UploadGetRow
@@ -135,7 +135,7 @@ type UploadSetEncodingParams struct {
 	ID       int64
 }
 
-// UploadSetEncoding stores the encoding of an upload that its owner named.
+// UploadSetEncoding stores the encoding that the owner of an upload selected.
 func (q *Queries) UploadSetEncoding(ctx context.Context, arg UploadSetEncodingParams) error {
 	_, err := q.db.Exec(ctx, uploadSetEncoding, arg.Encoding, arg.ID)
 	return err
@@ -150,7 +150,7 @@ type UploadUseParams struct {
 	ID     int64
 }
 
-// UploadUse protects a complete, unused upload from deletion.
+// UploadUse marks an upload as used, which protects the upload from deletion. It returns 0 if the upload is incomplete or already used.
 func (q *Queries) UploadUse(ctx context.Context, arg UploadUseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, uploadUse, arg.UsedBy, arg.ID)
 	if err != nil {

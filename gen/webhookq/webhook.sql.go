@@ -89,8 +89,9 @@ type FeedSpanRow struct {
 	IsPruned bool
 }
 
-// FeedSpan returns the ids between which all events of a time range are (0 and 0 if there are no events), the time of the oldest event, and whether any event
-// was deleted. + 0 forces the index by time: the plan for min would scan the feed in the order of ids.
+// FeedSpan returns the smallest and the largest id of the events in a time range. Both are 0 if no event exists. It also returns the time of the oldest event
+// of the feed, and whether events were ever deleted. `+ 0` forces the index by time. With the plan for min(id), the statement would scan the feed in the order
+// of ids.
 func (q *Queries) FeedSpan(ctx context.Context, arg FeedSpanParams) (FeedSpanRow, error) {
 	row := q.db.QueryRow(ctx, feedSpan, arg.FromAt, arg.ToAt)
 	var i FeedSpanRow
@@ -107,7 +108,8 @@ const webhookBegins = `-- name: WebhookBegins :exec
 UPDATE webhooks w SET version = w.version + 1, rest_until = NULL WHERE w.id = $1
 `
 
-// WebhookBegins ends the pause of a webhook, and invalidates a run that began before. The caller has locked the webhook.
+// WebhookBegins ends the pause of a webhook. It also increases the version, so that a run that has already begun is not recorded. The caller has locked the
+// webhook.
 func (q *Queries) WebhookBegins(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookBegins, id)
 	return err
@@ -135,9 +137,9 @@ type WebhookCreateParams struct {
 	ExternalID  string
 }
 
-// Statements on webhooks: addresses to which events of the feed are posted. A run of a webhook reads the events, posts them outside of a transaction, and
-// records all outcomes in one transaction.
-// WebhookCreate creates a webhook that begins after the last event. An empty external_id means no value.
+// Statements on webhooks. A webhook is an address to which events of the feed are sent by POST. A run of a webhook reads events, sends them outside of a
+// transaction, and records all outcomes in one transaction.
+// WebhookCreate creates a webhook. Its first event is the first event after after_id. An empty external_id means no value.
 func (q *Queries) WebhookCreate(ctx context.Context, arg WebhookCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookCreate,
 		arg.CompanyID,
@@ -171,7 +173,7 @@ func (q *Queries) WebhookDelete(ctx context.Context, id int64) (int64, error) {
 const webhookDeliveriesAdd = `-- name: WebhookDeliveriesAdd :many
 INSERT INTO webhook_deliveries (webhook_id, feed_id, type, task_id, at, attempt, status_code, duration_ms, error, response)
 SELECT $1, x.feed_id, x.type, nullif(x.task_id, ''), x.at, x.attempt, nullif(x.status_code, 0), x.duration_ms, nullif(x.error, ''),
-    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- erased meanwhile
+    CASE WHEN x.response <> '' AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = x.task_id AND m.recipient = '') THEN x.response END -- not if erased meanwhile
 FROM (
     SELECT generate_series(1, cardinality($2::bigint[])) AS nth, unnest($2::bigint[]) AS feed_id, unnest($3::text[]) AS type,
         unnest($4::text[]) AS task_id, unnest($5::timestamptz[]) AS at, unnest($6::bigint[]) AS attempt,
@@ -200,7 +202,7 @@ type WebhookDeliveriesAddRow struct {
 	FeedID int64
 }
 
-// WebhookDeliveriesAdd stores posts, and returns their ids in their order. Empty texts and the status code 0 mean no value.
+// WebhookDeliveriesAdd stores sent requests, and returns their ids in the same order. Empty texts and the status code 0 mean no value.
 func (q *Queries) WebhookDeliveriesAdd(ctx context.Context, arg WebhookDeliveriesAddParams) ([]WebhookDeliveriesAddRow, error) {
 	rows, err := q.db.Query(ctx, webhookDeliveriesAdd,
 		arg.WebhookID,
@@ -244,7 +246,8 @@ type WebhookDeliveriesDeleteOldestParams struct {
 	Most      int32
 }
 
-// WebhookDeliveriesDeleteOldest deletes the posts of a webhook, except the last few and the last post of each event that must be posted again.
+// WebhookDeliveriesDeleteOldest deletes stored requests of a webhook. It keeps the latest `most` requests, and the last request of each event that waits for a
+// retry.
 func (q *Queries) WebhookDeliveriesDeleteOldest(ctx context.Context, arg WebhookDeliveriesDeleteOldestParams) error {
 	_, err := q.db.Exec(ctx, webhookDeliveriesDeleteOldest, arg.WebhookID, arg.Most)
 	return err
@@ -278,8 +281,8 @@ type WebhookDeliveryListRow struct {
 	NextAt     *time.Time
 }
 
-// WebhookDeliveryList returns posts of a webhook with ids before an id, newest first. next_at is the time at which the event is posted again; it is set only
-// for the last failed post of the event.
+// WebhookDeliveryList returns requests of a webhook with ids smaller than before_id, newest first. next_at is the time of the next retry of the event. It is
+// set only in the last failed request of the event.
 func (q *Queries) WebhookDeliveryList(ctx context.Context, arg WebhookDeliveryListParams) ([]WebhookDeliveryListRow, error) {
 	rows, err := q.db.Query(ctx, webhookDeliveryList, arg.WebhookID, arg.BeforeID, arg.PageLimit)
 	if err != nil {
@@ -369,7 +372,7 @@ type WebhookListRow struct {
 	IsTrusted    bool
 }
 
-// WebhookList returns webhooks with ids before an id, newest first: of one user, or all.
+// WebhookList returns webhooks with ids smaller than before_id, newest first. username null: webhooks of all users.
 func (q *Queries) WebhookList(ctx context.Context, arg WebhookListParams) ([]WebhookListRow, error) {
 	rows, err := q.db.Query(ctx, webhookList,
 		arg.BeforeID,
@@ -424,8 +427,8 @@ WHERE l.is_pushed AND NOT EXISTS (
 )
 `
 
-// WebhookListenersEnd sets an end time for listeners without an active webhook. If the webhook is switched on again before that time, it continues with its
-// next event.
+// WebhookListenersEnd sets an end time for listeners without a webhook that is on. If the webhook is turned on again before this time, no event between is
+// lost.
 func (q *Queries) WebhookListenersEnd(ctx context.Context, listens time.Duration) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookListenersEnd, listens)
 	if err != nil {
@@ -438,7 +441,8 @@ const webhookListenersHold = `-- name: WebhookListenersHold :many
 SELECT l.id FROM feed_listeners l WHERE l.is_pushed ORDER BY l.id FOR UPDATE
 `
 
-// WebhookListenersHold locks the listeners with webhooks until the end of the transaction, so that a listener that gets a webhook now is not overlooked.
+// WebhookListenersHold locks the listeners with webhooks until the end of the transaction. A webhook that is added concurrently waits for these locks, so that
+// WebhookListenersEnd does not end its listener.
 func (q *Queries) WebhookListenersHold(ctx context.Context) ([]int64, error) {
 	rows, err := q.db.Query(ctx, webhookListenersHold)
 	if err != nil {
@@ -477,7 +481,7 @@ type WebhookOffParams struct {
 	ID     int64
 }
 
-// WebhookOff switches a webhook off automatically, and adds an operator event.
+// WebhookOff turns a webhook off automatically, and adds an operator event.
 func (q *Queries) WebhookOff(ctx context.Context, arg WebhookOffParams) error {
 	_, err := q.db.Exec(ctx, webhookOff, arg.Reason, arg.ID)
 	return err
@@ -513,8 +517,8 @@ type WebhookReadRow struct {
 	HasRoom    bool
 }
 
-// WebhookRead returns the data that a run of a webhook needs. has_room is true if few enough events have failed, so that the run can post new events after
-// after_id.
+// WebhookRead returns the data that a run of a webhook needs. has_room is true if fewer than max_waiting failed events wait for a retry. The run can then send
+// new events after after_id.
 func (q *Queries) WebhookRead(ctx context.Context, arg WebhookReadParams) (WebhookReadRow, error) {
 	row := q.db.QueryRow(ctx, webhookRead, arg.MaxWaiting, arg.ID, arg.OnlyOn)
 	var i WebhookReadRow
@@ -574,8 +578,9 @@ type WebhookReplayRow struct {
 	LastID int64
 }
 
-// WebhookReplay makes at most `most` events of the feed due again: events with some ids, or events of a time range, among the events that the webhook gets. It
-// returns their number and the last id. An event whose task has an earlier waiting event waits for that event. All ids are between from_id and until_id.
+// WebhookReplay makes up to `most` events of the feed due again for a webhook. It returns their number and the last id. The events are the events of `ids`, or
+// the events of a time range (by_time), if the webhook subscribes to them. All ids are between from_id and until_id. An event that waits for an earlier event
+// of its task continues to wait.
 func (q *Queries) WebhookReplay(ctx context.Context, arg WebhookReplayParams) (WebhookReplayRow, error) {
 	row := q.db.QueryRow(ctx, webhookReplay,
 		arg.AllCompanies,
@@ -605,7 +610,7 @@ WHERE r.webhook_id = $1 AND r.due_at IS NOT NULL AND EXISTS (
 )
 `
 
-// WebhookRetriesBehind makes events wait whose task has an earlier event that is not due.
+// WebhookRetriesBehind makes a retry wait for an earlier event of the same task if the retry of the earlier event is not due.
 func (q *Queries) WebhookRetriesBehind(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesBehind, webhookID)
 	return err
@@ -620,7 +625,7 @@ type WebhookRetriesDoneParams struct {
 	FeedIds   []int64
 }
 
-// WebhookRetriesDone deletes accepted events.
+// WebhookRetriesDone deletes the retries of events that the receiver accepted.
 func (q *Queries) WebhookRetriesDone(ctx context.Context, arg WebhookRetriesDoneParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesDone, arg.WebhookID, arg.FeedIds)
 	return err
@@ -655,8 +660,8 @@ type WebhookRetriesDueRow struct {
 	Tries       int64
 }
 
-// WebhookRetriesDue returns the events of a webhook that must be posted again now, in their order. It skips events whose task has an earlier event that is not
-// due.
+// WebhookRetriesDue returns the events of a webhook whose retry is due, in the order of their ids. An event is skipped if an earlier event of the same task
+// waits for a retry that is not due.
 func (q *Queries) WebhookRetriesDue(ctx context.Context, arg WebhookRetriesDueParams) ([]WebhookRetriesDueRow, error) {
 	rows, err := q.db.Query(ctx, webhookRetriesDue, arg.WebhookID, arg.PageLimit)
 	if err != nil {
@@ -694,7 +699,7 @@ WHERE r.webhook_id = $1 AND r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFree makes events due whose task no longer has an earlier event.
+// WebhookRetriesFree makes the retries of a webhook due that waited for an earlier event of their task, if no earlier event waits any more.
 func (q *Queries) WebhookRetriesFree(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesFree, webhookID)
 	return err
@@ -707,7 +712,7 @@ WHERE r.due_at IS NULL AND NOT EXISTS (
 )
 `
 
-// WebhookRetriesFreed does the same for all webhooks, after earlier events were deleted.
+// WebhookRetriesFreed makes such retries of all webhooks due, after earlier events were deleted; see WebhookRetriesFree.
 func (q *Queries) WebhookRetriesFreed(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookRetriesFreed)
 	if err != nil {
@@ -720,7 +725,8 @@ const webhookRetriesNow = `-- name: WebhookRetriesNow :exec
 UPDATE webhook_retries r SET due_at = now() WHERE r.webhook_id = $1 AND r.due_at > now()
 `
 
-// WebhookRetriesNow makes all events of a webhook due now, because its receiver works again.
+// WebhookRetriesNow makes all retries of a webhook due now, because its receiver works again. Retries that wait for an earlier event of their task do not
+// change.
 func (q *Queries) WebhookRetriesNow(ctx context.Context, webhookID int64) error {
 	_, err := q.db.Exec(ctx, webhookRetriesNow, webhookID)
 	return err
@@ -749,9 +755,9 @@ type WebhookRetriesPutParams struct {
 	AreRetries  []bool
 }
 
-// WebhookRetriesPut stores events that must be posted again after wait seconds; -1 means after an earlier event of the same task. An event that was deleted
-// meanwhile is skipped. An event that was already waiting to be posted again, and that another server settled meanwhile, is also skipped. The caller has
-// locked the webhook.
+// WebhookRetriesPut stores retries of events. A retry is due after its wait in seconds. wait -1: the retry waits for an earlier event of the same task. The
+// caller has locked the webhook. An event that was deleted meanwhile is skipped. An event of are_retries is also skipped if its retry no longer exists, because
+// another server has processed the retry meanwhile.
 func (q *Queries) WebhookRetriesPut(ctx context.Context, arg WebhookRetriesPutParams) error {
 	_, err := q.db.Exec(ctx, webhookRetriesPut,
 		arg.WebhookID,
@@ -768,7 +774,7 @@ const webhookRotated = `-- name: WebhookRotated :exec
 UPDATE webhooks w SET rotated_at = now(), version = w.version + 1, updated_at = now() WHERE w.id = $1
 `
 
-// WebhookRotated records the time at which a webhook got another secret.
+// WebhookRotated records that the secret of a webhook was replaced now.
 func (q *Queries) WebhookRotated(ctx context.Context, id int64) error {
 	_, err := q.db.Exec(ctx, webhookRotated, id)
 	return err
@@ -778,7 +784,7 @@ const webhookSecretAdd = `-- name: WebhookSecretAdd :one
 INSERT INTO webhook_secrets (webhook_id, sealed) VALUES ($1, '') RETURNING id
 `
 
-// WebhookSecretAdd stores a new secret of a webhook, which is not encrypted yet.
+// WebhookSecretAdd creates the row of a new secret of a webhook. WebhookSecretSeal then stores the encrypted secret.
 func (q *Queries) WebhookSecretAdd(ctx context.Context, webhookID int64) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookSecretAdd, webhookID)
 	var id int64
@@ -795,7 +801,7 @@ type WebhookSecretListRow struct {
 	Sealed string
 }
 
-// WebhookSecretList returns all secrets, so that they can be encrypted again.
+// WebhookSecretList returns all secrets of all webhooks, so that they can be encrypted again.
 func (q *Queries) WebhookSecretList(ctx context.Context) ([]WebhookSecretListRow, error) {
 	rows, err := q.db.Query(ctx, webhookSecretList)
 	if err != nil {
@@ -826,7 +832,7 @@ type WebhookSecretSealParams struct {
 	Before string
 }
 
-// WebhookSecretSeal stores the encrypted form of a secret, unless the secret was changed meanwhile.
+// WebhookSecretSeal stores an encrypted secret. It changes nothing if the secret was changed meanwhile.
 func (q *Queries) WebhookSecretSeal(ctx context.Context, arg WebhookSecretSealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookSecretSeal, arg.Sealed, arg.ID, arg.Before)
 	if err != nil {
@@ -846,7 +852,7 @@ type WebhookSecretsRow struct {
 	Sealed string
 }
 
-// WebhookSecrets returns the secrets with which posts of a webhook are signed, the current one first.
+// WebhookSecrets returns the secrets that sign the requests of a webhook, the current secret first.
 func (q *Queries) WebhookSecrets(ctx context.Context, webhookID int64) ([]WebhookSecretsRow, error) {
 	rows, err := q.db.Query(ctx, webhookSecrets, webhookID)
 	if err != nil {
@@ -884,8 +890,8 @@ type WebhookSecretsExpireParams struct {
 	Most      int32
 }
 
-// WebhookSecretsExpire sets the time until which the current secret of a webhook still signs, and deletes expired secrets and all except the newest few. The
-// caller has locked the webhook.
+// WebhookSecretsExpire sets the end of the current secret of a webhook: the secret signs for `overlap` from now. It deletes expired secrets, and keeps only the
+// newest `most` secrets. The caller has locked the webhook.
 func (q *Queries) WebhookSecretsExpire(ctx context.Context, arg WebhookSecretsExpireParams) error {
 	_, err := q.db.Exec(ctx, webhookSecretsExpire, arg.Overlap, arg.WebhookID, arg.Most)
 	return err
@@ -917,8 +923,9 @@ type WebhookSettleRow struct {
 	IsOver       bool
 }
 
-// WebhookSettle advances a webhook after a run, and records the outcome. taken is true if the receiver accepted a post; otherwise the webhook is paused. It
-// returns no row if the webhook was changed, switched off or advanced meanwhile; the run then has no effect.
+// WebhookSettle records the outcome of a run of a webhook, and sets after_id to the last processed event. taken: the receiver accepted a request. failed: a
+// request failed. pause: the webhook is paused for this time. It returns no row if another server processed the webhook meanwhile, or if the webhook was
+// changed or turned off. The run is then not recorded.
 func (q *Queries) WebhookSettle(ctx context.Context, arg WebhookSettleParams) (WebhookSettleRow, error) {
 	row := q.db.QueryRow(ctx, webhookSettle,
 		arg.NextID,
@@ -946,7 +953,7 @@ type WebhookTasksWaitingParams struct {
 	TaskIds   []string
 }
 
-// WebhookTasksWaiting returns which of some tasks have events that a webhook must post again.
+// WebhookTasksWaiting returns the tasks of task_ids that have events waiting for a retry by a webhook.
 func (q *Queries) WebhookTasksWaiting(ctx context.Context, arg WebhookTasksWaitingParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, webhookTasksWaiting, arg.WebhookID, arg.TaskIds)
 	if err != nil {
@@ -983,7 +990,7 @@ type WebhookUpdateParams struct {
 	Version     int64
 }
 
-// WebhookUpdate changes a webhook, and ends its pause.
+// WebhookUpdate changes a webhook if its version is still `version`, and ends its pause.
 func (q *Queries) WebhookUpdate(ctx context.Context, arg WebhookUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, webhookUpdate,
 		arg.Url,
@@ -1008,8 +1015,8 @@ type WebhookUserHoldParams struct {
 	CompanyID int64
 }
 
-// WebhookUserHold locks a user of the database until the end of the transaction, so that only one request at a time changes its webhooks of a form. It returns
-// no row for the configured admin, who is in no table, and for a deleted user.
+// WebhookUserHold locks a user until the end of the transaction, so that only one request at a time changes the webhooks of this user. It returns no row for a
+// deleted user, and for the configured administrator, who is not stored in users.
 func (q *Queries) WebhookUserHold(ctx context.Context, arg WebhookUserHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, webhookUserHold, arg.Username, arg.CompanyID)
 	var id int64
@@ -1026,7 +1033,7 @@ type WebhookWaitingRow struct {
 	AfterID int64
 }
 
-// WebhookWaiting returns the number of events that a webhook must post again, and its after_id.
+// WebhookWaiting returns the number of events of a webhook that wait for a retry, and its after_id.
 func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingRow, error) {
 	row := q.db.QueryRow(ctx, webhookWaiting, id)
 	var i WebhookWaitingRow
@@ -1035,7 +1042,7 @@ func (q *Queries) WebhookWaiting(ctx context.Context, id int64) (WebhookWaitingR
 }
 
 const webhooksDue = `-- name: WebhooksDue :many
-SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0: of all companies
+SELECT w.id, (w.failing_since IS NOT NULL)::boolean AS is_failing, coalesce(w.company_id, 0)::bigint AS company_id -- 0 for a webhook of all companies
 FROM webhooks w
 LEFT JOIN users u ON u.id = w.user_id
 WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL OR is_due(w.rest_until, interval '1 day'))
@@ -1045,7 +1052,7 @@ WHERE w.status = 'on' AND w.id <> ALL ($1::bigint[]) AND (w.rest_until IS NULL O
         OR (
             (SELECT count(*) FROM (SELECT FROM webhook_retries r WHERE r.webhook_id = w.id AND r.tries > 0 LIMIT $2::integer) x) < $2::integer
             AND CASE WHEN w.company_id IS NULL THEN EXISTS (SELECT FROM feed f WHERE f.id > w.after_id)
-                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- like the statement that reads the events: events of other submitters of the company do not count
+                WHEN w.user_id IS NOT NULL THEN EXISTS ( -- the same condition as in FeedRead: events of other submitters of the company do not count
                     SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id AND f.submitted_by = u.username
                 )
                 ELSE EXISTS (SELECT FROM feed f WHERE f.id > w.after_id AND f.company_id = w.company_id) END
@@ -1065,8 +1072,8 @@ type WebhooksDueRow struct {
 	CompanyID int64
 }
 
-// WebhooksDue returns webhooks with events to post or to skip; failing webhooks are last. A webhook of a disabled user waits. A webhook is paused for a day at
-// most, and an event waits for 27 hours at most: the last delay plus a tenth.
+// WebhooksDue returns the webhooks that have events to send or to skip. Failing webhooks are last. Webhooks of disabled users are not returned. A pause of a
+// webhook lasts at most a day. An event waits for a retry for at most 27 hours: the longest delay of a day plus a tenth.
 func (q *Queries) WebhooksDue(ctx context.Context, arg WebhooksDueParams) ([]WebhooksDueRow, error) {
 	rows, err := q.db.Query(ctx, webhooksDue, arg.Running, arg.MaxWaiting)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// aliyun sends short messages through Aliyun (SendSms of Dysmsapi, 2017-05-25), one call for each (B16).
+// aliyun sends short messages through Aliyun (SendSms of Dysmsapi, 2017-05-25). Each message is one call (B16).
 type aliyun struct {
 	config struct {
 		AccessKeyID     string            `json:"accessKeyId"`
 		AccessKeySecret string            `json:"accessKeySecret"`
-		SignName        string            `json:"signName"`  // of messages without a signature; can be empty
-		Templates       map[string]string `json:"templates"` // the texts of the approved templates, with ${name}, by TemplateCode
+		SignName        string            `json:"signName"`  // signature of messages without one; can be empty
+		Templates       map[string]string `json:"templates"` // texts of the approved templates, with ${name}, by TemplateCode
 		BaseURL         string            `json:"baseUrl"`   // empty: https://dysmsapi.aliyuncs.com
 		AtOnce          int               `json:"atOnce"`
 		TimeoutSeconds  float64           `json:"timeoutSeconds"`
@@ -53,11 +53,11 @@ var aliyunReply = provider.Reply{
 		"isv.PRODUCT_UNSUBSCRIBE", "isv.DENY_IP_RANGE", "isv.DAY_LIMIT_CONTROL", "isv.MONTH_LIMIT_CONTROL", "isp.RAM_PERMISSION_DENY",
 		"InvalidAccessKeyId.NotFound", "InvalidAccessKeyId.Inactive", "SignatureDoesNotMatch", "Forbidden.RAM", "InvalidTimeStamp.Expired",
 	},
-	Unclear: []string{"isp.GATEWAY_ERROR", "isp.SYSTEM_ERROR", "InternalError"}, // the message may be on its way
+	Unclear: []string{"isp.GATEWAY_ERROR", "isp.SYSTEM_ERROR", "InternalError"}, // the provider possibly sends the message
 	Busy:    []string{"Throttling", "Throttling.User", "Throttling.Api", "ServiceUnavailable"},
 }
 
-// Codes of Aliyun about the signature, and about the template, which is never the message's own.
+// aliyunSigns are codes about the signature. aliyunTemplates are codes about the template, which never comes from the message.
 var (
 	aliyunSigns     = []string{"isv.SMS_SIGNATURE_ILLEGAL"}
 	aliyunTemplates = []string{"isv.SMS_TEMPLATE_ILLEGAL", "isv.TEMPLATE_MISSING_PARAMETERS"}
@@ -128,10 +128,10 @@ func (d *aliyun) call(ctx context.Context, m provider.Message) provider.Outcome 
 	return p.blame(aliyunReply.Outcome(status, answer), aliyunSigns, aliyunTemplates, len(d.templates))
 }
 
-// aliyunQuery encodes a query as the signature has it: spaces are %20.
+// aliyunQuery encodes a query in the way that the signature of Aliyun requires: a space becomes %20.
 func aliyunQuery(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// aliyunSign adds the headers of the signature ACS3-HMAC-SHA256 to a request without a body, whose query is encoded by aliyunQuery.
+// aliyunSign adds the headers of the signature ACS3-HMAC-SHA256 to a request. The request has no body, and its query must be encoded by aliyunQuery.
 func aliyunSign(req *http.Request, id, secret, action, version, nonce string, at time.Time) {
 	headers := map[string]string{
 		"host": req.URL.Host, "x-acs-action": action, "x-acs-content-sha256": hashed(nil), "x-acs-date": at.UTC().Format("2006-01-02T15:04:05Z"),

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// cloud is a driver of a cloud provider, and how its provider answers.
+// cloud is the driver of a cloud provider with sample answers of this provider.
 type cloud struct {
 	kind, accepted, refused, denied, limited, unclear string
 	config                                            map[string]any
@@ -40,8 +40,8 @@ var clouds = []cloud{
 	},
 }
 
-// B16: what is sent, and what the answers of the providers mean.
-func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
+// B16: the drivers send template and values, and read the provider's answers.
+func TestCloudDriversSendTemplateAndValues(t *testing.T) {
 	t.Parallel()
 	for _, c := range clouds {
 		t.Run(c.kind, func(t *testing.T) {
@@ -87,8 +87,8 @@ func TestCloudProvidersGetTemplatesAndValues(t *testing.T) {
 	}
 }
 
-// A message is not blamed for the signature and the templates of its sender's configuration, and a failure that proves nothing is unclear.
-func TestCodesOfCloudProvidersBlameWhatTheyName(t *testing.T) {
+// If a provider refuses the configured signature or template of a sender, the message does not fail. A failure that proves nothing is unclear.
+func TestCloudCodesDecideBetweenMessageAndSenderFailure(t *testing.T) {
 	t.Parallel()
 	answerOf := map[string]string{
 		"aliyun-sms": `{"Message":"m","Code":"%s"}`, "tencent-sms": `{"Response":{"SendStatusSet":[{"SerialNo":"","Code":"%s","Message":"m"}]}}`,
@@ -111,7 +111,7 @@ func TestCodesOfCloudProvidersBlameWhatTheyName(t *testing.T) {
 		{"tencent-sms", "FailedOperation.TemplateParamSetNotMatchApprovedTemplate", "甲", 2, false, false, false, false},
 		{"tencent-sms", "InternalError.OtherError", "", 1, false, false, true, true},
 		{"tencent-sms", "InternalError", "", 1, false, false, true, true},
-		{"tencent-sms", "LimitExceeded.DeliveryFrequencyLimit", "", 1, false, false, false, false}, // of a number
+		{"tencent-sms", "LimitExceeded.DeliveryFrequencyLimit", "", 1, false, false, false, false}, // about one phone number
 	} {
 		t.Run(c.kind+" "+c.code, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +130,7 @@ func TestCodesOfCloudProvidersBlameWhatTheyName(t *testing.T) {
 	}
 }
 
-// cloudDriver returns a driver of a cloud provider with the configuration of clouds, but for some fields.
+// cloudDriver returns a driver of a cloud provider. Its configuration comes from clouds, with the fields of more replaced.
 func cloudDriver(t *testing.T, kind, baseURL string, more map[string]any) driver.Driver {
 	t.Helper()
 	for _, c := range clouds {
@@ -149,8 +149,8 @@ func cloudDriver(t *testing.T, kind, baseURL string, more map[string]any) driver
 	return nil
 }
 
-// Providers demand a signature in mainland China alone.
-func TestAMessageAbroadNeedsNoSignature(t *testing.T) {
+// Providers require a signature only in mainland China.
+func TestMessageAbroadNeedsNoSignature(t *testing.T) {
 	t.Parallel()
 	for _, c := range clouds {
 		p := newProvider(t, func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, c.accepted) })
@@ -190,7 +190,7 @@ func checkCall(t *testing.T, kind string, sent call) {
 	}
 }
 
-func TestWrongConfigurationsOfCloudProvidersAreRefused(t *testing.T) {
+func TestCloudDriversRejectWrongConfigurations(t *testing.T) {
 	t.Parallel()
 	for _, c := range clouds {
 		for field, wrong := range map[string]any{

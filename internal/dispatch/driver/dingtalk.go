@@ -15,13 +15,13 @@ import (
 // dingTalkTitle is the maximum length of a title in characters (S1.10).
 const dingTalkTitle = 20
 
-// dingTalk sends messages of one group to all their recipients in one call (S1.10).
+// dingTalk sends the messages of one group to all their recipients in one call (S1.10).
 type dingTalk struct {
 	config struct {
 		BaseURL        string          `json:"baseUrl"` // complete URL
 		AgentID        string          `json:"agentId"`
 		CorpID         string          `json:"corpId"`
-		Answer         *provider.Reply `json:"answer"` // nil: errcode 0 or a msgid is success
+		Answer         *provider.Reply `json:"answer"` // nil: errcode 0 or a msgid means success
 		TimeoutSeconds float64         `json:"timeoutSeconds"`
 	}
 	answer provider.Reply
@@ -67,7 +67,7 @@ func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report
 	for i, m := range messages {
 		key := m.Group
 		if key == 0 {
-			key = -int64(i) - 1 // a group of its own
+			key = -int64(i) - 1 // a separate group
 		}
 		people, known := groups[key]
 		if !known {
@@ -86,14 +86,14 @@ func (d *dingTalk) Send(ctx context.Context, messages []provider.Message, report
 	}
 }
 
-// person is one user of a call, with the indexes of the messages for the user.
+// person is one user of a call, with the indexes of the user's messages.
 type person struct {
 	name    string
 	indexes []int
 }
 
-// deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
-// name only: it is repeated for each half of the people, until every refused name is alone in its call.
+// deliver sends a message to people in one call. A refused call reached nobody, but only one name was possibly wrong. deliver therefore repeats the
+// call for each half of the people, until every refused name is alone in its call.
 func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Message, people []person, report func(int, provider.Outcome)) {
 	if people = mayGet(attempts, messages, people); len(people) == 0 || !attempts.CanStart() {
 		return
@@ -116,7 +116,7 @@ func (d *dingTalk) deliver(attempts *provider.Attempts, messages []provider.Mess
 	}
 }
 
-// mayGet returns the people without those whose messages may not be sent any more.
+// mayGet returns the people whose messages are still allowed to be sent.
 func mayGet(attempts *provider.Attempts, messages []provider.Message, people []person) (left []person) {
 	for _, p := range people {
 		p.indexes = slices.DeleteFunc(slices.Clone(p.indexes), func(i int) bool { return !attempts.MayBegin(messages[i]) })
@@ -127,8 +127,8 @@ func mayGet(attempts *provider.Attempts, messages []provider.Message, people []p
 	return left
 }
 
-// isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the
-// call, and does not say that it is broken or too busy.
+// isRetriedInHalves reports whether one wrong user can be the reason for a refusal. This is so if the provider read the call and is neither broken nor
+// overloaded.
 func isRetriedInHalves(o provider.Outcome) bool {
 	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != provider.Untried
 }
@@ -161,9 +161,9 @@ func (d *dingTalk) call(ctx context.Context, m provider.Message, people []person
 }
 
 var (
-	// dingTalkPermanent are codes of messages that cannot be sent: their users, departments or template do not exist.
+	// dingTalkPermanent are codes of messages that cannot be sent: the users, departments or template do not exist.
 	dingTalkPermanent = []string{"33012", "40035", "60003", "60121", "400002"}
-	// dingTalkTrouble are codes about the caller: its token, agent, address or permission.
+	// dingTalkTrouble are codes about the sender: its token, agent, address or permission.
 	dingTalkTrouble = []string{"88", "40001", "40014", "40056", "41001", "42001", "60011", "60020"}
 	// dingTalkBusy are codes of an overloaded provider.
 	dingTalkBusy = []string{"-1", "90002", "90003", "90004", "90005", "90006", "90018"}

@@ -1,5 +1,5 @@
-// Package driver owns the protocols of providers, one file for each kind. A driver knows nothing of queues: it gets
-// rendered messages, and reports the outcome of each (S1.8).
+// Package driver owns the protocols of providers, with one file per kind of driver. A driver does not depend on the queue: its input is rendered
+// messages, and its output is the outcome of each message (S1.8).
 package driver
 
 import (
@@ -21,23 +21,22 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Driver sends messages. One goroutine at a time uses it.
+// Driver sends messages. Only one goroutine at a time calls it.
 type Driver interface {
-	// Send reports the outcome of each message by its index in messages, as soon as it is known, and at most once.
-	// report must be safe for several goroutines at once, and is not called after Send has returned. A message
-	// without a report was not tried: it had expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send
-	// returns soon after the end of ctx.
+	// Send sends messages and calls report with the index and the outcome of each message, as soon as the outcome is known. It calls report at most
+	// once per message, from several goroutines at once, and never after Send has returned. A message without a report was not tried: the message had
+	// expired, MayBegin refused it, the time of ctx was nearly over, or the sender is in trouble. Send returns soon after ctx ends.
 	Send(ctx context.Context, messages []provider.Message, report func(i int, o provider.Outcome))
 
-	// Target identifies the provider that is called, or the providers. Two targets that differ are two providers, or one of them is
-	// called without encryption. Empty: no provider is called.
+	// Target identifies the called provider or providers. Different targets mean different providers, or the same provider with and without
+	// encryption. An empty target means that the driver calls no provider.
 	Target() string
 }
 
-// kind describes the drivers of one name.
+// kind describes a kind of driver.
 type kind struct {
-	secrets   []string // top-level fields of the configuration that hold secrets
-	addresses []string // fields with the URLs that are called, which may hold a token
+	secrets   []string // top-level fields of the configuration that contain secrets
+	addresses []string // fields with the called URLs; a URL can contain a token
 	batch     int      // maximum number of messages in one Send
 	merges    bool     // one call sends all messages of a group
 	signs     bool     // the provider adds a signature to every message
@@ -55,28 +54,28 @@ var kinds = map[string]kind{
 	"tencent-sms": {secrets: []string{"secretKey"}, addresses: []string{"baseUrl"}, batch: 100, signs: true, make: newTencent},
 }
 
-// Kinds returns the names of the drivers.
+// Kinds returns the names of all kinds of drivers, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Secrets returns the fields of a driver's configuration that are stored sealed.
+// Secrets returns the names of the configuration fields that are stored sealed.
 func Secrets(name string) []string { return kinds[name].secrets }
 
-// Addresses returns the fields of a driver's configuration with the URLs that it calls.
+// Addresses returns the names of the configuration fields with the URLs that a driver calls.
 func Addresses(name string) []string { return kinds[name].addresses }
 
-// IsAddress reports whether a field of a driver's configuration has a URL that it calls.
+// IsAddress reports whether a configuration field contains a URL that the driver calls.
 func IsAddress(name, field string) bool { return slices.Contains(kinds[name].addresses, field) }
 
-// Batch is the maximum number of messages in one Send of a driver.
+// Batch returns the maximum number of messages in one Send of a driver.
 func Batch(name string) int { return kinds[name].batch }
 
 // Merges reports whether a driver sends all messages of a group in one call.
 func Merges(name string) bool { return kinds[name].merges }
 
-// Signs reports whether the provider of a driver adds a signature to every message, so that none goes out without.
+// Signs reports whether the provider of a driver adds a signature to every message. Such a provider cannot send a message without a signature.
 func Signs(name string) bool { return kinds[name].signs }
 
-// New returns a driver. A fault names what is wrong with config, a JSON object.
+// New returns a driver. config is a JSON object. A fault names the error in config.
 func New(name string, config []byte, t provider.Tools) (Driver, error) {
 	k, ok := kinds[name]
 	if !ok {
@@ -94,8 +93,8 @@ func New(name string, config []byte, t provider.Tools) (Driver, error) {
 	return k.make(config, t)
 }
 
-// Review returns a fault for a configuration that a driver runs, but that no sender may be saved with: it would take messages that reach nobody,
-// or take each answer for a success. Senders that were saved with it by an earlier version go on.
+// Review returns a fault for a configuration that works but must not be saved: its messages would reach nobody, or every answer would count as
+// success. Senders that an earlier version saved with such a configuration continue to send.
 func Review(d Driver) error {
 	if reviewed, is := d.(interface{ review() error }); is {
 		return reviewed.review()
@@ -103,10 +102,10 @@ func Review(d Driver) error {
 	return nil
 }
 
-// read reads a configuration as Read does.
+// read calls Read for the field config.
 func read[Config any](text []byte, config *Config) error { return Read("config", text, config) }
 
-// Read reads the object of a field, such as config. A fault names a field in it that is unknown, or has another type than it must have.
+// Read decodes the JSON object of a configuration field, for example config. A fault names a member that is unknown or has the wrong type.
 func Read(name string, text []byte, config any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -122,7 +121,7 @@ func Read(name string, text []byte, config any) error {
 	}
 }
 
-// typeOf returns the type of JSON that a Go type is read from.
+// typeOf returns the JSON type for a Go type.
 func typeOf(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
@@ -140,7 +139,7 @@ func typeOf(t reflect.Type) string {
 	}
 }
 
-// unknownField names the field that the decoder did not know. The decoder has no type for this error.
+// unknownField returns the name of the field that the decoder rejected as unknown. The decoder returns this error only as text.
 func unknownField(name string, err error) error {
 	var unknown string
 	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &unknown); n == 1 {
@@ -149,7 +148,7 @@ func unknownField(name string, err error) error {
 	return fault.InvalidField(name, fault.NothingElseIsKnown, nil)
 }
 
-// field is a field of a configuration.
+// field is the name and the value of a configuration field.
 type field struct{ name, value string }
 
 // required returns a fault that names the first empty field.
@@ -162,13 +161,13 @@ func required(fields ...field) error {
 	return nil
 }
 
-// Timeouts of a call to a provider. The longest one is in seconds.
+// defaultTimeout and maxTimeout limit a call to a provider.
 const (
 	defaultTimeout = 10 * time.Second
 	maxTimeout     = 60
 )
 
-// timeout converts a configured number of seconds; 0 means the default.
+// timeout converts a configured timeout from seconds. 0 means defaultTimeout.
 func timeout(seconds float64) (time.Duration, error) {
 	if seconds < 0 || seconds > maxTimeout {
 		return 0, fault.InvalidField("config.timeoutSeconds", fault.TooBig, maxTimeout)
@@ -179,7 +178,7 @@ func timeout(seconds float64) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// atOnce bounds a configured number of concurrent calls; 0 means the default.
+// atOnce checks a configured number of concurrent calls. 0 means the default.
 func atOnce(n *int) error {
 	if *n < 0 || *n > maxHTTPAtOnce {
 		return fault.InvalidField("config.atOnce", fault.TooBig, maxHTTPAtOnce)
@@ -190,7 +189,7 @@ func atOnce(n *int) error {
 	return nil
 }
 
-// address checks that text is an HTTP URL.
+// address checks that text is an HTTP or HTTPS URL.
 func address(field, text string) error {
 	req, err := http.NewRequest(http.MethodGet, text, nil) //nolint:noctx // the request is not sent
 	if err != nil || req.URL.Host == "" || req.URL.Scheme != "https" && req.URL.Scheme != "http" {
@@ -199,7 +198,7 @@ func address(field, text string) error {
 	return nil
 }
 
-// target returns the scheme, the host and the port of a checked URL.
+// target returns the scheme, host and port of a valid URL.
 func target(text string) string {
 	to, err := url.Parse(text)
 	if err != nil {

@@ -33,14 +33,14 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// call is a request that a stub provider got.
+// call is a request that a fake provider received.
 type call struct {
 	method, path string
 	header       http.Header
 	body         string
 }
 
-// provider is a stub of a provider.
+// fakeProvider is an HTTP server in place of a provider.
 type fakeProvider struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -63,14 +63,14 @@ func newProvider(t *testing.T, answer func(n int, c call, w http.ResponseWriter)
 	return p
 }
 
-// seen returns the requests so far.
+// seen returns the requests that the provider received so far.
 func (p *fakeProvider) seen() []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// says answers every call with a status and a body.
+// says answers every request with a status and a body.
 func says(status int, body string) func(int, call, http.ResponseWriter) {
 	return func(_ int, _ call, w http.ResponseWriter) {
 		w.WriteHeader(status)
@@ -109,14 +109,14 @@ func tryDriver(kind string, config map[string]any, policy outbound.Policy) (driv
 	})
 }
 
-// send sends messages, and returns their outcomes in the order of the messages. An untried message has the zero outcome.
+// send sends messages and returns their outcomes in the order of the messages. An untried message has the zero outcome.
 func send(ctx context.Context, d driver.Driver, messages []provider.Message) []provider.Outcome {
 	outcomes := make([]provider.Outcome, len(messages))
 	var mu sync.Mutex
 	d.Send(ctx, messages, func(i int, o provider.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		o.Answer = "" // most tests are about what it means
+		o.Answer = "" // most tests do not compare the answer text
 		if outcomes[i] != (provider.Outcome{}) {
 			o = provider.Outcome{Error: "a second outcome for one message"}
 		}
@@ -125,7 +125,7 @@ func send(ctx context.Context, d driver.Driver, messages []provider.Message) []p
 	return outcomes
 }
 
-func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
+func TestDingTalkSendsAGroupInOneCall(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, `{"errcode":0,"msgid":12345678901}`))
 	d := makeDriver(t, "dingtalk", map[string]any{"baseUrl": p.URL + "/mc/send", "agentId": "A", "corpId": "C"})
@@ -155,8 +155,8 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	}
 }
 
-// dingTalkWithout is a provider that does not know some users. It refuses a call that names one of them, and counts what it sent to the
-// others.
+// dingTalkWithout is a provider that does not know some users. It refuses a call that contains such a user. The returned function counts the messages
+// sent to each other user.
 func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*fakeProvider, func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -184,7 +184,7 @@ func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*fakeProv
 	}
 }
 
-func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
+func TestDingTalkIsolatesUnknownUsersAndSendsToOthersOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, refusal string
@@ -216,8 +216,8 @@ func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
 	}
 }
 
-// A call that was refused for another reason than the names is not repeated for each name.
-func TestDingTalkDoesNotSearchForBadNamesAfterOtherRefusals(t *testing.T) {
+// A call that was refused for a reason other than a user name is not repeated for each user.
+func TestDingTalkRepeatsNoCallAfterOtherRefusals(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
 		p := newProvider(t, says(200, answer))
@@ -229,14 +229,14 @@ func TestDingTalkDoesNotSearchForBadNamesAfterOtherRefusals(t *testing.T) {
 	}
 }
 
-func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
+func TestConfigurationDefinesSuccess(t *testing.T) {
 	t.Parallel()
 	named := map[string]any{"success": "success", "equals": []string{"true"}, "number": "id", "code": "code", "permanent": []string{"9"}, "trouble": []string{"8"}}
 	byNumber := map[string]any{"number": "id"}
 	for _, c := range []struct {
 		answer map[string]any
 		says   string
-		want   provider.Outcome // without the error
+		want   provider.Outcome // without Error
 	}{
 		{named, `{"success":true,"id":"x"}`, provider.Outcome{OK: true, ProviderNo: "x"}},
 		{named, `{"success":false,"code":9}`, provider.Outcome{Permanent: true, Code: "9"}},
@@ -261,8 +261,8 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 	}
 }
 
-// After an answer that means trouble of the sender, no other message is tried.
-func TestTroubleEndsABatch(t *testing.T) {
+// After an answer that means trouble of the sender, the driver tries no other message.
+func TestTroubleEndsTheBatch(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(401, ""))
 	messages := make([]provider.Message, 100)
@@ -286,8 +286,8 @@ func TestTroubleEndsABatch(t *testing.T) {
 	}
 }
 
-// Messages that cannot be tried in time are left untried. Each outcome is passed on as soon as it is known.
-func TestASlowBatchReportsKnownOutcomesAndLeavesTheOthersUntried(t *testing.T) {
+// The driver does not try messages for which the time is too short. It reports each outcome as soon as the outcome is known.
+func TestSlowBatchReportsKnownOutcomesAndTriesNoOthers(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
@@ -316,8 +316,8 @@ func TestASlowBatchReportsKnownOutcomesAndLeavesTheOthersUntried(t *testing.T) {
 	}
 }
 
-// A provider that adds the signature itself, or forbids it, gets the text apart.
-func TestTheSignatureAndTheTextAreKnownApart(t *testing.T) {
+// A provider that adds or forbids the signature receives the text without it.
+func TestSignatureAndTextHaveSeparatePlaceholders(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "body": map[string]any{"all": "${content}", "text": "${text}", "sign": "${sign}"}})
@@ -331,7 +331,7 @@ func TestTheSignatureAndTheTextAreKnownApart(t *testing.T) {
 	}
 }
 
-func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
+func TestTextThatIsInvalidInAHeaderFailsAlone(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "headers": map[string]string{"X-Text": "${content}"}})
@@ -341,9 +341,8 @@ func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
 	}
 }
 
-// The content of a message stays in its part of the URL and reaches the provider unchanged. Content that would lead to another path is
-// not sent.
-func TestAMessageCannotBreakOutOfItsPartOfTheURL(t *testing.T) {
+// The content of a message stays in its part of the URL and reaches the provider unchanged. Content that would change the path is not sent.
+func TestMessageCannotChangeOtherPartsOfTheURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		content string
@@ -384,7 +383,7 @@ func TestAMessageCannotBreakOutOfItsPartOfTheURL(t *testing.T) {
 	}
 }
 
-func TestAMailCannotAddHeadersOrRecipients(t *testing.T) {
+func TestMailTextCannotAddHeadersOrRecipients(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	d := makeDriver(t, "email", config)
@@ -417,8 +416,8 @@ func TestAMailCannotAddHeadersOrRecipients(t *testing.T) {
 	}
 }
 
-// A refusal of a message says nothing about the sender. No answer, 5xx and "too many requests" say nothing about the message.
-func TestRefusalsOfAMessageDifferFromOutages(t *testing.T) {
+// A refusal of a message proves nothing about the sender. A missing answer, 5xx or "too many requests" proves nothing about the message.
+func TestRefusalsDifferFromOutages(t *testing.T) {
 	t.Parallel()
 	answer := map[string]any{"success": "ok", "equals": []string{"1"}, "code": "code", "permanent": []string{"9"}}
 	for _, c := range []struct {
@@ -438,7 +437,7 @@ func TestRefusalsOfAMessageDifferFromOutages(t *testing.T) {
 	}
 }
 
-func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
+func TestWeChatWithoutATokenReportsTrouble(t *testing.T) {
 	t.Parallel()
 	for answer, day := range map[string]string{
 		`{"errcode":40125,"errmsg":"invalid appsecret"}`: "", `{"errcode":40164}`: "", `{}`: "", `x`: "", `{"errcode":45009}`: "Asia/Shanghai",
@@ -451,9 +450,9 @@ func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 	}
 }
 
-func TestOASignsByStandardWebhooks(t *testing.T) {
+func TestOASignsRequestsByStandardWebhooks(t *testing.T) {
 	t.Parallel()
-	// This example is from the libraries of the specification.
+	// This example is from the libraries of Standard Webhooks.
 	if got := standardwebhooks.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("signature %s", got)
 	}
@@ -480,7 +479,7 @@ func mustDecode(t *testing.T, text string) []byte {
 	return raw
 }
 
-func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
+func TestWeChatRefetchesOnlyAStaleToken(t *testing.T) {
 	t.Parallel()
 	tokens := 0
 	p := newProvider(t, func(_ int, c call, w http.ResponseWriter) {
@@ -520,7 +519,7 @@ func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
 	}
 }
 
-func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
+func TestHTTPSMSBuildsTheConfiguredRequest(t *testing.T) {
 	t.Parallel()
 	message := provider.Message{TaskID: "task_1", Recipient: "+8613800138000", Content: `他说"你好"&a=1`}
 	json1 := map[string]any{
@@ -572,8 +571,8 @@ func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 	}
 }
 
-// A provider misbehaves. An outcome says that a message failed only if this is known.
-func TestOutcomesOfProvidersThatMisbehave(t *testing.T) {
+// Providers answer in unexpected ways. An outcome is a failure of the message only if the message certainly failed.
+func TestUnexpectedProviderAnswersAreUnclearOrOutages(t *testing.T) {
 	t.Parallel()
 	broken := func(write func(conn net.Conn)) func(int, call, http.ResponseWriter) {
 		return func(_ int, _ call, w http.ResponseWriter) {
@@ -634,7 +633,7 @@ func TestOutcomesOfProvidersThatMisbehave(t *testing.T) {
 	}
 }
 
-func TestAnUnreachableProviderIsTroubleAndNotUnclear(t *testing.T) {
+func TestUnreachableProviderMeansTrouble(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	p.Close()
@@ -682,7 +681,7 @@ func TestDriversConnectOnlyToPermittedAddresses(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigurationNamesItsField(t *testing.T) {
+func TestWrongConfigurationNamesItsField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind   string
@@ -727,19 +726,19 @@ func TestAWrongConfigurationNamesItsField(t *testing.T) {
 	}
 }
 
-// mailServer is a stub of an SMTP server.
+// mailServer is an SMTP server in place of a real mail server.
 type mailServer struct {
 	mu          sync.Mutex
 	connections int
 	mails       []string
-	from        []string                   // the envelope sender of each transaction
-	to          []string                   // the recipient of each
-	utf8        []bool                     // whether each asked for SMTPUTF8
-	helo        string                     // the name of the last client
-	refuse      map[string]*smtp.SMTPError // by recipient
-	die         bool                       // close the connection after the text, before the answer
-	dieReset    bool                       // close the connection after the answer to a text
-	refuseFrom  *smtp.SMTPError            // to every sender
+	from        []string                   // envelope sender of each transaction
+	to          []string                   // recipient of each transaction
+	utf8        []bool                     // by transaction: SMTPUTF8 was requested
+	helo        string                     // name in the last EHLO
+	refuse      map[string]*smtp.SMTPError // error by recipient
+	die         bool                       // closes the connection after the text, before the answer
+	dieReset    bool                       // closes the connection after the answer to a text
+	refuseFrom  *smtp.SMTPError            // error for every sender
 	server      *smtp.Server
 }
 
@@ -813,7 +812,7 @@ func newMailServer(t *testing.T) (*mailServer, map[string]any) {
 	return newMailServerWith(t, nil, false)
 }
 
-// newMailServerWith starts a server that encrypts with secured, from the start or after STARTTLS; with nil it does not encrypt.
+// newMailServerWith starts a server with encryption, from the start or after STARTTLS. If secured is nil, the server has no encryption.
 func newMailServerWith(t *testing.T, secured *tls.Config, fromTheStart bool) (*mailServer, map[string]any) {
 	t.Helper()
 	s := &mailServer{refuse: map[string]*smtp.SMTPError{}}
@@ -835,7 +834,7 @@ func newMailServerWith(t *testing.T, secured *tls.Config, fromTheStart bool) (*m
 	}
 }
 
-func TestEmailsOfABatchShareAConnection(t *testing.T) {
+func TestMailsOfABatchShareAConnection(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuse["gone@example.com"] = &smtp.SMTPError{Code: 550, Message: "no such user"}
@@ -854,7 +853,7 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	}
 }
 
-func TestOutcomesOfMailServersThatMisbehave(t *testing.T) {
+func TestUnexpectedMailServerAnswersHaveSafeOutcomes(t *testing.T) {
 	t.Parallel()
 	mail := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	s, config := newMailServer(t)
@@ -872,7 +871,7 @@ func TestOutcomesOfMailServersThatMisbehave(t *testing.T) {
 	}
 }
 
-func TestAMailServerThatRefusesTheSenderBlamesNoMessage(t *testing.T) {
+func TestMailServerThatRefusesTheSenderFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}
@@ -882,8 +881,8 @@ func TestAMailServerThatRefusesTheSenderBlamesNoMessage(t *testing.T) {
 	}
 }
 
-// The connection breaks after a text was accepted: this mail counts as sent, and the others wait for the next connection.
-func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
+// The connection breaks after the server accepted a text. This mail counts as sent. The other mails wait for the next connection.
+func TestAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.dieReset = true
@@ -896,7 +895,7 @@ func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	}
 }
 
-func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
+func TestHTTPSMSSendsBatchMessagesToTheBatchURL(t *testing.T) {
 	t.Parallel()
 	ok := func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, `{"code":"0"}`) }
 	usual, batches := newProvider(t, ok), newProvider(t, ok)
@@ -939,7 +938,7 @@ func TestHTTPSMSSendsBatchesToTheirOwnURL(t *testing.T) {
 	}
 }
 
-// paths returns the paths of all calls so far.
+// paths returns the paths of all requests so far.
 func paths(p *fakeProvider) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -950,8 +949,8 @@ func paths(p *fakeProvider) string {
 	return strings.Join(all, ",")
 }
 
-// A batch may take long: each message is looked at once more before its call.
-func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
+// A batch can take a long time, so the driver checks the expiry of each message again before its call.
+func TestMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
 	t.Parallel()
 	for kind, c := range map[string]struct {
 		config map[string]any
@@ -986,8 +985,8 @@ func TestAMessageThatExpiresBeforeItsCallIsNotSent(t *testing.T) {
 	}
 }
 
-// What a provider means is read whatever program writes it: whole numbers with a fraction, and texts in GBK.
-func TestAnswersOfOlderProvidersAreRead(t *testing.T) {
+// Answers of older providers are understood: whole numbers with a fraction, and texts in GBK.
+func TestAnswersOfOlderProvidersAreUnderstood(t *testing.T) {
 	t.Parallel()
 	answers := []string{`{"code":0.0,"id":7.0}`, "{\"code\":9,\"text\":\"\xd3\xe0\xb6\xee\xb2\xbb\xd7\xe3\"}"} // 余额不足
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, answers[n-1]) })
@@ -1006,8 +1005,8 @@ func TestAnswersOfOlderProvidersAreRead(t *testing.T) {
 	}
 }
 
-// A byte order mark before an answer hides neither success nor a refusal. Otherwise an accepted message would go out again.
-func TestAByteOrderMarkBeforeAnAnswerIsSkipped(t *testing.T) {
+// A byte order mark at the start of an answer is ignored. Otherwise an accepted message would be sent again.
+func TestByteOrderMarkBeforeAnAnswerIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"http-sms", "dingtalk", "wechat", "aliyun-sms", "tencent-sms"} {
 		p := newProvider(t, func(_ int, c call, w http.ResponseWriter) {

@@ -24,7 +24,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// email sends by SMTP. One connection serves all messages of a Send (S4.8).
+// email sends messages by SMTP. One connection sends all messages of a Send (S4.8).
 type email struct {
 	config struct {
 		Host           string  `json:"host"`
@@ -34,9 +34,9 @@ type email struct {
 		Password       string  `json:"password"`
 		From           string  `json:"from"`
 		ReplyTo        string  `json:"replyTo"`
-		BounceTo       string  `json:"bounceTo"`       // the envelope sender; empty: from
-		UnsubscribeURL string  `json:"unsubscribeUrl"` // with the placeholders of unsubscribeKeys
-		Helo           string  `json:"helo"`           // the name of this server in EHLO; empty: that of the machine
+		BounceTo       string  `json:"bounceTo"`       // envelope sender; empty: from
+		UnsubscribeURL string  `json:"unsubscribeUrl"` // URL with the placeholders of unsubscribeKeys
+		Helo           string  `json:"helo"`           // name of this server in EHLO; empty: the host name
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
@@ -104,7 +104,7 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	if c.Username != "" {
 		auth := mail.SMTPAuthAutoDiscover
 		if c.TLS == "none" || c.TLS == "implicit" {
-			auth = mail.SMTPAuthPlainNoEnc // "none" was configured, or the connection is encrypted, which the client does not know
+			auth = mail.SMTPAuthPlainNoEnc // "none" is configured or the connection is encrypted, but the client cannot see the encryption
 		}
 		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
 	}
@@ -114,10 +114,10 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	return d, nil
 }
 
-// unsubscribeKeys are the placeholders of an address for unsubscribing.
+// unsubscribeKeys are the placeholders of an unsubscribe URL.
 var unsubscribeKeys = []string{"task_id", "user_id", "email"}
 
-// unsubscribe returns the address at which the recipient of a message unsubscribes.
+// unsubscribe returns the unsubscribe URL for the recipient of a message.
 func unsubscribe(address string, m provider.Message) string {
 	filled, _ := placeholder.Fill(address, map[string]any{"task_id": m.TaskID, "user_id": m.UserID, "email": m.Recipient}, maxUnsubscribe, url.QueryEscape)
 	return filled
@@ -125,7 +125,7 @@ func unsubscribe(address string, m provider.Message) string {
 
 const maxUnsubscribe = 2000 // characters
 
-// checkUnsubscribe returns what is wrong with an address for unsubscribing: programs call only HTTPS.
+// checkUnsubscribe returns a fault for an invalid unsubscribe URL. Mail programs call only HTTPS URLs.
 func checkUnsubscribe(text string) error {
 	const field = "config.unsubscribeUrl"
 	for _, key := range placeholder.Keys(text) {
@@ -155,14 +155,14 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 	var open *session
 	defer func() {
 		if open != nil {
-			_ = open.client.CloseWithSMTPClient(open.smtp) // accepted messages stay accepted
+			_ = open.client.CloseWithSMTPClient(open.smtp) // the server keeps accepted messages
 		}
 	}()
 	for i, m := range messages {
 		if !attempts.CanStart() {
 			return
 		}
-		if !attempts.MayBegin(m) { // the others go on
+		if !attempts.MayBegin(m) { // skips only this message
 			continue
 		}
 		isOpen := false
@@ -172,7 +172,7 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 				if open, err = d.login(ctx); err != nil {
 					return loginOutcome(ctx, err)
 				}
-				if !attempts.MayBegin(m) { // the login may have taken long
+				if !attempts.MayBegin(m) { // the login possibly took a long time
 					isOpen = true
 					return provider.Untried
 				}
@@ -183,7 +183,7 @@ func (d *email) Send(ctx context.Context, messages []provider.Message, report fu
 		if attempts.Record(o) {
 			report(i, o)
 		}
-		if !isOpen { // the next Send sends the others over a new connection
+		if !isOpen { // the next Send opens a new connection for the remaining messages
 			return
 		}
 	}
@@ -208,10 +208,10 @@ func (d *email) login(ctx context.Context) (*session, error) {
 	return &session{client: client, smtp: opened}, nil
 }
 
-// heloForm is the form of a name in EHLO.
+// heloForm matches a valid name in EHLO.
 var heloForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
 
-// asciiDomain returns an address, which may have the name of its owner before it, with its domain as mail servers know it: in ASCII.
+// asciiDomain returns an address with its domain in ASCII, because mail servers require ASCII domains. The address can start with a display name.
 func asciiDomain(text string) (string, error) {
 	address, err := netmail.ParseAddress(text)
 	if err != nil {
@@ -226,12 +226,12 @@ func asciiDomain(text string) (string, error) {
 	return address.String(), nil
 }
 
-// isASCII reports whether the local part of an address that asciiDomain returned is ASCII: the name before it is encoded.
+// isASCII reports whether the local part of an address is ASCII. The address must come from asciiDomain, which encodes the display name.
 func isASCII(address string) bool {
 	return !strings.ContainsFunc(address, func(c rune) bool { return c > unicode.MaxASCII })
 }
 
-// send sends a message, and reports whether the connection can be used for another one.
+// send sends a message. isOpen reports whether the connection can send another message.
 func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isOpen bool) {
 	msg := mail.NewMsg()
 	to, err := asciiDomain(m.Recipient)
@@ -250,7 +250,7 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 	if d.config.BounceTo != "" {
 		_ = msg.EnvelopeFrom(d.config.BounceTo) // checked by newEmail
 	}
-	if d.config.UnsubscribeURL != "" { // RFC 8058: the reader's program unsubscribes with one click
+	if d.config.UnsubscribeURL != "" { // RFC 8058: the mail program of the recipient unsubscribes with one click
 		msg.SetGenHeader(mail.HeaderListUnsubscribe, "<"+unsubscribe(d.config.UnsubscribeURL, m)+">")
 		msg.SetGenHeader(mail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")
 	}
@@ -258,8 +258,8 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 	if title == "" {
 		title, _, _ = strings.Cut(m.Content, "\n")
 	}
-	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
-	// The id is the same for each attempt until a requeue, so that the receiver can recognise a repeated message.
+	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject must be one line
+	// Each attempt has the same Message-ID until a requeue, so that the mail server can recognise a repeated message.
 	id := fmt.Sprintf("%s.%d@%s", m.TaskID, m.EnteredUnixMs(), d.config.Host)
 	msg.SetMessageIDWithValue(id)
 	msg.SetDate()
@@ -267,7 +267,7 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 	if m.HTML != "" {
 		msg.AddAlternativeString(mail.TypeTextHTML, m.HTML)
 	}
-	// A server that is asked for SMTPUTF8 without need may refuse to pass the message on to one without it.
+	// Request SMTPUTF8 only if an address needs it: otherwise the server could refuse to forward the message to a server without SMTPUTF8.
 	needsUTF8 := !isASCII(to) || !isASCII(d.config.From) || !isASCII(d.config.BounceTo)
 	if has, _ := open.smtp.Extension("SMTPUTF8"); needsUTF8 && !has {
 		return provider.Outcome{Permanent: true, Unasked: true, Code: "smtputf8", Error: "the mail server takes no addresses beyond ASCII (SMTPUTF8)"}, true
@@ -290,16 +290,15 @@ func (d *email) send(open *session, m provider.Message) (o provider.Outcome, isO
 }
 
 const (
-	mailClosing  = 421 // the service is closing the connection
+	mailClosing  = 421 // the service closes the connection
 	mailTooLarge = 552 // the message is too large
 )
 
-// mailLogin are codes that ask for another login, at any step.
+// mailLogin are codes that require another login. They can follow any step.
 var mailLogin = []int{454, 530, 534, 535, 538}
 
-// mailOutcome returns the outcome of a failed step by the server's code: 5xx is permanent, anything else temporary. A
-// sender that lacks the permission to send is not the message's fault. If the connection breaks after the text was
-// sent, the outcome is unknown.
+// mailOutcome returns the outcome of a failed step for the code of the server. A 5xx code is permanent, and other codes are temporary. If the sender
+// lacks the permission to send, the outcome is Trouble. If the connection breaks after the text was sent, the outcome is unknown.
 func mailOutcome(failure *mail.SendError) provider.Outcome {
 	code := failure.ErrorCode()
 	switch {
@@ -316,7 +315,7 @@ func mailOutcome(failure *mail.SendError) provider.Outcome {
 	return o
 }
 
-// loginOutcome returns the outcome of a failed connection or login, before any message.
+// loginOutcome returns the outcome of a failed connection or login. No message was sent.
 func loginOutcome(ctx context.Context, err error) provider.Outcome {
 	var answer *textproto.Error
 	if errors.As(err, &answer) {

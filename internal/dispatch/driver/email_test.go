@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// parts returns the parts of a mail by their types, and its header.
+// parts returns the header of a mail, and its parts by media type.
 func parts(t *testing.T, text string) (mail.Header, map[string]string) {
 	t.Helper()
 	m, err := mail.ReadMessage(strings.NewReader(text))
@@ -33,7 +33,7 @@ func parts(t *testing.T, text string) (mail.Header, map[string]string) {
 	found := map[string]string{}
 	var order []string
 	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
-		part, err := r.NextPart() // decodes quoted-printable
+		part, err := r.NextPart() // NextPart decodes quoted-printable
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -47,14 +47,14 @@ func parts(t *testing.T, text string) (mail.Header, map[string]string) {
 		kind, _, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
 		found[kind], order = string(body), append(order, kind)
 	}
-	if strings.Join(order, " ") != "text/plain text/html" { // a reader shows the last one that it can
+	if strings.Join(order, " ") != "text/plain text/html" { // a mail program shows the last part that it supports
 		t.Errorf("the parts are %v", order)
 	}
 	return m.Header, found
 }
 
-// S4.8: an e-mail has its text and its HTML, one Message-ID for each attempt, and headers for bounces and unsubscribing.
-func TestAMailHasHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
+// S4.8: a mail contains text and HTML, a stable Message-ID, and headers for bounces and unsubscribing.
+func TestMailContainsHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	config["bounceTo"] = "bounces@example.com"
@@ -91,8 +91,8 @@ func TestAMailHasHTMLAndHeadersForBouncesAndUnsubscribing(t *testing.T) {
 	}
 }
 
-// S4.8: without the options, an e-mail is as before.
-func TestAMailWithoutHTMLIsPlain(t *testing.T) {
+// S4.8: without these options, a mail contains only plain text.
+func TestMailWithoutHTMLIsPlainText(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	send(t.Context(), makeDriver(t, "email", config), []provider.Message{{TaskID: "1", Recipient: "a@example.com", Content: "c"}})
@@ -101,8 +101,8 @@ func TestAMailWithoutHTMLIsPlain(t *testing.T) {
 	}
 }
 
-// S4.8: what would break a header, and what no mail program calls, is refused.
-func TestMailOptionsThatAreRefused(t *testing.T) {
+// S4.8: the driver rejects options that would break a header, and URLs that mail programs do not call.
+func TestEmailRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	_, config := newMailServer(t)
 	for _, c := range [][2]string{
@@ -120,8 +120,8 @@ func TestMailOptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// S4.8: domains of any language reach the mail server in ASCII; SMTPUTF8 is asked for only where an address needs it.
-func TestAMailToADomainOfAnyLanguage(t *testing.T) {
+// S4.8: a domain in any language is sent to the mail server in ASCII. SMTPUTF8 is requested only if an address needs it.
+func TestMailDomainIsSentInASCII(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.server.EnableSMTPUTF8 = true
@@ -149,8 +149,8 @@ func TestAMailToADomainOfAnyLanguage(t *testing.T) {
 	}
 }
 
-// An e-mail that is held does not keep those behind it from being sent in the same call.
-func TestAHeldMailStopsNoOther(t *testing.T) {
+// A held mail does not stop the other mails of the same Send.
+func TestHeldMailDoesNotStopOtherMails(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	encoded, err := json.Marshal(config)

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// FuzzNew makes a driver of any configuration. An error is a fault that names what is wrong.
+// FuzzNew creates a driver for any configuration. Every error must be a fault that names the wrong field.
 func FuzzNew(f *testing.F) {
 	f.Add("http-sms", []byte(`{"url":"http://x/${content}","headers":{"a":"${values.b}"},"values":{"b":"c"},"format":"form","body":{"a":[1]},"answer":{"pattern":"(?P<a>.)"}}`))
 	f.Add("email", []byte(`{"host":"x","from":"\"a\" <a@b.example>","port":65536,"timeoutSeconds":1e-9}`))
@@ -35,7 +35,7 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// FuzzHTTPRequest makes a request with any text wherever a template can have one. The text stays in its part of the request.
+// FuzzHTTPRequest builds a request with any text in every place that allows a template. The text must not change other parts of the request.
 func FuzzHTTPRequest(f *testing.F) {
 	made, err := New("http-sms", []byte(`{"url":"https://provider.example/v1/${recipient}/send?a=${content}&b=1","query":{"q":"${content}"},"headers":{"X-Text":"${content}"},
 		"body":{"text":"${content}","to":["${recipient}"],"${content}":1}}`), provider.Tools{Log: slog.New(slog.DiscardHandler)})

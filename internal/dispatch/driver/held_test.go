@@ -12,9 +12,9 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// Each message of a call is asked once whether it may be sent. A second answer could be another one: a message that is held a moment later would leave
-// the others of its group, or behind it, unsent without a reason of their own.
-func TestAMessageIsAskedOnceBeforeItsCall(t *testing.T) {
+// The driver asks only once per message whether the message is allowed to be sent. A second answer could differ: if a message were held between both
+// answers, other messages of its group or batch would stay unsent without a reason.
+func TestDriverChecksEachMessageOnceBeforeItsCall(t *testing.T) {
 	t.Parallel()
 	server, mails := newMailServer(t)
 	merged := newProvider(t, says(200, `{"errcode":0,"msgid":1}`))
@@ -27,7 +27,7 @@ func TestAMessageIsAskedOnceBeforeItsCall(t *testing.T) {
 		asked := map[string]int{}
 		want := map[string]int{"1": 1, "2": 1}
 		if kind == "email" {
-			want["1"]++ // after the login
+			want["1"]++ // the driver asks again after the login
 		}
 		d, err := driver.New(kind, encoded, provider.Tools{Log: slog.New(slog.DiscardHandler), MayBegin: func(_ context.Context, m provider.Message) bool {
 			mu.Lock()

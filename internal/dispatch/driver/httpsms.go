@@ -20,16 +20,16 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// httpSMS sends short messages through a provider that its configuration describes (S3.7): one call for each message.
+// httpSMS sends short messages through a provider that its configuration describes (S3.7). Each message is one call.
 type httpSMS struct {
 	config struct {
 		Method   string            `json:"method"` // empty: POST
 		URL      string            `json:"url"`
-		BatchURL string            `json:"batchUrl"` // for the messages of uploaded lists; empty: URL
+		BatchURL string            `json:"batchUrl"` // URL for messages of uploaded lists; empty: url
 		Headers  map[string]string `json:"headers"`
 		Query    map[string]string `json:"query"`
 		Format   string            `json:"format"` // format of the body: json (default), form or none
-		Body     any               `json:"body"`   // placeholders in its texts are replaced
+		Body     any               `json:"body"`   // placeholders in the texts of the body are replaced
 		Answer   provider.Reply    `json:"answer"`
 		Values   map[string]string `json:"values"`  // values of ${values.account}
 		Secrets  map[string]string `json:"secrets"` // values of ${secrets.password}
@@ -44,8 +44,8 @@ type httpSMS struct {
 
 const maxHTTPAtOnce = 64
 
-// maxAddress is the length in bytes up to which servers reliably accept a URL. The refusal of a longer one would
-// look like an outage.
+// maxAddress is the maximum length of a URL in bytes that servers reliably accept. If a server refused a longer URL, the refusal would count as an
+// outage.
 const maxAddress = 8000
 
 func newHTTPSMS(config []byte, t provider.Tools) (Driver, error) {
@@ -88,8 +88,8 @@ func newHTTPSMS(config []byte, t provider.Tools) (Driver, error) {
 	return d, err
 }
 
-// check builds the request for two messages that differ in every text. It finds configurations that can never be
-// sent, and those in which a message would choose the host that it is sent to, before any message arrives.
+// check builds the request for two messages that differ in every text, before any message is sent. It rejects a configuration whose request cannot be
+// sent, and a configuration in which a message could change the host.
 func (d *httpSMS) check() error {
 	one, other := d.sample("a"), d.sample("b")
 	for name, parts := range map[string]any{
@@ -116,7 +116,8 @@ func (d *httpSMS) check() error {
 	return nil
 }
 
-// review refuses a configuration whose requests do not say to whom a message goes, or not which, or that does not say what success is.
+// review rejects a configuration whose requests contain no recipient, or neither content nor template id. It also rejects a configuration that does
+// not define success.
 func (d *httpSMS) review() error {
 	for name, configured := range d.urls() {
 		used := d.used(configured)
@@ -135,7 +136,7 @@ func (d *httpSMS) review() error {
 	return nil
 }
 
-// used returns the names of the placeholders in a request to a URL.
+// used returns the names of the placeholders in the request for a URL.
 func (d *httpSMS) used(configured string) map[string]bool {
 	parts := []any{configured, anyMap(d.config.Headers), anyMap(d.config.Query)}
 	if d.config.Format != "none" {
@@ -150,7 +151,7 @@ func (d *httpSMS) used(configured string) map[string]bool {
 	return used
 }
 
-// urls returns the configured URLs by the names of their fields.
+// urls returns the configured URLs by field name.
 func (d *httpSMS) urls() map[string]string {
 	all := map[string]string{"url": d.config.URL}
 	if d.config.BatchURL != "" {
@@ -167,7 +168,7 @@ func (d *httpSMS) urlOf(m provider.Message) string {
 	return d.config.URL
 }
 
-// sample returns the values of a message in which every text is the same.
+// sample returns the values of a message in which all texts are the same.
 func (d *httpSMS) sample(text string) filler {
 	f := d.filler(provider.Message{})
 	for name := range f.values {
@@ -186,7 +187,7 @@ func anyMap(m map[string]string) map[string]any {
 	return all
 }
 
-// filler replaces placeholders by values.
+// filler replaces placeholders with values.
 type filler struct {
 	values map[string]string
 }
@@ -213,8 +214,7 @@ type errPlaceholder string
 
 func (e errPlaceholder) Error() string { return string(e) }
 
-// fill replaces the placeholders in every text of part, which is a JSON value. A value stays text: it cannot add
-// fields or end a string.
+// fill replaces the placeholders in every text of part, a JSON value. A value stays text, so it cannot add fields or end a string.
 func (f filler) fill(part any) (any, error) {
 	switch part := part.(type) {
 	case string:
@@ -284,8 +284,7 @@ var (
 	errLong   = errors.New("the URL is longer than servers accept")
 )
 
-// addressOf builds a configured URL. Values are escaped, so that they cannot end a part of the URL or change the folder
-// of the path.
+// addressOf builds a configured URL. It escapes values, so that a value cannot end a part of the URL or change the directory of the path.
 func addressOf(configured string, f filler) (*url.URL, error) {
 	text, err := filler{escaped(f.values)}.fill(configured)
 	if err != nil {
@@ -304,12 +303,11 @@ func addressOf(configured string, f filler) (*url.URL, error) {
 	return to, nil
 }
 
-// unescapedAgain decodes sequences that could change the folder, as a server does behind a proxy that decoded the
-// path before.
+// unescapedAgain decodes sequences that could change the directory of a path. A server behind a proxy can decode the path a second time.
 var unescapedAgain = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%3b", ";", "%3B", ";")
 
-// hasDots reports whether a path has a segment for the same folder or the one above, as any server may read it: with
-// backslashes, or with parameters behind the segment.
+// hasDots reports whether a path contains a segment "." or "..". It also finds segments with backslashes or parameters, because some servers accept
+// them.
 func hasDots(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
@@ -327,7 +325,7 @@ func (d *httpSMS) headers(f filler) (http.Header, error) {
 			return nil, err
 		}
 		text := fmt.Sprint(filled)
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // for example a line break
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // for example a text with a line break
 			return nil, errHeader
 		}
 		header.Set(name, text)
@@ -385,7 +383,7 @@ func (d *httpSMS) request(ctx context.Context, m provider.Message) (*http.Reques
 	return req, nil
 }
 
-// escaped escapes values for any part of a URL. A space is %20, because + has no special meaning in a path.
+// escaped escapes values for any part of a URL. A space becomes %20, because + is not a space in a path.
 func escaped(values map[string]string) map[string]string {
 	all := make(map[string]string, len(values))
 	for name, value := range values {

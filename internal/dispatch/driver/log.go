@@ -8,7 +8,7 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// logDriver writes messages to the server's log instead of sending them, for development and dry runs.
+// logDriver writes messages to the server's log and sends nothing. It is for development and dry runs.
 type logDriver struct {
 	config struct {
 		ShowContent bool `json:"showContent"`
@@ -24,7 +24,7 @@ func newLog(config []byte, t provider.Tools) (Driver, error) {
 
 func (d *logDriver) Target() string { return "" }
 
-// Send logs each message. The text and the recipient are logged only if the configuration says so.
+// Send logs each message. It logs text and recipient only if the configuration allows this.
 func (d *logDriver) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
 	for i, m := range messages {
 		if m.IsExpired() || !d.mayBegin(ctx, m) {

@@ -12,12 +12,12 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// oa posts each message as JSON, signed by Standard Webhooks (S1.11).
+// oa posts each message as JSON, with a signature of Standard Webhooks (S1.11).
 type oa struct {
 	config struct {
 		URL            string         `json:"url"`
-		Secret         string         `json:"secret"` // whsec_ with base64, or any text
-		Answer         provider.Reply `json:"answer"` // if it names no sign of success, 2xx is success, as in Standard Webhooks
+		Secret         string         `json:"secret"` // base64 with the prefix whsec_, or any text
+		Answer         provider.Reply `json:"answer"` // if it defines no success, 2xx means success, as in Standard Webhooks
 		TimeoutSeconds float64        `json:"timeoutSeconds"`
 	}
 	key    []byte
@@ -26,7 +26,7 @@ type oa struct {
 	limit  time.Duration
 }
 
-// oaAtOnce is the number of concurrent calls.
+// oaAtOnce is the maximum number of concurrent calls.
 const oaAtOnce = 8
 
 func newOA(config []byte, t provider.Tools) (Driver, error) {
@@ -44,7 +44,7 @@ func newOA(config []byte, t provider.Tools) (Driver, error) {
 	if d.key, err = standardwebhooks.Key(d.config.Secret); err != nil {
 		return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 	}
-	if len(d.key) == 0 { // anybody could sign with an empty key
+	if len(d.key) == 0 { // anyone can sign with an empty key
 		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
 	}
 	if err := d.config.Answer.Check(); err != nil {
@@ -61,7 +61,7 @@ func (d *oa) Send(ctx context.Context, messages []provider.Message, report func(
 	provider.NewAttempts(ctx, d.limit, d.tools).Each(messages, oaAtOnce, report, d.call)
 }
 
-// call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.
+// call posts a message. The webhook-id is the task id, so that the receiver can recognise a repeated message.
 func (d *oa) call(ctx context.Context, m provider.Message) provider.Outcome {
 	body, err := json.Marshal(map[string]any{
 		"id": m.TaskID, "attempt": m.Attempt, "lease_id": m.LeaseID, "entered_at": m.EnteredAt, "to": m.Recipient, "user_id": m.UserID,

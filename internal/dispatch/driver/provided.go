@@ -12,21 +12,21 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Providers of short messages in mainland China send no free text: they have templates that they approved, and get the values of their placeholders.
-// A message has its whole text. The template is the one of which the text can be made, so that what is sent is the text, wherever it came from.
+// Providers of short messages in mainland China accept no free text. A provider approves templates, and a request contains only a template and its
+// values. A message of a task contains the whole text. The driver finds the template that produces exactly this text.
 
-// providedTemplate is a template of a provider.
+// providedTemplate is an approved template of a provider.
 type providedTemplate struct {
-	code  string // the provider's id of it
+	code  string // the provider's id of the template
 	names []string
-	form  *regexp.Regexp // has a group for each of names
+	form  *regexp.Regexp // has one group per entry of names
 	fixed int            // characters outside placeholders
 }
 
-// maxProvided is how many templates a sender may have: a message is compared with each.
+// maxProvided is the maximum number of templates per sender. Each message is compared with every template.
 const maxProvided = 200
 
-// providedTemplates reads templates, by their codes. placeholder has a group with the name.
+// providedTemplates parses templates, given by their codes. The expression placeholder has one group with the placeholder's name.
 func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all []providedTemplate, err error) {
 	if len(texts) == 0 {
 		return nil, fault.InvalidField("config.templates", fault.Required, nil)
@@ -52,7 +52,7 @@ func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all
 		}
 		all = append(all, t)
 	}
-	// Of several templates that fit, the one that says most of the text itself.
+	// If several templates match, the template with the most fixed text is used.
 	slices.SortFunc(all, func(a, b providedTemplate) int {
 		if a.fixed != b.fixed {
 			return b.fixed - a.fixed
@@ -62,7 +62,7 @@ func providedTemplates(texts map[string]string, placeholder *regexp.Regexp) (all
 	return all, nil
 }
 
-// values returns the values with which a template makes a text, if it can.
+// values returns the values with which a template produces a text. It reports false if the template cannot produce the text.
 func (t providedTemplate) values(text string) (map[string]string, bool) {
 	found := t.form.FindStringSubmatch(text)
 	if found == nil {
@@ -78,10 +78,10 @@ func (t providedTemplate) values(text string) (map[string]string, bool) {
 	return values, true
 }
 
-// provided is a message as such a provider sends it.
+// provided is a message in the form that such a provider accepts.
 type provided struct {
-	sign      string // empty: none, which a provider bears abroad
-	isOwnSign bool   // the message brought it; otherwise the configuration did
+	sign      string // empty: no signature, which is allowed abroad
+	isOwnSign bool   // the signature comes from the message, not from the configuration
 	code      string
 	values    map[string]string
 }
@@ -95,12 +95,12 @@ var (
 	}
 )
 
-// provide finds the template and the signature of a message. Non-nil: it cannot be sent.
+// provide finds the template and the signature of a message. A non-nil outcome means that the message cannot be sent.
 func provide(m provider.Message, templates []providedTemplate, sign string) (provided, *provider.Outcome) {
 	if m.Sign != "" {
 		sign = m.Sign
 	}
-	text := segment.Unsigned(sign, m.Content) // one that begins with another text in 【】 has no other signature
+	text := segment.Unsigned(sign, m.Content) // another text in 【】 at the beginning is not a signature
 	if isAbroad := strings.HasPrefix(m.Recipient, "+") && !strings.HasPrefix(m.Recipient, "+86"); sign == "" && !isAbroad {
 		return provided{}, &noProvidedSign
 	}
@@ -112,9 +112,10 @@ func provide(m provider.Message, templates []providedTemplate, sign string) (pro
 	return provided{}, &noProvidedTemplate
 }
 
-// blame changes the outcome of a message whose signature or template a provider refused, by its codes of each. A message is not blamed for the
-// configuration of its sender. A signature of the configuration is trouble of the sender: most messages have it. A template is too if the sender has no
-// other. Otherwise the message is tried again later, and the sender does not rest, because its other templates may be well.
+// blame changes the outcome of a message whose signature or template the provider refused. signs and texts are the codes for both cases. A message
+// must not fail because of the configuration of its sender. A refused signature of the configuration is trouble, because most messages use it. A
+// refused template is trouble if the sender has no other template. If the sender has other templates, the message is retried later and the sender
+// continues.
 func (p provided) blame(o provider.Outcome, signs, texts []string, templates int) provider.Outcome {
 	switch {
 	case o.OK:
@@ -126,7 +127,7 @@ func (p provided) blame(o provider.Outcome, signs, texts []string, templates int
 	return o
 }
 
-// signedAddress returns a fault if the address of a provider has more than a host: the signature of each request covers its path, which is /.
+// signedAddress returns a fault if the URL of a provider contains a path or a query: the signature of each request covers the path /.
 func signedAddress(field, text string) error {
 	if err := address(field, text); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/platform/outbound"
 )
 
-// configSchema is the part of a JSON schema that the contract uses for configurations.
+// configSchema is the part of a JSON schema that the API contract uses for configurations.
 type configSchema struct {
 	Type       string                  `json:"type"`
 	Required   []string                `json:"required"`
@@ -22,8 +22,8 @@ type configSchema struct {
 	WriteOnly  bool                    `json:"writeOnly"`
 }
 
-// The console makes the forms of senders from the contract.
-func TestTheContractHasTheConfigurationOfEachKind(t *testing.T) {
+// The console builds the forms of senders from the contract.
+func TestContractDescribesEveryDriverConfiguration(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestTheContractHasTheConfigurationOfEachKind(t *testing.T) {
 	}
 }
 
-// fieldsIn returns the names in the struct `config` of a driver.
+// fieldsIn returns the field names of the struct config in the file of a driver.
 func fieldsIn(t *testing.T, file string) []string {
 	t.Helper()
 	source, err := os.ReadFile(file)

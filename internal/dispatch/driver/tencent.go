@@ -16,15 +16,15 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// tencent sends short messages through Tencent Cloud (SendSms, 2021-01-11), one call for each (B16).
+// tencent sends short messages through Tencent Cloud (SendSms, 2021-01-11). Each message is one call (B16).
 type tencent struct {
 	config struct {
 		SecretID       string            `json:"secretId"`
 		SecretKey      string            `json:"secretKey"`
 		SDKAppID       string            `json:"sdkAppId"`
 		Region         string            `json:"region"`    // empty: ap-guangzhou
-		SignName       string            `json:"signName"`  // of messages without a signature; can be empty
-		Templates      map[string]string `json:"templates"` // the texts of the approved templates, with {1}, {2}, by TemplateId
+		SignName       string            `json:"signName"`  // signature of messages without one; can be empty
+		Templates      map[string]string `json:"templates"` // texts of the approved templates, with {1}, {2}, by TemplateId
 		BaseURL        string            `json:"baseUrl"`   // empty: https://sms.tencentcloudapi.com
 		AtOnce         int               `json:"atOnce"`
 		TimeoutSeconds float64           `json:"timeoutSeconds"`
@@ -43,7 +43,7 @@ const (
 
 var tencentPlaceholder = regexp.MustCompile(`\{([1-9][0-9]?)\}`)
 
-// Codes of Tencent Cloud, which come for the message or for the request.
+// These are codes of Tencent Cloud. A code describes the message or the whole request.
 var (
 	tencentPermanent = []string{
 		"InvalidParameterValue.IncorrectPhoneNumber", "InvalidParameterValue.TemplateParameterFormatError",
@@ -59,14 +59,14 @@ var (
 		"InvalidParameterValue.SdkAppIdNotExist", "LimitExceeded.AppDailyLimit", "LimitExceeded.AppMainlandChinaDailyLimit", "LimitExceeded.AppGlobalDailyLimit",
 	}
 	tencentBusy = []string{
-		"InternalError.RequestTimeException", // refused before it was read
+		"InternalError.RequestTimeException", // the request was refused before it was read
 		"RequestLimitExceeded", "LimitExceeded", "ResourceUnavailable",
 	}
-	tencentUnclear = []string{ // the message may be on its way
+	tencentUnclear = []string{ // the provider possibly sends the message
 		"InternalError", "InternalError.OtherError", "InternalError.UnknownError", "InternalError.ParseBackendResponseFail", "InternalError.Timeout",
 		"InternalError.SendAndRecvFail",
 	}
-	// Codes about the signature, and about the template, which is never the message's own.
+	// tencentSigns are codes about the signature. tencentTemplates are codes about the template, which never comes from the message.
 	tencentSigns     = []string{"FailedOperation.SignatureIncorrectOrUnapproved"}
 	tencentTemplates = []string{
 		"FailedOperation.TemplateIncorrectOrUnapproved", "FailedOperation.TemplateUnapprovedOrNotExist", "FailedOperation.TemplateIdNotExist",
@@ -77,7 +77,7 @@ var (
 		Code: "Response.SendStatusSet.0.Code", Error: "Response.SendStatusSet.0.Message",
 		Permanent: tencentPermanent, Trouble: tencentTrouble, Busy: tencentBusy, Unclear: tencentUnclear,
 	}
-	// tencentRefusal is for a request that is refused as a whole: its code is never one of success.
+	// tencentRefusal reads the answer to a request that is refused as a whole. Such an answer never contains a code of success.
 	tencentRefusal = provider.Reply{
 		Success: "Response.Error.Code", Equals: []string{}, Code: "Response.Error.Code", Error: "Response.Error.Message",
 		Permanent: tencentPermanent, Trouble: tencentTrouble, Busy: tencentBusy, Unclear: tencentUnclear,
@@ -106,7 +106,7 @@ func newTencent(config []byte, t provider.Tools) (Driver, error) {
 	if d.templates, err = providedTemplates(c.Templates, tencentPlaceholder); err != nil {
 		return nil, err
 	}
-	for _, t := range d.templates { // the values are a list: {1} and {3} without {2} have none
+	for _, t := range d.templates { // the values are a list, so {1} and {3} need {2}
 		for i := range len(slices.Compact(slices.Sorted(slices.Values(t.names)))) {
 			if !slices.Contains(t.names, strconv.Itoa(i+1)) {
 				return nil, fault.InvalidField("config.templates", fault.WrongFormat, nil)

@@ -22,7 +22,7 @@ import (
 
 var certificate tls.Certificate
 
-// TestMain makes a certificate that this process trusts like a certificate authority of the system.
+// TestMain creates a certificate that this process trusts like a certificate authority of the system.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-driver-")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestEmailIsEncrypted(t *testing.T) {
+func TestMailIsSentEncrypted(t *testing.T) {
 	t.Parallel()
 	message := []provider.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	for _, mode := range []string{"starttls", "implicit"} {
@@ -65,13 +65,13 @@ func TestEmailIsEncrypted(t *testing.T) {
 			if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; !o.OK || len(s.mails) != 1 {
 				t.Errorf("%+v", o)
 			}
-			config["host"] = "localhost" // the certificate is not for this name
+			config["host"] = "localhost" // the certificate has another name
 			if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; !o.Trouble || o.Permanent || o.Unknown {
 				t.Errorf("a certificate of another host: %+v", o)
 			}
 		})
 	}
-	// A server that cannot encrypt gets no mail.
+	// A server without encryption receives no mail.
 	s, config := newMailServer(t)
 	config["tls"] = "starttls"
 	if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; o.OK || len(s.mails) > 0 {
@@ -79,7 +79,7 @@ func TestEmailIsEncrypted(t *testing.T) {
 	}
 }
 
-func TestProvidersAreCalledOverTLS(t *testing.T) {
+func TestProvidersAreCalledByTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}

@@ -17,7 +17,7 @@ import (
 // weChat sends subscribe messages of a mini program (S2.3).
 type weChat struct {
 	config struct {
-		BaseURL          string  `json:"baseUrl"` // without a path; empty: WeChat's own
+		BaseURL          string  `json:"baseUrl"` // URL without a path; empty: the URL of WeChat
 		AppID            string  `json:"appId"`
 		AppSecret        string  `json:"appSecret"`
 		MiniProgramState string  `json:"miniprogramState"`
@@ -30,7 +30,7 @@ type weChat struct {
 	tools  provider.Tools
 }
 
-// weChatAtOnce is the number of concurrent calls.
+// weChatAtOnce is the default number of concurrent calls.
 const weChatAtOnce = 8
 
 func newWeChat(config []byte, t provider.Tools) (Driver, error) {
@@ -58,7 +58,7 @@ func newWeChat(config []byte, t provider.Tools) (Driver, error) {
 func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
 func (d *weChat) Send(ctx context.Context, messages []provider.Message, report func(int, provider.Outcome)) {
-	attempts := provider.NewAttempts(ctx, 2*d.limit, d.tools) // a stale token needs a second call
+	attempts := provider.NewAttempts(ctx, 2*d.limit, d.tools) // a stale token requires a second call
 	token, err := d.tools.Token(ctx, "", d.fetch)
 	attempts.Each(messages, weChatAtOnce, report, func(ctx context.Context, m provider.Message) provider.Outcome {
 		if err != nil {
@@ -72,7 +72,7 @@ func (d *weChat) Send(ctx context.Context, messages []provider.Message, report f
 		switch {
 		case err != nil:
 			return noToken(err)
-		case !attempts.MayBegin(m): // the token may have taken long
+		case !attempts.MayBegin(m): // fetching the token possibly took a long time
 			return provider.Untried
 		}
 		return withoutToken(d.call(ctx, m, token), token)
@@ -81,7 +81,7 @@ func (d *weChat) Send(ctx context.Context, messages []provider.Message, report f
 
 var (
 	weChatStale = []string{"40001", "40014", "42001"} // the token is invalid or expired
-	// weChatPermanent are codes about this message: its recipient, template, page or data.
+	// weChatPermanent are codes about the message: its recipient, template, page or data.
 	weChatPermanent = []string{"40003", "40037", "41028", "41029", "41030", "43101", "43108", "43116", "47003", "47501"}
 	// weChatTrouble are codes about the account: its token, secret, address, permissions or quota.
 	weChatTrouble = []string{
@@ -94,7 +94,7 @@ var weChatBusy = []string{"-1"}
 
 const (
 	weChatDay    = "45009" // the daily quota is used up
-	weChatMinute = "45011" // the quota of the minute is used up
+	weChatMinute = "45011" // the quota per minute is used up
 
 	weChatZone = "Asia/Shanghai" // time zone of the daily quota
 )
@@ -117,7 +117,7 @@ func (d *weChat) call(ctx context.Context, m provider.Message, token string) pro
 	return d.judge(status, answer)
 }
 
-// judge returns the outcome of an answer, with the pause after a used up quota.
+// judge returns the outcome of an answer. If a quota is used up, the outcome contains the pause.
 func (d *weChat) judge(status int, answer []byte) provider.Outcome {
 	o := d.answer.Outcome(status, answer)
 	switch o.Code {
@@ -136,13 +136,13 @@ func withoutToken(o provider.Outcome, token string) provider.Outcome {
 	return o
 }
 
-// tokenError is the outcome of a failed call for a token, as an error.
+// tokenError is an error with the outcome of a failed call for a token.
 type tokenError struct{ outcome provider.Outcome }
 
 func (e tokenError) Error() string { return "no access token: " + e.outcome.Error }
 
-// noToken returns the outcome of a message for which no token could be had: it was not sent, whatever happened to the
-// call for the token. An error of the database is not the provider's fault.
+// noToken returns the outcome of a message without a token. Such a message was certainly not sent. If the database caused the error, the outcome does
+// not blame the provider.
 func noToken(err error) provider.Outcome {
 	var refused tokenError
 	if !errors.As(err, &refused) {
@@ -151,7 +151,7 @@ func noToken(err error) provider.Outcome {
 	return provider.Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Answer: refused.outcome.Answer, Pause: refused.outcome.Pause}
 }
 
-// fetch fetches a token, and returns how long it is valid.
+// fetch fetches a token and returns its validity period.
 func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	body, err := json.Marshal(map[string]string{
 		"grant_type": "client_credential", "appid": d.config.AppID, "secret": d.config.AppSecret,

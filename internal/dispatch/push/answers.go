@@ -8,16 +8,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// maxLatest is how many outcomes of a sender are kept beside it.
+// maxLatest is the maximum number of outcomes that are stored per sender.
 const maxLatest = 10
 
-// called is the outcome of a call.
+// called contains the outcome of one call.
 type called struct{ taskID, outcome, code, err, answer string }
 
-// latest has the latest outcomes of calls, the newest last.
+// latest contains the latest outcomes of calls, oldest first.
 type latest []called
 
-// add adds the outcome of a message, if the provider was called.
+// add appends the outcome of a message, if the provider was called.
 func (l *latest) add(taskID string, o provider.Outcome) {
 	if !o.IsCall() {
 		return
@@ -26,7 +26,7 @@ func (l *latest) add(taskID string, o provider.Outcome) {
 	*l = all[max(0, len(all)-maxLatest):]
 }
 
-// keep stores the latest outcomes of a sender. They explain what the sender does; a message does not depend on them.
+// keep stores the latest outcomes of a sender. Operators read these outcomes; deliveries do not use them. An error is only logged.
 func (p *Pusher) keep(ctx context.Context, senderNo string, l latest) {
 	if len(l) == 0 {
 		return

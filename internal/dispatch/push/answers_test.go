@@ -12,13 +12,13 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// answersOf returns the last answers of the sender pushed.
+// answersOf returns the last provider answers of the sender "pushed".
 func answersOf(b *apptest.Bundle) []api.SenderAnswer {
 	b.T.Helper()
 	return apptest.Decode[[]api.SenderAnswer](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/pushed/answers", nil))
 }
 
-// eventOf returns the event of a kind in the timeline of a task, if it has one.
+// eventOf returns the last timeline event of a kind for a task, or an empty event if none exists.
 func eventOf(b *apptest.Bundle, id string, kind api.TimelineEventEvent) (found api.TimelineEvent) {
 	b.T.Helper()
 	for _, e := range apptest.Decode[[]api.TimelineEvent](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)) {
@@ -29,8 +29,8 @@ func eventOf(b *apptest.Bundle, id string, kind api.TimelineEventEvent) (found a
 	return found
 }
 
-// S3.12: each attempt keeps the answer of the provider, whatever it was, without secrets.
-func TestTheAnswerOfAProviderStandsWithItsAttempt(t *testing.T) {
+// S3.12: each attempt stores the answer of the provider, without secrets.
+func TestAttemptStoresProviderAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  int
 		says    string
@@ -72,7 +72,7 @@ func TestTheAnswerOfAProviderStandsWithItsAttempt(t *testing.T) {
 	}
 }
 
-func TestALongAnswerIsCutAndTheLastTenStand(t *testing.T) {
+func TestLongAnswersAreCutAndTheLastTenAreStored(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"code":"0","pad":"`+strings.Repeat("短", 3000)+`hunter2"}`)
@@ -91,8 +91,8 @@ func TestALongAnswerIsCutAndTheLastTenStand(t *testing.T) {
 	b.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/nobody/answers", nil)
 }
 
-// With a wrong field of success, each message would go out again and again while the sender looks well.
-func TestAnswersThatAreNotUnderstoodOpenTheBreaker(t *testing.T) {
+// If the configuration names a wrong success field, each message would be sent repeatedly while the sender seems to work.
+func TestUnreadableAnswersOpenTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, `{"state":"ok"}`)
 	for i := range 60 {
@@ -109,8 +109,8 @@ func TestAnswersThatAreNotUnderstoodOpenTheBreaker(t *testing.T) {
 	apptest.Eventually(t, "the sender goes on", func() bool { return b.GetSender("pushed").Pause == nil })
 }
 
-// The result of a task whose lease ran out says what the driver did not understand.
-func TestARecoveredTaskSaysWhatWasNotUnderstood(t *testing.T) {
+// If the lease of a task expires, the result of the task contains the answer that the driver did not understand.
+func TestRecoveredTaskContainsUnreadableAnswer(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, "<html>")
 	id := b.Submit("x")

@@ -8,19 +8,18 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// The circuit breaker of a sender. While it is closed, the sender sends. When it opens, the sender is paused. After
-// the pause one worker of all servers sends one message as a probe, which closes the breaker or opens it for twice as
-// long.
+// The circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused. After the pause, one
+// worker among all servers sends one message as a probe. The probe closes the breaker, or opens the breaker for twice as long.
 const (
 	firstPause   = 2 * time.Second
 	maxPause     = 5 * time.Minute
-	fruitlessMax = 5               // batches in a row in which the provider gave no answer, or said that it is broken or too busy; answers in a row that were not understood
-	probeSpare   = 5 * time.Second // how much longer than its lease a probe is held
+	fruitlessMax = 5               // consecutive batches in which the provider gave no answer, or said that it is broken or overloaded; or consecutive answers that were not understood
+	probeSpare   = 5 * time.Second // consecutive batches in which the provider failed or was overloaded, or consecutive answers that were not understood
 )
 
-// circuit is the state of a sender's circuit breaker, as last read from the database, which holds it for all servers.
+// circuit is the state of a sender's circuit breaker, as last read from the database. All servers share the state in the database.
 type circuit struct {
-	openings int64     // since a message last got through; 0: closed
+	openings int64     // openings since the last message that the provider accepted or refused; 0: closed
 	pauseEnd time.Time // end of the pause, by the clock of this process
 }
 
@@ -28,10 +27,10 @@ func circuitOf(openings int64, restSeconds float64) circuit {
 	return circuit{openings: openings, pauseEnd: time.Now().Add(time.Duration(restSeconds * float64(time.Second)))}
 }
 
-// pause is how long the sender is still paused.
+// pause returns the remaining pause of the sender. A closed breaker has a negative or zero pause.
 func (c circuit) pause() time.Duration { return time.Until(c.pauseEnd) }
 
-// setCircuit stores the state of the circuit breaker in the setup, unless this is of another version.
+// setCircuit stores the state of the circuit breaker in the setup. It does nothing if the setup has another version.
 func (w *worker) setCircuit(version int64, c circuit) {
 	for {
 		current := w.setup.Load()
@@ -41,19 +40,19 @@ func (w *worker) setCircuit(version int64, c circuit) {
 	}
 }
 
-// probe takes the right to send one message after the pause, for the rest of its lease. It reports whether it got the
+// probe reserves the right to send one message after the pause. The right ends probeSpare after the lease. probe reports whether this worker has the
 // right.
 func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration) bool {
 	n, err := w.p.q.BreakerProbe(ctx, pushq.BreakerProbeParams{SenderNo: w.senderNo, Openings: openings, Seconds: (lease + probeSpare).Seconds()})
 	return err == nil && n > 0
 }
 
-// tally counts what a batch shows about its sender. A message that the provider refuses shows that the sender works:
-// otherwise the texts of one company could stop the sender for all. A message that cannot be sent shows nothing.
-// Answers that were not understood show, if no other came, that the configuration does not fit the provider.
+// tally counts the outcomes of a batch that describe its sender. A message that the provider refuses proves that the sender works: otherwise the texts
+// of one company could stop the sender for all companies. A message that cannot be sent proves nothing. If all answers were not understood, the
+// configuration does not fit the provider.
 type tally struct {
 	tried   int               // messages with an outcome
-	unread  int               // messages with an answer that was not understood
+	unread  int               // messages whose answer was not understood
 	through int               // messages that the provider accepted or refused
 	failure *provider.Outcome // a failure of the sender or the provider; Trouble takes precedence
 }
@@ -73,9 +72,8 @@ func (t *tally) count(o provider.Outcome) {
 	}
 }
 
-// conclude opens or closes the circuit breaker after a batch. Trouble opens it if no message got through, or if the
-// provider said how long to pause. After a probe that showed nothing, or was not sent, the breaker stays as it is, and
-// another message is the next probe.
+// conclude opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider
+// named a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
 func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {
@@ -94,7 +92,7 @@ func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	case c.openings > 0:
 		err := w.p.q.BreakerProbed(ctx, pushq.BreakerProbedParams{SenderNo: w.senderNo, Openings: c.openings})
 		if err != nil {
-			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires by itself
+			w.p.log.WarnContext(ctx, "the end of a probe could not be stored", "sender_no", w.senderNo, "error", err) // the probe expires without this update
 		}
 	}
 }
@@ -110,7 +108,7 @@ func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcom
 		w.setCircuit(current.row.Version, circuitOf(current.circuit.openings, firstPause.Seconds()))
 		return
 	}
-	for _, row := range rows { // no row: another worker opened the breaker, or the sender was changed
+	for _, row := range rows { // no row exists if another worker opened the breaker or the sender was changed
 		w.p.log.WarnContext(ctx, "sender paused", "sender_no", w.senderNo, "code", cause.Code, "reason", cause.Error, "seconds", row.PauseSeconds)
 		w.setCircuit(current.row.Version, circuitOf(row.Openings, row.PauseSeconds))
 	}
@@ -119,7 +117,7 @@ func (w *worker) open(ctx context.Context, current *setup, cause provider.Outcom
 func (w *worker) close(ctx context.Context, current *setup) {
 	if _, err := w.p.q.BreakerClose(ctx, pushq.BreakerCloseParams{SenderNo: w.senderNo, Openings: current.circuit.openings}); err != nil {
 		w.p.log.WarnContext(ctx, "the end of a sender's pause could not be stored", "sender_no", w.senderNo, "error", err)
-		return // the probe expires, and the next one closes the breaker
+		return // the probe expires, and the next probe closes the breaker
 	}
 	w.p.log.InfoContext(ctx, "sender resumed", "sender_no", w.senderNo)
 	w.setCircuit(current.row.Version, circuit{})

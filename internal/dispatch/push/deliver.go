@@ -25,10 +25,10 @@ import (
 type batch struct {
 	rows     []claim.Lease
 	messages []provider.Message
-	last     []bool    // by row: an unclear outcome fails the task
-	claimed  time.Time // when the claim had ended, by the clock of this process
-	leaseEnd time.Time // until then calls may go on, by the clock of this process: the latest end of a lease that does not end with its message, else the last moment to report
-	version  int64     // version of the sender at the claim
+	last     []bool    // by row: an unclear outcome makes the task fail
+	claimed  time.Time // when the claim ended, by the clock of this process
+	leaseEnd time.Time // calls must end before this time (clock of this process): see read
+	version  int64     // version of the sender when the tasks were claimed
 	circuit  circuit
 }
 
@@ -43,9 +43,9 @@ const (
 	becauseExpired = "the message expired before it was sent"
 )
 
-// deliver sends claimed tasks and reports each outcome as soon as it is known. Tasks that were not tried, or that the
-// sender could not send, are returned. An unclear outcome is not reported, so that the lease expires first, unless
-// on_unclear says that the task fails.
+// deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender
+// could not send. For an unclear outcome, deliver sends no report, so that the lease expires first. If on_unclear says that such a task fails, deliver
+// reports the failure.
 func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	}
 	ctx, cancel := context.WithTimeout(w.p.sending, max(time.Until(b.leaseEnd)-leaseSpare, time.Second))
 	defer cancel()
-	if b.version != current.row.Version { // changed since the last refresh
+	if b.version != current.row.Version { // the sender was changed after the last refresh
 		if current = w.latest(ctx); current == nil || current.driver == nil {
 			w.release(b, unused(rows, becauseChanged))
 			return
@@ -106,7 +106,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for _, f := range found {
 		byID[f.TaskID] = f
 		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
-		// Nobody else is given a message that expired: a call that began before goes on, and its outcome counts.
+		// After a message expires, no other sender can claim its task. A call that began earlier may therefore finish, and its outcome counts.
 		if f.SecondsLeft > f.LeaseSeconds {
 			leaseEnds = append(leaseEnds, end)
 		} else {
@@ -114,7 +114,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.PauseSeconds)
 	}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // its task was settled meanwhile
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // the task has a final status meanwhile
 		_, isThere := byID[row.TaskID]
 		return !isThere
 	})
@@ -151,7 +151,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	return b, nil
 }
 
-// handed returns the text that a sender gets of a rendering, whose beginning is the content of the claim.
+// handed returns the text of a rendering that the provider receives. The content of the claim contains only the beginning of this text.
 func handed(row claim.Lease, content string) string {
 	content = segment.Unsigned(row.Sign, content)
 	if row.SignMode != claim.SignInText {
@@ -160,13 +160,13 @@ func handed(row claim.Lease, content string) string {
 	return segment.Signed(row.Sign, content)
 }
 
-// answer is the outcome of one message of a batch.
+// answer contains the outcome of one message of a batch.
 type answer struct {
 	i       int // index in the batch
 	outcome provider.Outcome
 }
 
-// send sends a batch, reports the outcomes, updates the circuit breaker, and returns the leases that are left.
+// send sends a batch, reports the outcomes and updates the circuit breaker. It returns the leases of messages without a reported outcome.
 func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
 	outcomes := make(chan answer, len(b.rows))
 	left := make(map[int]queue.Unused, len(b.rows))
@@ -206,7 +206,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	concluding, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), maxBackoff)
 	defer cancel()
 	w.p.keep(concluding, w.senderNo, latest)
-	w.conclude(concluding, current, t) // before the leases are returned: other servers must know about the pause
+	w.conclude(concluding, current, t) // other servers must read the pause before the leases are returned
 	reason := becauseLate
 	switch {
 	case t.failure != nil && t.failure.Trouble:
@@ -233,7 +233,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	return all
 }
 
-// unused returns the leases of rows that were not tried.
+// unused returns the leases of rows as untried leases, with a reason.
 func unused(rows []claim.Lease, reason string) []queue.Unused {
 	all := make([]queue.Unused, len(rows))
 	for i, row := range rows {
@@ -242,7 +242,7 @@ func unused(rows []claim.Lease, reason string) []queue.Unused {
 	return all
 }
 
-// release returns leases.
+// release returns leases to the queue. It ignores an empty list.
 func (w *worker) release(b batch, leases []queue.Unused) {
 	if len(leases) == 0 {
 		return
@@ -256,14 +256,14 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 	})
 }
 
-// report reports outcomes.
+// report stores outcomes. It records unclear outcomes, and it reports every outcome that ends the attempt.
 func (w *worker) report(current *setup, b batch, all []answer) {
 	var reports []queue.Report
 	var unclear []queue.Unclear
 	for _, k := range all {
 		o, row := k.outcome, b.rows[k.i]
-		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent
-		// again.
+		// A text of a provider can contain bytes that PostgreSQL cannot store. Without postgres.Text, PostgreSQL would reject the report, and the
+		// message would be sent again.
 		o.ProviderNo, o.Code, o.Error, o.Answer = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error), postgres.Text(o.Answer)
 		if o.Unknown {
 			unclear = append(unclear, queue.Unclear{
@@ -290,7 +290,7 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 	}
 }
 
-// insist runs a database act again and again until it succeeds or the leases expire.
+// insist repeats a database action until the action succeeds or the leases expire.
 func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.leaseEnd), leaseSpare))
 	defer cancel()
@@ -304,13 +304,14 @@ func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error
 			w.p.log.Error("outcomes could not be reported before the leases expired", "sender_no", w.senderNo, "leases", leases, "error", err)
 			return
 		case <-w.p.sending.Done():
-			cancel() // no further attempt after a cut-off
+			cancel() // Stop has cancelled the calls: no further attempt
 		case <-time.After(wait):
 		}
 	}
 }
 
-// reportAll reports outcomes. It logs those that the queue cannot take. It returns those that it may take later, with the error of the database.
+// reportAll reports outcomes. It logs each report that failed with an unexpected error. It returns the reports that can be repeated because the
+// database was unavailable, with the error.
 func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []queue.Report, err error) {
 	outcomes, err := w.p.queue.ReportAll(ctx, reports)
 	if err != nil {
@@ -328,7 +329,7 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []
 	return left, err
 }
 
-// reportOf returns the report of an outcome.
+// reportOf returns the report for the outcome of a claimed task.
 func (w *setup) reportOf(row claim.Lease, o provider.Outcome) queue.Report {
 	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // a call begins at most this long after the last look
-	lookLimit = 2 * time.Second        // time for one look
-	heldPause = 250 * time.Millisecond // after tasks of a held batch could not be held: a claim takes them until the sweep has held them
+	lookEvery = 100 * time.Millisecond // maximum age of the last check when a call begins
+	lookLimit = 2 * time.Second        // time limit of one check
+	heldPause = 250 * time.Millisecond // pause after tasks of a held batch could not be held: until the sweep holds them, each claim returns them again
 )
 
-// Reasons for returning leases that a look found.
+// Reasons for returning leases that a check found.
 const (
 	becauseEnded    = "the lease ended before this message was sent"
 	becauseUnlooked = "the database could not say whether this message may still be sent"
 )
 
-// heldReasons are the answers of TaskMayBegin, as reasons for returning leases.
+// heldReasons maps the answers of TaskMayBegin to reasons for returning leases.
 var heldReasons = map[string]string{
 	"sender_off":      "the sender was switched off before this message was sent",
 	"sender_paused":   becausePaused,
@@ -34,8 +34,8 @@ var heldReasons = map[string]string{
 	"switched_off":    "a switch was turned off before this message was sent",
 }
 
-// followBatches holds or cancels the tasks of leases that were returned because their batch is paused or cancelled: the next claim would take them again.
-// The sweep feed-batches does so too, but later.
+// followBatches updates the tasks whose leases were returned because their batch is paused or cancelled. It holds tasks of paused batches and cancels
+// tasks of cancelled batches. Otherwise the next claim would return the same tasks again. The sweep feed-batches does the same, but later.
 func (w *worker) followBatches(b batch, left []queue.Unused) {
 	paused, cancelled := map[int64]bool{}, []string(nil)
 	for _, row := range b.rows {
@@ -68,19 +68,21 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 	}
 }
 
-// look says which messages of a batch may still be sent. What was claimed may be held since: its sender, batch, company, channel or country was
-// switched off, paused or cancelled. It reads the database again before a call if the last time was lookEvery ago, so that fast providers cost nothing.
+// look checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender,
+// batch, company, channel or country. look reads the database before a call only if the last check is older than lookEvery. So a fast provider needs
+// few checks.
 type look struct {
 	w *worker
 	b batch
 
 	mu      sync.Mutex
-	at      time.Time         // of the last look
-	held    map[string]string // by task: why it may not be sent, by the last look
-	refused map[string]string // by task: why it was not sent
+	at      time.Time         // time of the last check
+	held    map[string]string // by task id: why the last check forbids the message; empty if it is allowed
+	refused map[string]string // by task id: why the message was not sent
 }
 
-// newLook returns a look. A claim is the first one, unless there are messages of batches: until the sweep has held or cancelled them, it takes them.
+// newLook returns a look. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
+// cancelled batch until the sweep holds or cancels them.
 func newLook(w *worker, b batch, claimed time.Time) *look {
 	l := &look{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
 	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {
@@ -89,7 +91,7 @@ func newLook(w *worker, b batch, claimed time.Time) *look {
 	return l
 }
 
-// mayBegin reports whether a message may be sent now.
+// mayBegin reports whether a message is allowed to be sent now.
 func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,14 +105,15 @@ func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
 	return reason == ""
 }
 
-// why returns why a message was not sent; empty: nothing held it.
+// why returns the reason why a message was not sent. It returns an empty text if no check forbade the message.
 func (l *look) why(taskID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[taskID]
 }
 
-// renew reads what holds the messages. If it cannot, none is sent: its outcome could not be reported either.
+// renew asks the database which messages are still allowed. If the database cannot answer, renew forbids all messages, because their outcomes could
+// not be reported either.
 func (l *look) renew(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -123,7 +126,7 @@ func (l *look) renew(ctx context.Context) {
 	l.at = began
 	otherwise := becauseEnded
 	if err != nil {
-		l.at, otherwise = time.Now(), becauseUnlooked // a look that failed may have taken longer than lookEvery
+		l.at, otherwise = time.Now(), becauseUnlooked // a failed check can take longer than lookEvery
 	}
 	for _, row := range l.b.rows {
 		l.held[row.TaskID] = otherwise

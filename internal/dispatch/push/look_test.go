@@ -13,9 +13,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// What is switched off, paused or cancelled after a claim is not sent by it: only the call that has begun goes on. The other leases are given back, and
-// cost nothing.
-func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
+// After a claim, an operator can switch off, pause or cancel the sender, batch, company, channel or country. A call that has begun then finishes, but
+// the other messages of the claim are not sent. Their leases are returned, and their tasks cost nothing.
+func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 	patch := func(path string, body map[string]any) func(*apptest.Bundle, string) {
 		return func(b *apptest.Bundle, _ string) { b.Expect(200, "", "PATCH", path, body) }
 	}
@@ -52,12 +52,12 @@ func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
 			}
 			called, goOn := make(chan struct{}), make(chan struct{})
 			open := sync.OnceFunc(func() { close(goOn) })
-			defer open() // else a failure would wait for the provider
+			defer open() // if the test fails early, the provider must not wait
 			begun := sync.OnceFunc(func() { close(called) })
 			p.Does(func(w http.ResponseWriter, _ *http.Request) {
 				begun()
 				<-goOn
-				<-time.After(150 * time.Millisecond) // by then the worker looks again
+				<-time.After(150 * time.Millisecond) // the last check is then older than lookEvery
 				_, _ = io.WriteString(w, `{"code":"0"}`)
 			})
 			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
@@ -67,7 +67,7 @@ func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
 			apptest.Eventually(t, "two leases are given back", func() bool {
 				return b.Count("SELECT count(DISTINCT task_id) FROM report_logs WHERE effect = 'untried'") == 2
 			})
-			switch name { // without the sweep: no claim takes them again
+			switch name { // the worker itself must hold or cancel these tasks, without the sweep
 			case "batch paused":
 				apptest.Eventually(t, "both are held", func() bool {
 					return b.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()") == 2
@@ -94,8 +94,8 @@ func TestWhatIsHeldDuringABatchIsNotSent(t *testing.T) {
 	}
 }
 
-// A probe that something holds is no probe: the next message is sent at once, and not when the time of the probe is over.
-func TestAProbeThatIsHeldEnds(t *testing.T) {
+// If a probe message is held, the probe ends at once. The next message is sent immediately, and not only after the time of the probe.
+func TestHeldProbeEndsAtOnce(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
 		"name": "x", "content": "hello", "auto_confirm": true, "rows": []map[string]string{{"phone_number": "13800138000"}},
@@ -106,19 +106,20 @@ func TestAProbeThatIsHeldEnds(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec(fmt.Sprint("UPDATE batches SET status = 'paused' WHERE id = ", batch.BatchID)) // the sweep has not held its task yet
-	b.Exec("UPDATE senders SET status = 'on' WHERE sender_no = 'pushed'")                 // which leaves the breaker half open
+	b.Exec(fmt.Sprint("UPDATE batches SET status = 'paused' WHERE id = ", batch.BatchID)) // the sweep has not held the task of the batch yet
+	b.Exec("UPDATE senders SET status = 'on' WHERE sender_no = 'pushed'")                 // the breaker stays half open
 	b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 second', rest_reason = 'was refused'")
 	apptest.Eventually(t, "the probe is given back", func() bool { return b.Count("SELECT count(*) FROM report_logs WHERE effect = 'untried'") > 0 })
-	id := b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "code", "message_type": "verification"}).TaskID // goes first
+	id := b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "code", "message_type": "verification"}).TaskID // claimed first
 	apptest.Eventually(t, "another message is sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND task_id = '"+id+"'") == 1 })
 	if n := len(p.Seen()); n != 1 {
 		t.Errorf("the provider was called %d times", n)
 	}
 }
 
-// Of a claim with messages of two companies, only those of the batch that is paused are held, and without its sweep. When it is resumed, they are sent.
-func TestAPausedBatchHoldsNoMessageOfAnother(t *testing.T) {
+// A claim contains messages of two batches, and one of the batches is paused. Only messages of the paused batch are held, even before the sweep runs.
+// After the batch is resumed, they are sent.
+func TestPausedBatchHoldsOnlyItsOwnMessages(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	acme := b.AddCompany("acme", 1)
 	rows := []map[string]string{{"phone_number": "13800138000"}, {"phone_number": "13800138001"}, {"phone_number": "13800138002"}}
@@ -131,7 +132,7 @@ func TestAPausedBatchHoldsNoMessageOfAnother(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec("UPDATE batches SET status = 'paused', is_held = true WHERE id = $1", paused.BatchID) // the server died before it held the tasks
+	b.Exec("UPDATE batches SET status = 'paused', is_held = true WHERE id = $1", paused.BatchID) // as if the server had died before it held the tasks
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
 	apptest.Eventually(t, "three are held and the others sent", func() bool {
 		return b.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()") == 3 && b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 3
@@ -149,8 +150,8 @@ func TestAPausedBatchHoldsNoMessageOfAnother(t *testing.T) {
 	})
 }
 
-// A look that fails after a while is not repeated at once for each of the other messages: their leases are returned soon.
-func TestALookThatFailsIsNotRepeatedAtOnce(t *testing.T) {
+// A check that fails slowly is not repeated at once for each other message. The leases of the other messages are returned soon.
+func TestFailedCheckIsNotRepeatedAtOnce(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	config := p.SenderConfig()
 	config["atOnce"] = 1
@@ -158,12 +159,12 @@ func TestALookThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 	b.SubmitMany("x", 6, nil)
 	called, goOn := make(chan struct{}), make(chan struct{})
 	open := sync.OnceFunc(func() { close(goOn) })
-	defer open() // else a failure would wait for the provider
+	defer open() // if the test fails early, the provider must not wait
 	begun := sync.OnceFunc(func() { close(called) })
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		begun()
 		<-goOn
-		<-time.After(150 * time.Millisecond) // by then the worker looks again
+		<-time.After(150 * time.Millisecond) // the last check is then older than lookEvery
 		_, _ = io.WriteString(w, `{"code":"0"}`)
 	})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
@@ -173,7 +174,7 @@ func TestALookThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	if _, err := tx.Exec(t.Context(), "LOCK TABLE batches"); err != nil { // of those that send, only the look reads it
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE batches"); err != nil { // among the statements of the worker, only the check reads this table
 		t.Fatal(err)
 	}
 	open()
@@ -181,7 +182,7 @@ func TestALookThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 	apptest.Eventually(t, "five leases are given back", func() bool {
 		return b.Count("SELECT count(DISTINCT task_id) FROM report_logs WHERE effect = 'untried'") == 5
 	})
-	if took := time.Since(began); took > 5*time.Second { // one look may take two
+	if took := time.Since(began); took > 5*time.Second { // one check takes up to two seconds
 		t.Errorf("the leases were given back after %s", took)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestAttemptsAtProvidersAreCountedByOutcome(t *testing.T) {
+func TestMetricsCountProviderAttemptsByOutcome(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	has := func(line string) bool {
 		return strings.Contains("\n"+b.Expect(200, "", "GET", "/metrics", nil).Raw, "\nlksms_driver_request_seconds_"+line)

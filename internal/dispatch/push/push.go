@@ -1,5 +1,5 @@
-// Package push owns the workers that send for driven senders. A driven sender claims, sends and reports like an app,
-// through the same methods and under the same leases, limits and retries.
+// Package push runs the workers of driven senders. A driven sender claims, sends and reports like an app: it uses the same methods, leases, limits and
+// retries.
 package push
 
 import (
@@ -32,10 +32,10 @@ import (
 )
 
 const (
-	refreshEvery = 2 * time.Second  // between reads of the driven senders
-	claimWait    = 30 * time.Second // how long a claim waits; a task or StopClaiming ends the wait at once
-	maxBackoff   = 5 * time.Second  // after a failed claim, and the longest wait between failed reports
-	leaseSpare   = 2 * time.Second  // end of a lease that is left for reports
+	refreshEvery = 2 * time.Second  // time between two reads of the driven senders
+	claimWait    = 30 * time.Second // maximum wait of a claim; a task or StopClaiming ends the wait earlier
+	maxBackoff   = 5 * time.Second  // wait after a failed claim, and maximum wait between two attempts to report
+	leaseSpare   = 2 * time.Second  // last part of a lease, reserved for reports
 )
 
 // Pusher runs a worker for each driven sender.
@@ -53,15 +53,15 @@ type Pusher struct {
 	requests    *prometheus.HistogramVec
 	tracer      *tracing.Tracer
 
-	changed  chan struct{}   // signals that the senders are to be read at once
-	claiming context.Context // ends when no further task may be claimed
+	changed  chan struct{}   // signals that run must read the senders now
+	claiming context.Context // cancelled when workers must claim no further task
 	stop     context.CancelFunc
-	sending  context.Context // ends when sends in progress must end
+	sending  context.Context // cancelled when calls in progress must end
 	cut      context.CancelFunc
 	workers  sync.WaitGroup
 }
 
-// Services are those that a Pusher uses.
+// Services are the services that a Pusher uses.
 type Services struct {
 	Queue       *queue.Service
 	Submissions *submit.Service
@@ -95,7 +95,7 @@ func New(db *postgres.DB, uses Services, o Options) *Pusher {
 	}
 }
 
-// Start starts the workers of all enabled senders. They run until Stop.
+// Start starts the workers of all enabled senders. The workers run until Stop.
 func (p *Pusher) Start() { p.workers.Go(p.run) }
 
 func (p *Pusher) run() {
@@ -111,7 +111,7 @@ func (p *Pusher) run() {
 	}
 }
 
-// Changed makes the Pusher read the senders at once, after this server added or changed one.
+// Changed makes the Pusher read the senders now. The caller has just added or changed a sender.
 func (p *Pusher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
@@ -119,11 +119,11 @@ func (p *Pusher) Changed() {
 	}
 }
 
-// StopClaiming makes the workers end after they have sent and reported the tasks that they hold.
+// StopClaiming stops all claims. Each worker still sends and reports the tasks that it has claimed, and then ends.
 func (p *Pusher) StopClaiming() { p.stop() }
 
-// Stop ends all workers. When ctx ends, it cuts off sends in progress: their leases expire, because nobody knows
-// whether the messages were sent.
+// Stop ends all workers and returns when they have ended. If ctx ends first, Stop cancels the calls in progress. Their leases then expire, because
+// nobody knows whether the messages were sent.
 func (p *Pusher) Stop(ctx context.Context) {
 	p.StopClaiming()
 	finished := make(chan struct{})
@@ -140,7 +140,7 @@ func (p *Pusher) Stop(ctx context.Context) {
 	p.cut()
 }
 
-// sleep waits for d, or until claiming stops.
+// sleep waits for d. It returns earlier if claiming stops.
 func (p *Pusher) sleep(d time.Duration) {
 	select {
 	case <-p.claiming.Done():
@@ -148,8 +148,7 @@ func (p *Pusher) sleep(d time.Duration) {
 	}
 }
 
-// refresh reads the driven senders. It starts a worker for each new one, and gives the other workers the current
-// configuration.
+// refresh reads the driven senders. It starts a worker for each new sender and stores the current configuration in the other workers.
 func (p *Pusher) refresh(driven map[string]*worker) {
 	ctx, cancel := context.WithTimeout(p.sending, refreshEvery)
 	defer cancel()
@@ -171,9 +170,9 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 			current = w.prepare(row)
 		}
 		if isChanged || current.circuit.openings != row.Openings {
-			defer w.endWait() // after Store
+			defer w.endWait() // runs after Store
 		}
-		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // the circuit changes without the version
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.PauseSeconds)}) // the circuit can change without a new version
 		if !known {
 			p.workers.Go(w.run)
 		}
@@ -186,27 +185,26 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 	}
 }
 
-// worker sends for one sender, with the current setup. Every sender has exactly one worker as long as the server
-// runs: a second one could still use the previous configuration.
+// worker sends for one sender, with the current setup. A server never replaces the worker of a sender: a second worker could still use the previous
+// configuration.
 type worker struct {
 	p        *Pusher
 	senderNo string
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
-	look     atomic.Pointer[look]       // of the batch that is being sent
+	look     atomic.Pointer[look]       // check of the batch that is being sent
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
-	fruitless int // batches in a row in which no message got through, with each answer that was not understood; used by run only
+	fruitless int // consecutive batches without an accepted or refused message, plus extra answers that were not understood; only run uses this field
 }
 
-// setup is a version of a sender with its driver and circuit breaker.
+// setup is one version of a sender, with its driver and circuit breaker.
 type setup struct {
 	row     pushq.SendersDrivenRow
 	driver  driver.Driver // nil: the configuration cannot be used
 	circuit circuit
 }
 
-// prepare returns the setup of a sender. If the configuration cannot be used, the driver is nil, and the error is
-// logged.
+// prepare returns the setup of a sender. If the configuration cannot be used, prepare logs the error and returns a setup without a driver.
 func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	p := w.p
 	log := p.log.With("sender_no", row.SenderNo)
@@ -225,8 +223,8 @@ func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	return prepared
 }
 
-// began follows the attempts of a sender of a kind: it measures them, and makes a span of each. Only the attempts at messages whose submission had
-// a traceparent send theirs to the provider.
+// began returns a function that measures each attempt of a sender and creates a span for it. The attempt sends a traceparent to the provider only if
+// the submission of the message had a traceparent.
 func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m provider.Message) (context.Context, func(provider.Outcome)) {
 	return func(ctx context.Context, m provider.Message) (context.Context, func(provider.Outcome)) {
 		started := time.Now()
@@ -277,7 +275,7 @@ func (w *worker) run() {
 	}
 }
 
-// claim waits for tasks until StopClaiming, which ends the wait and no claim: a claim that is cut off may hold tasks.
+// claim waits for tasks until StopClaiming. StopClaiming ends only the wait, not a claim in progress: a cancelled claim could have leased tasks.
 func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
 	ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
 	defer cancel()
@@ -288,17 +286,18 @@ func (w *worker) claim(c claim.Request) ([]claim.Lease, error) {
 	return w.p.queue.ClaimUntil(ctx, c, enough.C)
 }
 
-// endWait ends the wait of the claim, so that the next one has the current setup.
+// endWait ends the wait of the current claim, so that the next claim uses the current setup.
 func (w *worker) endWait() {
 	if enough := w.enough.Load(); enough != nil {
 		enough.Reset(0)
 	}
 }
 
-// isOneCall reports whether a claim is sent in one call, because the interval of the sender counts calls.
+// isOneCall reports whether a claim is limited to messages of one call. This is so if the sender has an interval and its driver merges messages: the
+// interval counts calls.
 func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
 
-// maxClaim returns how many tasks to claim at once: with an interval, as many as can be sent in a second.
+// maxClaim returns the maximum number of tasks per claim. With an interval, this is the number of messages that can be sent in one second.
 func (w *setup) maxClaim() int {
 	most := driver.Batch(w.row.Kind)
 	if w.row.IntervalMs > 0 && !w.isOneCall() {
@@ -307,7 +306,7 @@ func (w *setup) maxClaim() int {
 	return most
 }
 
-// latest reads the setup of the sender again; nil if it is not driven any more or cannot be read.
+// latest reads the setup of the sender from the database. It returns nil if the sender is no longer driven or cannot be read.
 func (w *worker) latest(ctx context.Context) *setup {
 	rows, err := w.p.q.SendersDriven(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
+func TestDrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 10, "sign": "平台"})
 	id := b.Submit("你好")
 	b.AwaitStatus(id, queue.Success)
@@ -33,7 +33,7 @@ func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
 	}
 }
 
-func TestAnOutageIsRetriedAndAPermanentRefusalIsNot(t *testing.T) {
+func TestOutageIsRetriedButPermanentRefusalIsNot(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(500, "")
 	id := b.Submit("x")
@@ -48,9 +48,9 @@ func TestAnOutageIsRetriedAndAPermanentRefusalIsNot(t *testing.T) {
 	}
 }
 
-// An answer of a provider may contain text that PostgreSQL cannot store (NUL, invalid UTF-8). That part is dropped: if the report were
-// lost, the message would be sent twice.
-func TestAnAnswerThatPostgreSQLCannotStoreLosesNoReport(t *testing.T) {
+// An answer of a provider can contain text that PostgreSQL cannot store (NUL, invalid UTF-8). The server drops these characters. Otherwise the report
+// would be lost, and the message would be sent twice.
+func TestReportIsStoredWithoutTextThatPostgreSQLRejects(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, `{"code":"0","id":"a\u0000b"}`)
 	id := b.Submit("x")
@@ -71,8 +71,8 @@ func TestAnAnswerThatPostgreSQLCannotStoreLosesNoReport(t *testing.T) {
 	}
 }
 
-// Nobody knows whether the message went out, so it is not sent again before its lease has run out.
-func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
+// Nobody knows whether an unclear message was sent. The message is therefore not sent again before its lease expires.
+func TestUnclearMessageKeepsItsLease(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, "<html>")
 	id := b.Submit("x")
@@ -93,8 +93,8 @@ func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
 	}
 }
 
-// A provider that recognises a repeat by its key must not do so after a requeue, but must after a retry.
-func TestARequeuedMessageHasAnotherKey(t *testing.T) {
+// Providers recognise a repeated message by its key. A retry has the same key; a requeue has a new key.
+func TestRequeueChangesTheMessageKey(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	config := p.SenderConfig()
 	config["body"] = []string{"${task_id}-${entered_unix_ms}", "${attempt}", "${lease_id}"}
@@ -109,7 +109,7 @@ func TestARequeuedMessageHasAnotherKey(t *testing.T) {
 		return got
 	}
 	var calls atomic.Int32
-	p.Does(func(w http.ResponseWriter, _ *http.Request) { // for now, for good, and accepted
+	p.Does(func(w http.ResponseWriter, _ *http.Request) { // a temporary refusal, a permanent refusal, and a success
 		_, _ = io.WriteString(w, []string{`{"code":"8"}`, `{"code":"9"}`, `{"code":"0"}`}[calls.Add(1)-1])
 	})
 	id := b.Submit("x")
@@ -127,7 +127,7 @@ func TestARequeuedMessageHasAnotherKey(t *testing.T) {
 	}
 }
 
-func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
+func TestSlowProviderDelaysOnlyItsOwnSender(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
 	defer close(release)
@@ -143,7 +143,7 @@ func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
 	}
 }
 
-func TestAServerThatStopsFinishesItsCalls(t *testing.T) {
+func TestStoppingServerFinishesItsCalls(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -164,7 +164,7 @@ func TestAServerThatStopsFinishesItsCalls(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNotFinishedWhenTheServerStopsKeepsItsLease(t *testing.T) {
+func TestCancelledCallKeepsItsLease(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
 	defer close(release)
@@ -179,8 +179,8 @@ func TestACallThatIsNotFinishedWhenTheServerStopsKeepsItsLease(t *testing.T) {
 	}
 }
 
-// A provider with outages leaves its share to the other senders, and is tried again later.
-func TestABrokenProviderLeavesItsShareToOthers(t *testing.T) {
+// While the circuit breaker of a sender is open, other senders send its share of the messages. Later the sender is tried again.
+func TestOtherSendersTakeTheShareOfABrokenProvider(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"is_shared": false})
 	p.Says(500, "")
 	b.AddRoute("default", "pushed", 1)
@@ -195,8 +195,8 @@ func TestABrokenProviderLeavesItsShareToOthers(t *testing.T) {
 	apptest.Eventually(t, "the other sends everything", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status <> 2") == 0 })
 }
 
-// A message after a change of the configuration goes by the new configuration.
-func TestAChangedConfigurationCountsAtOnce(t *testing.T) {
+// After a change of the configuration, the next message uses the new configuration.
+func TestChangedConfigurationAppliesToTheNextMessage(t *testing.T) {
 	b, current := apptest.NewPushing(t, nil)
 	b.AwaitStatus(b.Submit("x"), queue.Success)
 	former := apptest.NewProvider(t)
@@ -211,8 +211,8 @@ func TestAChangedConfigurationCountsAtOnce(t *testing.T) {
 	}
 }
 
-// The messages of batches go to the URL that the sender has for them, and a batch for this sender alone goes through it.
-func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
+// Messages of batches are sent to the batchUrl of the sender. A batch that names this sender is sent through this sender.
+func TestBatchMessagesUseTheBatchURL(t *testing.T) {
 	b, usual := apptest.NewPushing(t, nil)
 	batches := apptest.NewProvider(t)
 	config := usual.SenderConfig()
@@ -241,8 +241,8 @@ func TestTheMessagesOfBatchesGoToTheirOwnURL(t *testing.T) {
 	}
 }
 
-// A worker waits for long, but no longer than its setup holds, or than its server claims.
-func TestTheWaitOfADrivenSenderEnds(t *testing.T) {
+// The wait of a claim ends when the setup changes or when the server stops claiming.
+func TestClaimWaitEndsOnChangeAndOnStop(t *testing.T) {
 	b, _ := apptest.NewPushing(t, nil)
 	waits := func(n int) func() bool { return func() bool { return b.App.Queue.Waiting() == n } }
 	apptest.Eventually(t, "the sender waits", waits(1))

@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A provider gets what the sign_mode of its sender says, also in a test of the sender.
-func TestAProviderGetsTextAndSignatureAsTheSenderSays(t *testing.T) {
+// The sign_mode of a sender decides how its provider receives text and signature. The same rule applies to a test of the sender.
+func TestSignModeDecidesTextAndSignature(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"sign": "平台"})
 	config := p.SenderConfig()
 	config["body"] = map[string]any{"to": "${recipient}", "all": "${content}", "text": "${text}", "sign": "${sign}"}
@@ -42,8 +42,8 @@ func TestAProviderGetsTextAndSignatureAsTheSenderSays(t *testing.T) {
 	}
 }
 
-// A provider that always signs cannot leave the signature out.
-func TestAProviderThatAlwaysSignsForbidsNoSignatures(t *testing.T) {
+// A sender whose provider always adds a signature cannot use the mode without signatures.
+func TestSignModeWithoutSignatureIsRejectedIfTheProviderSigns(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	body := map[string]any{"sender_no": "cloud", "name": "cloud", "kind": "aliyun-sms", "sign_mode": "none", "config": map[string]any{
 		"accessKeyId": "a", "accessKeySecret": "b", "signName": "默认", "templates": map[string]any{"SMS_1": "x"},

@@ -12,27 +12,26 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// tokens shares the access token of a sender among all processes: sealed in the database. The token can be opened
-// only with the configuration for which it was fetched, because a token of another account must not go to a provider
-// that was configured since.
+// tokens shares the access token of a sender among all processes. The database stores the token sealed. The token can be opened only with the
+// configuration for which it was fetched: a token of one account must not be sent to a provider that was configured later.
 type tokens struct {
 	p        *Pusher
 	senderNo string
 	config   [sha256.Size]byte // digest of the driver's configuration
 }
 
-// field returns the name under which the token is sealed, with the digest of its configuration.
+// field returns the name under which the token is sealed. The name contains the digest of the configuration.
 func (t *tokens) field() string { return "token/" + hex.EncodeToString(t.config[:]) }
 
 const (
-	tokenSpare = time.Minute            // a token is not used if it expires within this time, which is longer than one use
-	fetchLease = 65 * time.Second       // longer than a call can take
-	fetchPoll  = 100 * time.Millisecond // between checks whether another caller has fetched the token
+	tokenSpare = time.Minute            // a token that expires within this time is not used; one use of a token takes less time
+	fetchLease = 65 * time.Second       // longer than the longest call
+	fetchPoll  = 100 * time.Millisecond // time between two checks whether another caller has fetched the token
 )
 
-// get returns a token that is good for a while. If none is stored, or only the stale one, one caller of all servers
-// leases the sender's row and fetches a token; the others wait until it is stored. No transaction is open meanwhile.
-// If a server dies while it fetches, the others wait until its lease ends.
+// get returns a token that is valid for at least tokenSpare. If the stored token is missing, stale or about to expire, one caller among all servers
+// leases the sender's row and fetches a token. The other callers wait until the token is stored. No transaction is open during the wait. If a server
+// dies while it fetches a token, the other callers wait until its lease ends.
 func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	if token, err := t.read(ctx, stale); err != nil || token != "" {
 		return token, err
@@ -59,7 +58,7 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 	}
 }
 
-// fetch fetches a token under a lease and stores it, unless another one was stored before the lease was taken.
+// fetch fetches a token under a lease and stores the token. It fetches nothing if another caller stored a token before the lease began.
 func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	token, err := t.read(ctx, stale)
 	var lasts time.Duration
@@ -80,7 +79,7 @@ func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch fun
 	return token, postgres.Wrap("store token", err, nil)
 }
 
-// read returns the stored token; empty if it is stale or expires soon.
+// read returns the stored token. It returns an empty text if the token is missing, equals stale or expires within tokenSpare.
 func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	row, err := t.p.q.TokenGet(ctx, t.senderNo)
 	if postgres.IsNoRows(err) || err == nil && row.Seconds < tokenSpare.Seconds() {
@@ -91,7 +90,7 @@ func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	}
 	token, err := t.p.configs.OpenField(t.senderNo, t.field(), row.Token)
 	if err != nil || token == stale {
-		return "", nil //nolint:nilerr // a token of another configuration, or of a key that is gone, is fetched again
+		return "", nil //nolint:nilerr // a token of another configuration or of a deleted key must be fetched again
 	}
 	return token, nil
 }

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestOneTokenIsEnoughForAllServers(t *testing.T) {
+func TestServersShareOneToken(t *testing.T) {
 	var options app.Options
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		apptest.WithSecrets(o)
@@ -27,7 +27,7 @@ func TestOneTokenIsEnoughForAllServers(t *testing.T) {
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/cgi-bin/stable_token" {
 			tokens.Add(1)
-			time.Sleep(time.Second) // meanwhile the other server takes a message and needs a token too
+			time.Sleep(time.Second) // meanwhile the other server claims a message and needs a token, too
 			_, _ = io.WriteString(w, `{"access_token":"token","expires_in":7200}`)
 			return
 		}
@@ -41,7 +41,7 @@ func TestOneTokenIsEnoughForAllServers(t *testing.T) {
 	apptest.Eventually(t, "both servers drive the sender", func() bool {
 		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%SendersDriven%'") >= 2
 	})
-	for i := range 6 { // one server fetches a token, the other takes the next message
+	for i := range 6 { // one server fetches a token; the other server sends the next message
 		b.SendOnce(map[string]any{"business_id": i, "receiver_openid": "o"})
 	}
 	apptest.Eventually(t, "all are sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 6 })

@@ -21,21 +21,21 @@ import (
 )
 
 const (
-	trialCall  = 35 * time.Second       // for the call of a test; the answer to its caller must come before the limit of the operation
-	trialLease = trialCall + maxBackoff // the outcome is reported before the lease ends
+	trialCall  = 35 * time.Second       // time limit of the test call; shorter than the limit of the API operation
+	trialLease = trialCall + maxBackoff // long enough to report the outcome before the lease ends
 )
 
 // Trial is the outcome of a test of a sender.
 type Trial struct {
 	TaskID  string
-	Request *provider.Request // the last request to the provider; nil: none was made
+	Request *provider.Request // last request to the provider; nil: no request was made
 	Outcome provider.Outcome
 	Took    time.Duration
 }
 
-// Test sends one message through exactly one driven sender, also while it is off or its circuit breaker is open, and says how the answer of the provider was read. The
-// message is a task that counts as a test. It is tried once. Faults: sender.not_found, sender.not_testable, those of submit.Submit and of a
-// configuration that cannot be used.
+// Test sends one message through one driven sender and returns how the provider's answer was read. The sender can be off, or its circuit breaker can
+// be open. The message is a task that counts as a test and is tried only once. Faults: sender.not_found, sender.not_testable, the faults of
+// submit.Submit, and the faults of an unusable configuration.
 func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string, origin submit.Origin) (Trial, error) {
 	row, err := p.q.SenderTested(ctx, senderNo)
 	if err != nil {
@@ -68,12 +68,12 @@ func (p *Pusher) Test(ctx context.Context, senderNo, phoneNumber, content string
 		return Trial{}, err
 	}
 	started := time.Now()
-	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // what the provider says is kept, also if the caller goes
+	o := p.try(context.WithoutCancel(ctx), made, lease, *recipient) // the outcome is stored even if the caller disconnects
 	trial := Trial{TaskID: task.TaskID, Request: asked.last(), Outcome: o, Took: time.Since(started)}
 	return trial, p.conclude(context.WithoutCancel(ctx), senderNo, lease, *recipient, o)
 }
 
-// trialDriver makes the driver of a sender. Faults name what is wrong with its configuration.
+// trialDriver creates the driver of a sender. A fault names the error in the configuration.
 func (p *Pusher) trialDriver(row pushq.SenderTestedRow, asked *trialRequest) (driver.Driver, error) {
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Pusher) trialDriver(row pushq.SenderTestedRow, asked *trialRequest) (dr
 	})
 }
 
-// try sends the message of a test. A call that its time cut off before it reached the provider is trouble.
+// try sends the message of a test. If the time limit cancels the call before the call reaches the provider, the outcome is Trouble.
 func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease, recipient string) provider.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, trialCall)
 	defer cancel()
@@ -96,7 +96,7 @@ func (p *Pusher) try(ctx context.Context, made driver.Driver, lease claim.Lease,
 	return o
 }
 
-// conclude reports the outcome of a test. It does not open or close the circuit breaker.
+// conclude reports the outcome of a test. It never opens or closes the circuit breaker.
 func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Lease, recipient string, o provider.Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBackoff)
 	defer cancel()
@@ -110,7 +110,7 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 		}
 		o.Error = result.UnclearFrom + o.Error
 	}
-	o.Permanent = !o.OK // a test is tried once
+	o.Permanent = !o.OK // a test is tried only once
 	reports := []queue.Report{(&setup{row: pushq.SendersDrivenRow{SenderNo: senderNo}}).reportOf(lease, o)}
 	outcomes, err := p.queue.ReportAll(ctx, reports)
 	if err == nil {
@@ -123,7 +123,7 @@ func (p *Pusher) conclude(ctx context.Context, senderNo string, lease claim.Leas
 	return nil
 }
 
-// trialRequest keeps the last request of a test.
+// trialRequest stores the last request of a test.
 type trialRequest struct {
 	mu  sync.Mutex
 	all *provider.Request

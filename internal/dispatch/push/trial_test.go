@@ -9,15 +9,15 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// test sends a test message through the sender pushed.
+// test sends a test message through the sender "pushed".
 func test(b *apptest.Bundle) api.SenderTested {
 	b.T.Helper()
 	return apptest.Decode[api.SenderTested](b.T, b.Expect(200, "", "POST", "/api/v1/admin/senders/pushed/test",
 		map[string]any{"phone_number": "13800138000", "content": "a test"}))
 }
 
-// A new provider account is tried before it gets any message: it is off and serves nobody.
-func TestASenderThatIsOffIsTested(t *testing.T) {
+// An operator tests a new provider account before it receives messages. The sender is off and no company uses it.
+func TestSenderThatIsOffCanBeTested(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "is_shared": false, "sign": "ACME", "balance": 10, "limits": map[string]any{"per_day": 1}})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
 	waiting := b.Submit("waits")
@@ -73,7 +73,7 @@ func TestASenderThatIsOffIsTested(t *testing.T) {
 	}
 }
 
-func TestOnlyAdministratorsTestAndOnlyDrivenSenders(t *testing.T) {
+func TestOnlyAdministratorsCanTestDrivenSenders(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	b.AddSender(map[string]any{"sender_no": "phone"})
 	body := `{"phone_number":"13800138000","content":"x"}`
@@ -89,8 +89,8 @@ func TestOnlyAdministratorsTestAndOnlyDrivenSenders(t *testing.T) {
 	}
 }
 
-// A test does not go where an operator switched sending off. That its company uses no shared senders does not matter: the sender is chosen.
-func TestATestObeysTheSwitches(t *testing.T) {
+// A test fails if an operator has switched off sending to its target. The test names its sender, so a company without shared senders can use it.
+func TestSenderTestRespectsSwitches(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	b.AddCountry("CN", "86", nil)
 	p.Says(200, `{"code":"0","id":"p-7"}`)

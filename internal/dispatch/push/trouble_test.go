@@ -21,7 +21,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// countEvents counts the operator events of a kind for a sender.
+// countEvents returns the number of operator events of a kind for a sender.
 func countEvents(b *apptest.Bundle, event, subject string) int {
 	b.T.Helper()
 	return len(apptest.Decode[api.EventPage](b.T, b.Expect(200, "", "GET", "/api/v1/admin/events?event="+event+"&subject="+subject, nil)).Items)
@@ -32,7 +32,7 @@ func withKey(config map[string]any, key string) map[string]any {
 	return config
 }
 
-func TestAWrongKeyFailsNoMessage(t *testing.T) {
+func TestWrongKeyFailsNoMessage(t *testing.T) {
 	const messages = 300
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.WantsKey("right")
@@ -64,8 +64,8 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	}
 }
 
-// Trouble of the sender, known from the answer or the silence of the provider, fails no message and uses no attempt.
-func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
+// Trouble of the sender fails no message and uses no attempt. An answer of the provider or a missing answer shows the trouble.
+func TestSenderTroubleFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	elsewhere := apptest.NewProvider(t)
 	secured := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -141,7 +141,7 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 	}
 }
 
-func TestTheOtherSendersOfARouteTakeOverFromOneInTrouble(t *testing.T) {
+func TestOtherSendersReplaceASenderInTrouble(t *testing.T) {
 	const messages = 200
 	b, p := apptest.NewPushing(t, map[string]any{"is_shared": false})
 	p.Says(401, "")
@@ -154,8 +154,8 @@ func TestTheOtherSendersOfARouteTakeOverFromOneInTrouble(t *testing.T) {
 	})
 }
 
-// For any number of servers, only one probe runs at a time, only one event is written, and an open breaker holds on all of them.
-func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
+// With several servers, only one probe runs at a time and only one event is stored. An open breaker pauses the sender on all servers.
+func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	second := apptest.Another(b)
 	second.Pusher.Start()
@@ -166,11 +166,11 @@ func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	if n := countEvents(b, "sender.paused", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	// Both servers may have sent a first batch at the same time. Each probe is one call.
+	// Both servers can send a first batch at the same time. Each probe is one call.
 	if n := len(p.Seen()); n > 2*8+4 {
 		t.Errorf("%d calls", n)
 	}
-	// While one server probes with a message, the other sends none.
+	// While one server sends a probe, the other server sends no message.
 	release, tried := make(chan struct{}), len(p.Seen())
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		<-release
@@ -191,8 +191,8 @@ func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	}
 }
 
-// A message that always brings its sender into trouble does not keep it from the other messages for ever.
-func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
+// A message that always causes trouble does not block the other messages of its sender for ever.
+func TestMessageThatCausesTroubleDoesNotBlockOthers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-To") == "+8613800138000" {
@@ -214,8 +214,8 @@ func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// No number of refused texts is trouble of the sender, because other users go on sending with it.
-func TestRefusedTextsDoNotStopTheirSender(t *testing.T) {
+// Refused texts are never trouble of the sender, however many they are: other companies use the same sender.
+func TestRefusedTextsDoNotOpenTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Text") == "good" {
@@ -238,9 +238,8 @@ func TestRefusedTextsDoNotStopTheirSender(t *testing.T) {
 	b.AwaitStatus(b.Submit("good"), queue.Success)
 }
 
-// No provider has seen a text that cannot be written into a request. As a probe it does not close the breaker, and the next message is
-// probed.
-func TestATextThatCannotBeWrittenDoesNotCloseTheBreaker(t *testing.T) {
+// If a text cannot be written into a request, no provider receives it. Such a text does not close the breaker, and the next message is the next probe.
+func TestUnwritableTextDoesNotCloseTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Says(401, "")
 	config := p.SenderConfig()
@@ -259,8 +258,8 @@ func TestATextThatCannotBeWrittenDoesNotCloseTheBreaker(t *testing.T) {
 	b.AwaitStatus(good, queue.Success)
 }
 
-// If the lease is too short for the batch, the untried messages are released, and every message is sent once.
-func TestASlowBatchFailsNothing(t *testing.T) {
+// If the lease is too short for the batch, the leases of untried messages are returned. Every message is sent once.
+func TestSlowBatchSendsEachMessageOnce(t *testing.T) {
 	const messages = 9
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "lease_seconds": 6})
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -286,8 +285,8 @@ func TestASlowBatchFailsNothing(t *testing.T) {
 	}
 }
 
-// An outcome is reported as soon as it is known, while other messages of the batch are still being sent.
-func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
+// The worker reports an outcome as soon as the outcome is known, while the driver still sends other messages of the batch.
+func TestOutcomeIsReportedBeforeTheBatchEnds(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	release := make(chan struct{})
 	defer close(release)
@@ -309,8 +308,8 @@ func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
 	}
 }
 
-// A released task is as before its claim: it has the same lane, rank and attempts, and no lease.
-func TestAReleasedTaskKeepsItsOrder(t *testing.T) {
+// A released task has the same lane, rank and attempts as before its claim, and no lease.
+func TestReleasedTaskKeepsItsOrder(t *testing.T) {
 	b := apptest.New(t)
 	first, second := b.Submit("1"), b.Submit("2")
 	lease := b.Claim("app", 1)[0]
@@ -334,19 +333,19 @@ func TestAReleasedTaskKeepsItsOrder(t *testing.T) {
 	if n := release("app", lease.LeaseID); n != 0 {
 		t.Error("a lease was released twice")
 	}
-	b.Report(first, "app", 2, nil) // on the released lease
+	b.Report(first, "app", 2, nil) // uses the released lease
 	if got := b.ClaimIDs(2); !slices.Equal(got, []string{first, second}) {
 		t.Errorf("claimed %v", got)
 	}
 	b.ExpectEffects(first, "released untried", "reported ignored")
-	// A lease that has run out is taken back by the sweep only.
+	// Only the sweep takes back an expired lease; Release does not.
 	b.ExpireLeases()
 	if n := release("app", apptest.Scan[int64](b, "SELECT lease_id FROM tasks WHERE task_id = $1", first)); n != 0 {
 		t.Error("a lease that had run out was released")
 	}
 }
 
-func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
+func TestReleasedRetryIsStillARetry(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("1")
 	b.Claim("app", 1)
@@ -360,7 +359,7 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// After the sender was in trouble with the task for the second time, the task waits.
+	// After the second trouble with the same task, the task waits before its next attempt.
 	for range 2 {
 		if _, err := b.App.Queue.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: b.Claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
 			t.Fatal(err)
@@ -374,8 +373,8 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 	}
 }
 
-// A used-up daily quota lasts until the end of the day in the time zone of the quota.
-func TestTheBreakerOfAWeChatSenderStaysOpenUntilItsQuotasNextDay(t *testing.T) {
+// A daily quota that is used up lasts until the day ends in the quota's time zone.
+func TestWeChatBreakerStaysOpenUntilTheQuotaDayEnds(t *testing.T) {
 	b, _, says := apptest.NewWeChat(t)
 	says(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
 	id := b.SendOnce(nil).TaskID
@@ -396,8 +395,8 @@ func TestTheBreakerOfAWeChatSenderStaysOpenUntilItsQuotasNextDay(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 }
 
-// While one server fetches a token, the others wait for it, and no server keeps a transaction open.
-func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
+// While one server fetches a token, the other servers wait for it. No server keeps a transaction open.
+func TestTokenIsFetchedOnceWithoutAnOpenTransaction(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	apptest.Another(b).Pusher.Start()
 	release := make(chan struct{})
@@ -428,8 +427,8 @@ func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
 	}
 }
 
-// A server that dies while it fetches a token delays the others at most until its right to fetch ends.
-func TestATokenIsFetchedByAnotherServerWhenTheFirstIsGone(t *testing.T) {
+// If a server dies while it fetches a token, the other servers wait at most until its lease of the token ends.
+func TestAnotherServerFetchesTheTokenAfterACrash(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.Exec("INSERT INTO sender_tokens (sender_id, fetches, fetch_until) SELECT id, 1, now() + interval '1 hour' FROM senders WHERE sender_no = 'mini'")
 	id := b.SendOnce(nil).TaskID
@@ -441,9 +440,9 @@ func TestATokenIsFetchedByAnotherServerWhenTheFirstIsGone(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 }
 
-// A sender that probes after its trouble does not take the message that caused the trouble again and again, while another sender could
-// take it. The pauses of the breaker and of the retry grow alike, so this would go on for minutes.
-func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
+// A sender that probes after trouble does not claim the message that caused the trouble if another sender can claim it. The pauses of the breaker and
+// of the retry grow at the same rate, so the sender would otherwise claim this message for minutes.
+func TestOtherSendersClaimTheMessageThatCausedTrouble(t *testing.T) {
 	t.Parallel()
 	route := func(b *apptest.Bundle, sender string, sort float64) {
 		b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": sender, "weight": 1, "sort": sort})
@@ -473,7 +472,7 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 				t.Fatalf("claimed %d tasks from an empty queue", len(rows))
 			}
 			b.Submit("x")
-			b.Exec("UPDATE tasks SET due_at = due_at - interval '1 hour'") // it waited long before its first attempt
+			b.Exec("UPDATE tasks SET due_at = due_at - interval '1 hour'") // the task waited a long time before its first attempt
 			rows := claim("sick")
 			if len(rows) != 1 {
 				t.Fatalf("claimed %d tasks, want 1", len(rows))
@@ -497,8 +496,8 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 	}
 }
 
-// The lease of a message that expires ends then. The others of its claim have their time, and what was not sent costs nothing.
-func TestAMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
+// The lease of a message ends when the message expires. The other messages of the claim keep their leases. Messages that were not sent cost nothing.
+func TestMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "balance": 10})
 	config := p.SenderConfig()
 	config["atOnce"] = 1
@@ -529,16 +528,16 @@ func TestAMessageThatExpiresDuringABatchIsNotSent(t *testing.T) {
 	}
 }
 
-// The time limit of a message decides when a call may begin. A call that has begun has the time of its sender, and its outcome counts: a company whose
-// codes expire soon stops no sender that others use too.
-func TestACallThatHasBegunOutlastsItsMessage(t *testing.T) {
+// The expiry of a message limits when a call can begin. A call that has begun continues until the timeout of its sender, and its outcome counts.
+// Otherwise a company whose codes expire soon could stop a shared sender.
+func TestCallContinuesAfterItsMessageExpires(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	expires := time.Now().Add(2 * time.Second)
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		for time.Now().Before(expires.Add(time.Second)) {
 			select {
 			case <-r.Context().Done():
-				return // the call was cut
+				return // the call was cancelled
 			case <-time.After(time.Millisecond):
 			}
 		}

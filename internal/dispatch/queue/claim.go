@@ -11,9 +11,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Claim leases up to limit tasks to the sender senderNo, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
-// S4.2). Leases and what they take from the sender are one transaction. An app that polls for the first time is
-// registered, unless settings forbid it. Faults: sender.not_found, limit.reached, those of c.Note.
+// Claim leases up to c.Limit tasks to the sender c.SenderNo. The interval, limits, balance and shares of the sender can reduce the number (S0.3,
+// S0.10, S4.2). The leases and the changes of the sender are one transaction. An app that polls for the first time is registered, unless the settings
+// forbid this. Faults: sender.not_found, limit.reached, and the faults of c.Note.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
 	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	return leases, nil
 }
 
-// ClaimTrial leases the task of a trial to a sender, also one that is off, whose circuit breaker is open, or that has used up its limits. The segments count as those of every
-// attempt. Fault: request.invalid if the balance of the sender would become negative.
+// ClaimTrial leases the task of a sender test to its sender. The sender can be off, its circuit breaker can be open, and its limits can be used up.
+// The segments count like those of every attempt. Fault: request.invalid if the balance of the sender would become negative.
 func (s *Service) ClaimTrial(ctx context.Context, senderNo, taskID string, lease time.Duration) (one claim.Lease, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
 		one, err = claim.Trial(ctx, q, senderNo, taskID, lease)

@@ -7,7 +7,7 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// Expire ends PENDING tasks that have expired, as FAILED, and returns how many.
+// Expire sets expired PENDING tasks to FAILED and returns the number of these tasks.
 func (s *Service) Expire(ctx context.Context) (int, error) {
 	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
 		row, err := q.TaskExpire(ctx, dispatchq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})

@@ -8,11 +8,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// gapTasks is how many tasks of a lane are read to see which companies have their turn soon.
+// gapTasks is the number of tasks that CloseGaps reads per lane, to find the companies that are served next.
 const gapTasks = 5000
 
-// CloseGaps moves tasks of companies whose backlog left the queue unsent to the front of their lanes, one portion of each company, and returns how many.
-// A later call moves the next portion when this one is used up. Until then, nothing is behind a gap.
+// CloseGaps repairs the ranks of companies whose backlog left the queue unsent, for example after a cancellation. It moves one portion of the tasks of
+// each such company to the front of their lane, and returns the number of moved tasks. A later call moves the next portion when this portion has been
+// claimed.
 func (s *Service) CloseGaps(ctx context.Context) (moved int, err error) {
 	var gaps []dispatchq.RankGapsRow
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {

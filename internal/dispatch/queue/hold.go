@@ -8,9 +8,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// HoldBatch lets the PENDING tasks of a paused batch wait until ReleaseBatch, in portions of their own transactions, and returns how many it held. It
-// holds none of a batch that is not paused, or not any more. No sender gets a held task; it still expires, and can be cancelled. A task that a sender
-// holds stays with it: if it is to be retried, it waits like any other until HoldBatch is called again.
+// HoldBatch holds the PENDING tasks of a paused batch until ReleaseBatch. It returns the number of held tasks. Each portion is one transaction. If the
+// batch is not paused, HoldBatch holds no task. No sender can claim a held task, but the task can still expire or be cancelled. HoldBatch does not
+// change leased tasks. If a leased task must be retried, it waits like any other task until the next HoldBatch.
 func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err error) {
 	err = s.inPortions(ctx, "hold tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
 		row, err := q.TaskHold(ctx, dispatchq.TaskHoldParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})
@@ -20,8 +20,8 @@ func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err e
 	return held, err
 }
 
-// ReleaseBatch lets the held tasks of a running batch go on, in portions of their own transactions, and returns how many. Each is due when it was
-// before, or at once if that is over: a retry still waits.
+// ReleaseBatch releases the held tasks of a running batch and returns the number of released tasks. Each portion is one transaction. Each task keeps
+// its due time from before the hold, so a retry still waits. If this time is over, the task is due at once.
 func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int, err error) {
 	news := map[int64]int{}
 	err = s.inPortions(ctx, "release tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
@@ -36,10 +36,10 @@ func (s *Service) ReleaseBatch(ctx context.Context, batchID int64) (released int
 	return released, err
 }
 
-// ByBatches is the user who cancels tasks of a cancelled batch that come back from their senders.
+// ByBatches is the user name in the log for tasks of a cancelled batch that are cancelled after their senders return them.
 const ByBatches = "system:batches"
 
-// inPortions runs a statement on the tasks after the last one that it changed, until a portion is not full.
+// inPortions repeats a statement until a portion is not full. Each run continues after the last task of the previous run.
 func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispatchq.Queries, after string) (n int, last string, err error)) error {
 	for after, n := "", sweepBatch; n == sweepBatch; {
 		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {
@@ -53,7 +53,7 @@ func (s *Service) inPortions(ctx context.Context, act string, run func(q *dispat
 	return nil
 }
 
-// RoomOfBatch returns how many tasks of a batch may be added until most are PENDING.
+// RoomOfBatch returns how many tasks can be added to a batch until the number of its PENDING tasks reaches most.
 func (s *Service) RoomOfBatch(ctx context.Context, batchID int64, most int) (room int, err error) {
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 		n, err := q.TasksWaiting(ctx, dispatchq.TasksWaitingParams{BatchID: batchID, Most: int32(most)})

@@ -8,8 +8,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
-// how many. Claims also take due tasks that are not queued yet.
+// Queue adds every due task to the queue order: retries and scheduled tasks. It returns the number of these tasks. Each batch is one transaction.
+// Claims also find due tasks that Queue has not added yet.
 func (s *Service) Queue(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -22,18 +22,18 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	})
 }
 
-// viewLasts is how long after a change of a route a submission may still be stored by an older view of the routes. It is longer than a
-// server keeps a view and a submission takes.
+// viewLasts is the maximum time after a change of routes in which a server can still store a submission by the old routes. It is longer than a server
+// caches the routes plus the duration of a submission.
 const viewLasts = time.Minute
 
-// moveBatch bounds how many tasks one statement moves. Each statement searches the pool from its head.
+// moveBatch is the maximum number of tasks that one statement moves. Each statement searches the pool from its beginning.
 const moveBatch = 10_000
 
-// Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
+// Move moves waiting tasks to the pools of the current routes and returns the number of moved tasks. Each batch is one transaction.
 func (s *Service) Move(ctx context.Context) (int, error) {
 	began := time.Now()
 	moved, err := s.move(ctx, nil)
-	if err == nil && moved > 0 { // what was held where it waited may be free where it is now
+	if err == nil && moved > 0 { // a task that a switch stopped in its old pool can be free in its new pool
 		_, err = s.releaseSwitched(ctx)
 	}
 	if err == nil {
@@ -42,15 +42,15 @@ func (s *Service) Move(ctx context.Context) (int, error) {
 	return moved, err
 }
 
-// move is Move for one pool; nil means all pools.
+// move moves the tasks of one pool. A nil pool means all pools.
 func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
 	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dispatchq.Queries) (int64, error) {
 		return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
 	})
 }
 
-// Age moves tasks that have waited too long before the others, but never before real-time messages, and returns how many. Tasks that left the
-// queue for a higher priority are queued again at once.
+// Age raises tasks that have waited too long to the priority below real-time messages, and returns their number. A task that leaves its old place in
+// the order for a higher priority is queued again at once.
 func (s *Service) Age(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -68,11 +68,11 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	return aged, err
 }
 
-// moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
+// moveLimit is the maximum time for which a change of a route waits until its tasks are moved. A sweep moves the remaining tasks.
 const moveLimit = 5 * time.Second
 
-// routesChanged moves the waiting tasks of a pool. If that fails, the sweep moves them and logs its errors. Switched follows: shared senders may not
-// be allowed to send what was moved to them.
+// routesChanged moves the waiting tasks of a pool. If this fails, the sweep moves the tasks and logs its errors. The directory calls Switched
+// afterwards, because shared senders possibly must not send the moved tasks.
 func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// RunByDay runs items together, in a transaction or a savepoint of its own. If one of them needs a partition that is locked, which may take
-// minutes, the items of each day run apart, so that only those of the locked partition fail. idOf returns the task of an item. An error other
-// than that of a lock is returned if all items ran together; then none is done.
+// RunByDay runs items together in one transaction, or in a savepoint of the caller's transaction. A partition can be locked for minutes. If an item
+// needs a locked partition, RunByDay runs the items of each day separately, so that only items of the locked partition fail. idOf returns the task id
+// of an item. If the joint run fails with another error, RunByDay returns this error, and no item is done.
 func RunByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idOf func(In) string,
 	run func(ctx context.Context, items []In) ([]Out, error),
 ) ([]merge.Result[Out], error) {
@@ -52,7 +52,7 @@ func RunByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idO
 		return results, nil
 	}
 	for _, day := range order {
-		_ = brief(days[day]) // it is the result of each of them
+		_ = brief(days[day]) // brief stores the error in the results
 	}
 	return results, nil
 }

@@ -1,5 +1,5 @@
-// Package queue owns the life of tasks that were stored: when they are due and in which order, who waits for them, claims, reports, expired leases and
-// receipts. The rooms beneath it are the only other writers of tasks: submit makes them, and task cancels and requeues them.
+// Package queue owns stored tasks until they end: due times, order, claims, waiting senders, reports, expired leases and receipts. Only the packages
+// beneath it write tasks, too: submit creates tasks, and task cancels and requeues them.
 package queue
 
 import (
@@ -25,7 +25,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// The states of a task (S0.15). CANCELLED is ours.
+// The states of a task (S0.15). CANCELLED is an addition to the states of S0.15.
 const (
 	Pending int16 = iota
 	Processing
@@ -34,18 +34,18 @@ const (
 	Cancelled
 )
 
-// Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
+// Service changes and reads tasks. Every method runs in at most one transaction, unless its comment says otherwise.
 type Service struct {
 	db        *postgres.DB
 	q         *queueq.Queries
-	inParts   *queueq.Queries // statements that read tasks by their ids
+	inParts   *queueq.Queries // for statements that read tasks by id
 	directory *directory.Service
 	senders   *sender.Service
 	settings  *setting.Service
 	reports   *merge.Merger[Report, ended]
-	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
+	late      *merge.Merger[Report, ended] // the reports that ended no lease
 	line      *line.Line
-	followed  atomic.Int64 // version of the directory that FollowSwitches followed last; 0: none
+	followed  atomic.Int64 // version of the directory in the last complete run of FollowSwitches; 0: no run yet
 	tracer    *tracing.Tracer
 
 	claimed   prometheus.Counter
@@ -90,7 +90,7 @@ func New(db *postgres.DB, directory *directory.Service, senders *sender.Service,
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "recover-zombie-tasks", Interval: time.Second, Run: s.Recover},
@@ -104,8 +104,8 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Requests that arrive together are written together: one statement and one commit for hundreds of tasks. A run that waits for a
-// lock, or whose connection stalls, delays the others only for mergePatience.
+// Concurrent requests are merged and written together: one statement and one commit write hundreds of tasks. If a run waits for a lock or for its
+// connection, the next run starts after mergePatience.
 const (
 	maxMerged     = 500
 	mergePatience = 50 * time.Millisecond
@@ -113,18 +113,18 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// NewMerger returns a Merger of requests that write tasks. It keeps the order of those with the same key; nil: they have none.
+// NewMerger returns a Merger for requests that write tasks. The Merger keeps the order of requests with the same key. If key is nil, no order is kept.
 func NewMerger[In, Out any](run func(context.Context, []In) ([]Out, error), key func(In) string) *merge.Merger[In, Out] {
 	return merge.New(merge.Options[In, Out]{
 		Run: run, Hopeless: IsHopeless, Key: key, Most: maxMerged, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 }
 
-// IsHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
-// transactions, and the submissions of many callers must not fail because of one.
+// IsHopeless reports whether every part of a failed run would fail with the same error. A deadlock is not hopeless: PostgreSQL cancels only one of two
+// transactions, so the parts are tried one by one.
 func IsHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
 
-// Close waits for the runs that write.
+// Close ends all waits, and returns when the running writes have ended.
 func (s *Service) Close() {
 	s.StopWaiting()
 	s.line.Wait()
@@ -132,19 +132,19 @@ func (s *Service) Close() {
 	s.late.Wait()
 }
 
-// Wake wakes senders that wait at this server for tasks: news has the number of new tasks of each pool.
+// Wake wakes senders that wait at this server for tasks. news maps each pool id to the number of new tasks in the pool.
 func (s *Service) Wake(news map[int64]int) {
 	for pool, n := range news {
 		s.line.Wake(pool, n)
 	}
 }
 
-// CountUnreached counts people whom a notification did not reach, by the reason.
+// CountUnreached adds n to the number of people whom a notification did not reach, for a reason.
 func (s *Service) CountUnreached(reason string, n int) {
 	s.unreached.WithLabelValues(reason).Add(float64(n))
 }
 
-// inBatches repeats a statement until it changes fewer rows than a batch.
+// inBatches repeats a statement until the statement changes fewer rows than batch. It returns the total.
 func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dispatchq.Queries) (int64, error)) (int, error) {
 	total := 0
 	for {
@@ -163,5 +163,5 @@ func (s *Service) inBatches(ctx context.Context, act string, batch int64, run fu
 	}
 }
 
-// sweepBatch bounds how many rows one statement of a sweep changes.
+// sweepBatch is the maximum number of rows that one statement of a sweep changes.
 const sweepBatch = 1000

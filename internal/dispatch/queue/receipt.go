@@ -8,16 +8,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Final is a receipt: whether the message of a task, which the provider accepted, was delivered.
+// Final is a receipt. It says whether the provider delivered the message of a task.
 type Final struct {
 	TaskID, SenderNo, Code string
 	State                  int16  // callback.Delivered or callback.Undelivered
-	LeaseID                *int64 // the lease under which the message was sent; nil: not known
+	LeaseID                *int64 // the lease under which the message was sent; nil: unknown
 }
 
-// SettleReceipts stores with tasks whether their messages were delivered, in the transaction of ctx (S3.11). Repeats and another order
-// give the same result: delivered wins over undelivered. It returns which of all it could not store because the partition of the task is locked:
-// they must come again.
+// SettleReceipts stores for tasks whether their messages were delivered, in the transaction of ctx (S3.11). Delivered overrides undelivered, so
+// repeats and the order of receipts do not matter. left[i] is true if receipt i was not stored because the partition of its task is locked. The caller
+// must repeat such a receipt.
 func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool, err error) {
 	if len(all) == 0 {
 		return nil, nil

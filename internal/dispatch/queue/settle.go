@@ -19,7 +19,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// Report is the outcome of a task, as its sender reports it (S0.4).
+// Report contains the outcome of a task, as reported by its sender (S0.4).
 type Report struct {
 	TaskID       string
 	SenderNo     string
@@ -27,15 +27,15 @@ type Report struct {
 	ErrorMessage *string
 	ShouldRetry  bool
 	RetryAfter   *time.Duration // nil: Rules.RetryDelay
-	LeaseID      *int64         // nil: whichever lease SenderNo holds
+	LeaseID      *int64         // nil: any lease that SenderNo holds
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
-	ProviderNo   string         // what a provider calls the message that it accepted; may be empty
-	Refund       bool           // of a FAILED that names its lease: the provider took nothing, so it costs nothing
+	ProviderNo   string         // the provider's id of an accepted message; empty: unknown
+	Refund       bool           // for a FAILED with LeaseID: the sender gets its segments back, because the provider did not accept the message
 }
 
-// Report ends a lease. A repeated report, or one that is too late, is logged and changes nothing. A report by an app that never
-// held the task is logged too, and gets the fault task.not_held. An unknown task gets task.not_found.
+// Report ends a lease. A repeated or late report is logged and changes nothing. A report by an app that never had a lease of the task is logged, too,
+// and returns the fault task.not_held. For an unknown task, Report returns the fault task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
 	started := time.Now()
 	e, err := s.reports.Do(ctx, r)
@@ -49,16 +49,16 @@ func (s *Service) Report(ctx context.Context, r Report) error {
 	return s.judge(e).Err
 }
 
-// Reported is the outcome of one report of several. Effect is empty if the task does not exist.
+// Reported is the outcome of one report. If the task does not exist, Effect is empty.
 type Reported struct {
 	Effect string
 	Err    error
 }
 
-// ended is the outcome of a report: its effect, which is empty if the task does not exist, or why it is not known.
+// ended is the outcome of a report. If the task does not exist, effect is empty. If err is non-nil, the effect is unknown.
 type ended struct {
 	effect      string
-	traceparent *string // of the task; nil: it has none, or the report ended no lease
+	traceparent *string // traceparent of the task; nil: the task has no traceparent, or the report ended no lease
 	err         error
 }
 
@@ -77,8 +77,8 @@ func (s *Service) judge(e ended) Reported {
 	return Reported{Effect: effect}
 }
 
-// ReportAll is Report for several. Each report has its own outcome, in their order; reports on one task apply in that order. An
-// error is the database's, or the cause of ctx if ctx has ended: some of the reports may have been stored.
+// ReportAll stores several reports. The outcomes have the order of the reports. Reports on the same task are applied in their order. If the database
+// is unavailable or ctx has ended, ReportAll returns an error, and some of the reports can be stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || IsHopeless(err) }
 	started := time.Now()
@@ -121,7 +121,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settleAll is settle, and settleLate for the others. The reports that ended leases are stored, even if the others fail.
+// settleAll runs settle for all reports, and settleLate for the reports that ended no lease. If settleLate fails, the results of settle remain stored.
 func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, error) {
 	all, err := s.settle(ctx, reports)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, err
 	return all, nil
 }
 
-// settle writes reports, each of another task, and returns the outcome of each. The effect of a report that ended no lease is empty:
-// settleLate takes it. Those that end leases are stored all or none; after an error, none is stored.
+// settle stores reports of different tasks and returns one outcome per report. If a report ends no lease, its effect is empty and settleLate must log
+// it. All reports that end leases are stored in one transaction. After an error, no report is stored.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
@@ -211,9 +211,9 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 	return all, nil
 }
 
-// settleLate logs reports that ended nothing, each of another task, and returns their effects. It is apart from settle, and its reports are of
-// any day: the partition of one may be locked for minutes, in which only the reports of that partition fail. A report that is repeated because
-// this fails is ignored.
+// settleLate logs reports that ended no lease and returns their effects. The reports are of different tasks. Late reports can be of any day, and the
+// partition of a day can be locked for minutes. A separate statement ensures that only late reports of that partition fail. A sender can safely repeat
+// a report after such an error, because a repeated report changes nothing.
 func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, error) {
 	results, err := RunByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
 	if err != nil {
@@ -229,7 +229,8 @@ func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, er
 	return all, nil
 }
 
-// logLate logs late reports in the transaction of ctx, all or none, and returns their effects. That of an unknown task is empty.
+// logLate logs all late reports or none, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
+// empty.
 func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
 	var p queueq.ReportsLateParams
 	for _, r := range reports {
@@ -253,7 +254,7 @@ func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, erro
 	return effects, nil
 }
 
-// refundable returns the leases that reports ended and that cost the sender nothing.
+// refundable returns the leases whose segments must be refunded to their senders. Each of these leases was ended by a report with Refund.
 func refundable(reports []Report, rows []dispatchq.TaskReportRow) (p dispatchq.SenderRefundParams) {
 	asked := make(map[string]Report, len(reports))
 	for _, r := range reports {
@@ -267,7 +268,7 @@ func refundable(reports []Report, rows []dispatchq.TaskReportRow) (p dispatchq.S
 	return p
 }
 
-// addRefund adds a lease to a refund, unless it cost nothing.
+// addRefund adds a lease to a refund. It ignores a lease without segments, because such a lease cost nothing.
 func addRefund(p *dispatchq.SenderRefundParams, senderNo string, leaseID int64, leasedAt time.Time, segments *int16) {
 	if segments != nil {
 		p.LeaseIds, p.SenderNos = append(p.LeaseIds, leaseID), append(p.SenderNos, senderNo)
@@ -275,7 +276,7 @@ func addRefund(p *dispatchq.SenderRefundParams, senderNo string, leaseID int64, 
 	}
 }
 
-// refund returns the segments of leases whose messages reached nobody, in the transaction that ended these leases.
+// refund gives the segments of leases back to their senders, because the messages were not sent. It runs in the transaction that ended the leases.
 func refund(ctx context.Context, q *dispatchq.Queries, p dispatchq.SenderRefundParams, remark string) error {
 	if len(p.LeaseIds) == 0 {
 		return nil
@@ -285,23 +286,23 @@ func refund(ctx context.Context, q *dispatchq.Queries, p dispatchq.SenderRefundP
 	return err
 }
 
-// Unused is a lease whose message reached nobody: the message was not tried, or its sender was in trouble.
+// Unused is a lease whose message was not sent: the message was not tried, or its sender was in trouble.
 type Unused struct {
 	TaskID  string
 	LeaseID int64
 	Tried   bool
 	Reason  string
-	Answer  string // of the provider; empty: none came
+	Answer  string // the provider's answer; empty: no answer
 }
 
 const (
-	// A task waits for releaseDelay after the second trouble of its senders. The wait doubles each time, up to maxReleaseDelay.
+	// After the second trouble with a task, the task waits for releaseDelay. Each further trouble doubles the wait, up to maxReleaseDelay.
 	releaseDelay    = 5 * time.Second
 	maxReleaseDelay = 10 * time.Minute
 )
 
-// Release returns leases of a sender: no attempt is counted, no task fails, and the sender gets its segments back. Leases that
-// have ended meanwhile are skipped. Release returns the number of leases that it ended.
+// Release ends leases of a sender without counting an attempt or failing a task. The sender gets its segments back. Release skips leases that have
+// already ended. It returns the number of leases that it ended.
 func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
@@ -331,27 +332,27 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 }
 
 const (
-	// maxReportGrace is the longest reportGrace.
+	// maxReportGrace is the upper limit of reportGrace.
 	maxReportGrace = time.Minute
-	// recoverBatch bounds how many leases one statement takes back, and so how long it holds its locks.
+	// recoverBatch is the maximum number of leases that one statement takes back. It limits how long the statement holds its locks.
 	recoverBatch = 1000
-	// A sweep gives up after maxFailed rows have failed: then the rows are not the reason.
+	// Recover stops after maxFailed tasks have failed, because so many failures have a common cause.
 	maxFailed = 100
 )
 
-// reportGrace is how long a sender may report after its lease ended because the task expired. It is no longer than a lease.
+// reportGrace returns how long a sender can still report after its lease ended because the task expired. The grace is at most as long as a lease.
 func reportGrace(rules setting.Rules) time.Duration {
 	return min(maxReportGrace, rules.ProcessingTimeout)
 }
 
-// ReportGrace is how long a sender may report after its lease ended because the task expired.
+// ReportGrace returns how long a sender can still report after its lease ended because the task expired.
 func (s *Service) ReportGrace(ctx context.Context) (time.Duration, error) {
 	rules, err := s.settings.Rules(ctx)
 	return reportGrace(rules), err
 }
 
-// Recover takes back every expired lease, in batches of their own transactions, and returns how many (S0.12). A task that fails
-// is skipped and named in the error; the counted leases stay recovered.
+// Recover takes back every expired lease and returns the number of these leases (S0.12). Each batch is one transaction. If a task fails, Recover skips
+// the task and names it in the error. The other leases remain recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	rules, err := s.settings.Rules(ctx)
@@ -389,7 +390,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 				failures = errors.Join(failures, fmt.Errorf("task %s: %w", ids[i], result.Err))
 			}
 		}
-		if len(ids) < recoverBatch || total+len(failed) == before { // reports have locked the others
+		if len(ids) < recoverBatch || total+len(failed) == before { // the remaining tasks are locked by reports
 			break
 		}
 	}

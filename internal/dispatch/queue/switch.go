@@ -11,16 +11,18 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The portions in which tasks are held and released. A run that found something to hold looks farther.
+// minSwitched and maxSwitched are the portions in which tasks are held and released. The first portion is small. If it contained tasks to hold, the
+// next portion is large.
 const (
 	minSwitched = 100
 	maxSwitched = 5000
 )
 
-// FollowSwitches holds the tasks that a switch holds, so that claims need not pass over them. After a change of the directory it releases those that
-// none holds any more. It returns how many it changed. A claim gets no task that a switch holds, whether or not this has run.
+// FollowSwitches holds the waiting tasks that a switch stops, so that claims need not skip them. After a change of the directory, it releases the
+// tasks that no switch stops any more. It returns the number of changed tasks. A claim never returns a task that a switch stops, even if
+// FollowSwitches has not run.
 func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
-	version, err := s.directory.Version(ctx) // before the tasks are read: a later change is followed by the next run
+	version, err := s.directory.Version(ctx) // read before the tasks, so that the next run follows a later change
 	if err != nil {
 		return 0, fmt.Errorf("read version of directory: %w", err)
 	}
@@ -35,13 +37,13 @@ func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
 	return held + released, err
 }
 
-// holdSwitched holds tasks until it finds none that a switch holds and claims would meet.
+// holdSwitched holds tasks that a switch stops, until no claim could find such a task.
 func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
 	for portion := int32(minSwitched); ; portion = maxSwitched {
 		n := 0
 		err := claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) error {
 			mayHold, err := q.DirectoryHold(ctx)
-			if postgres.IsNoRows(err) || err == nil && !mayHold { // no row: the directory was never changed
+			if postgres.IsNoRows(err) || err == nil && !mayHold { // no row exists if the directory was never changed
 				return nil
 			}
 			if err != nil {
@@ -57,7 +59,7 @@ func (s *Service) holdSwitched(ctx context.Context) (held int, err error) {
 	}
 }
 
-// releaseSwitched releases the tasks that no switch holds any more.
+// releaseSwitched releases the held tasks that no switch stops any more.
 func (s *Service) releaseSwitched(ctx context.Context) (released int, err error) {
 	for {
 		var row dispatchq.TaskReleaseSwitchedRow
@@ -77,8 +79,8 @@ func (s *Service) releaseSwitched(ctx context.Context) (released int, err error)
 	}
 }
 
-// Switched follows a change of a switch before the change is answered: it waits for the claims that began before, and holds and releases tasks as long
-// as moveLimit allows. The sweep does the others and logs its errors.
+// Switched applies a change of a switch before the API answers the change. It waits for claims that began before the change, and then holds and
+// releases tasks. It stops after moveLimit. The sweep follow-switches changes the remaining tasks and logs its errors.
 func (s *Service) Switched() {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()
@@ -88,7 +90,7 @@ func (s *Service) Switched() {
 	_, _ = s.FollowSwitches(ctx)
 }
 
-// awaitClaims waits until the claims that are open now have ended: they began before a switch may have been off.
+// awaitClaims waits until all claims that are now in progress have ended. Such a claim began before the switch was changed.
 func (s *Service) awaitClaims(ctx context.Context) error {
 	var before []string
 	for isFirst := true; ; isFirst = false {
@@ -115,5 +117,5 @@ func (s *Service) awaitClaims(ctx context.Context) error {
 	}
 }
 
-// claimsPause is how long awaitClaims waits before it looks again. A claim takes some milliseconds.
+// claimsPause is the time between two checks of awaitClaims. A claim takes some milliseconds.
 const claimsPause = 2 * time.Millisecond

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// traceClaim makes a span of a claim that took tasks, and one in the trace of each task whose submission had a traceparent.
+// traceClaim records one span for a claim that returned tasks, and one span in the trace of each task whose submission had a traceparent.
 func (s *Service) traceClaim(ctx context.Context, senderNo string, started time.Time, leases []claim.Lease) {
 	if !s.tracer.IsOn() || len(leases) == 0 {
 		return
@@ -25,7 +25,8 @@ func (s *Service) traceClaim(ctx context.Context, senderNo string, started time.
 	}
 }
 
-// traceReport makes a span of a report: in the trace of its task, if the report ended a lease of a task whose submission had a traceparent.
+// traceReport records a span for a report. If the report ended a lease and the submission of the task had a traceparent, the span belongs to the trace
+// of the task.
 func (s *Service) traceReport(ctx context.Context, r Report, e ended, started time.Time) {
 	if s.tracer.IsOn() && e.err == nil {
 		s.tracer.Record(ctx, optional.Value(e.traceparent), "report", started, attribute.String("lksms.sender_no", r.SenderNo),

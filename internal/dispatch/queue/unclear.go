@@ -7,16 +7,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Unclear is an attempt of which nobody knows whether it sent its message.
+// Unclear is an attempt whose outcome is unknown: the message was possibly sent.
 type Unclear struct {
 	TaskID    string
 	LeaseID   int64
 	Recipient string
-	Error     string // why it is not known
-	Answer    string // of the provider; empty: none came
+	Error     string // why the outcome is unknown
+	Answer    string // the provider's answer; empty: no answer
 }
 
-// RecordUnclear records attempts of a sender whose outcomes are unclear. It ends no lease: each expires, unless its task is reported.
+// RecordUnclear logs attempts of a sender whose outcomes are unclear. It ends no lease. If a task is not reported, its lease expires.
 func (s *Service) RecordUnclear(ctx context.Context, senderNo string, all []Unclear) error {
 	p := queueq.DeliveryUnclearParams{SenderNo: senderNo}
 	for _, u := range all {

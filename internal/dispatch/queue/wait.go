@@ -10,12 +10,12 @@ import (
 	"lksms/internal/dispatch/queue/line"
 )
 
-// maxWalked bounds the pools with work that one poll finds for senders that wait for many pools.
+// maxWalked is the maximum number of pools with tasks that one poll returns for senders that wait for many pools.
 const maxWalked = 200
 
-// ClaimOrWait is Claim that waits for up to wait if it finds nothing. A caller that goes away while it waits gets no tasks, and
-// neither does a caller that may no longer claim, which gets the fault of c.StillMay. Of several senders that wait at this server
-// for the same tasks, the first by sender.Usage is woken.
+// ClaimOrWait claims tasks like Claim. If no task is found, it waits up to wait for one. A caller that disconnects during the wait receives no tasks.
+// A caller that has lost the right to claim receives the fault of c.StillMay. If several senders wait at this server for the same tasks, the first
+// sender by sender.Usage is woken first.
 func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
@@ -25,11 +25,11 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	return s.ClaimUntil(ctx, c, enough.C)
 }
 
-// ClaimUntil is ClaimOrWait until enough fires.
+// ClaimUntil works like ClaimOrWait, but waits until enough fires.
 func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan time.Time) ([]claim.Lease, error) {
 	var by *line.WakeUp
 	for {
-		waiter := s.line.Join(c.SenderNo) // before the claim: a task that comes after it must find a sender to wake
+		waiter := s.line.Join(c.SenderNo) // Join before the claim: a task that arrives after the claim must find a waiter
 		rows, pause, err := s.tryClaim(ctx, waiter, c)
 		if by != nil {
 			s.line.Settle(c.SenderNo, *by, len(rows) > 0)
@@ -39,10 +39,10 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan
 		case err != nil || len(rows) > 0:
 			s.line.Leave(waiter)
 			if len(rows) == c.Limit {
-				s.line.Wake(rows[len(rows)-1].PoolID, 1) // there may be more
+				s.line.Wake(rows[len(rows)-1].PoolID, 1) // the pool can contain more tasks
 			}
 			return rows, err
-		case pause > 0: // the sender may not claim before the pause ends: tasks wake others
+		case pause > 0: // this sender must wait until the pause ends, so new tasks wake other senders
 			by, again = nil, s.line.Sleep(ctx, waiter, pause, enough)
 		default:
 			by, again = s.line.Await(ctx, waiter, enough)
@@ -65,8 +65,8 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan
 	}
 }
 
-// AwaitTasks waits for up to wait until tasks may wait for a sender that claims later, and reports whether there may be some. It claims none. Of
-// senders that wait for the same tasks, those that claim at once are woken too.
+// AwaitTasks waits up to wait until the pools of a sender contain tasks. It reports whether they contain tasks, and claims none of them. It also wakes
+// a sender that can claim the same tasks at once.
 func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Duration) (bool, error) {
 	enough := time.NewTimer(wait)
 	defer enough.Stop()
@@ -95,8 +95,8 @@ func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Dur
 	}
 }
 
-// tryClaim claims, unless the last poll found no task for the sender and a claim would do nothing else. If it gets no task, it narrows the
-// waiter to the pools for which it must be woken, or returns the pause: how long the interval of the sender still lasts.
+// tryClaim claims tasks. It skips the claim if the last poll found no task for the sender and a claim would have no other effect. If no task is
+// claimed, it limits the waiter to the pools of the sender, or returns the rest of the sender's interval as pause.
 func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
 	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
 		return nil, 0, err
@@ -114,7 +114,7 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 	return rows, pause, err
 }
 
-// readUsage reads the usage of senders for the waiters.
+// readUsage reads the usage of senders and passes it to the line of waiters.
 func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
 	before := s.line.Given(senderNos)
 	usages, err := s.senders.Usages(ctx, senderNos)
@@ -124,21 +124,21 @@ func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
 	return err
 }
 
-// StopWaiting ends every wait without tasks, now and from now on, because the server stops.
+// StopWaiting ends every current and later wait without tasks, because the server stops.
 func (s *Service) StopWaiting() { s.line.Close() }
 
-// Waiting is the number of claims that wait for tasks or for the end of their interval.
+// Waiting returns the number of claims that wait for tasks or for the end of the sender's interval.
 func (s *Service) Waiting() int { return s.line.Count() }
 
-// RecordPolls stores which senders polled or wait at this server, and returns how many rows it changed.
+// RecordPolls stores which senders polled or wait at this server. It returns the number of changed rows.
 func (s *Service) RecordPolls(ctx context.Context) (int, error) {
 	waiting, sleeping := s.line.SenderNos()
 	s.senders.Waiting(waiting, sleeping)
 	return s.senders.SweepSeen(ctx)
 }
 
-// poll finds pools with tasks. Its cost depends on the pools for which senders wait, and is bounded: of many pools only those with
-// tasks cost something, and at most maxWalked of them.
+// poll finds pools that contain tasks. It only asks about pools for which senders wait. If senders wait for many pools, poll reads only pools with
+// tasks, at most maxWalked of them.
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

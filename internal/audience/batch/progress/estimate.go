@@ -95,7 +95,7 @@ type share struct {
 	rows, segments float64 // totals of the rows that the sender may send
 }
 
-// part is the part of the rows to a country that a sender gets.
+// part is the sender's share of the rows to one country.
 type part struct {
 	group  int32
 	isLast bool    // no later group exists

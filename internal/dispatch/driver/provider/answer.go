@@ -11,30 +11,30 @@ import (
 	"strings"
 )
 
-// MaxAnswer is the number of characters of an answer that are kept.
+// MaxAnswer is the maximum number of stored characters of an answer.
 const MaxAnswer = 2000
 
-// hidden stands for a secret in what is kept of a request or an answer.
+// hidden replaces a secret in a stored request or answer.
 const hidden = "***"
 
 const (
-	maxAnswerBytes = 16 << 10 // bytes of an answer in which secrets are looked for; more than MaxAnswer characters have
-	minToken       = 16       // characters of a part of a path that may be a token
-	minSecret      = 4        // bytes of a secret: a shorter one is in every answer
+	maxAnswerBytes = 16 << 10 // bytes of an answer that are searched for secrets; more than MaxAnswer characters
+	minToken       = 16       // minimum length of a path segment that is treated as a token
+	minSecret      = 4        // minimum length of a secret in bytes: shorter texts occur in every answer
 )
 
-// httpAnswer returns an answer as it is kept: the status and the body.
+// httpAnswer returns an answer in its stored form: status and body.
 func httpAnswer(status int, body []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, body[:min(len(body), maxAnswerBytes)]))
 }
 
-// Mask hides the secrets of a sender in texts. The zero value knows none.
+// Mask hides the secrets of a sender in texts. The zero value hides nothing.
 type Mask struct{ replacer *strings.Replacer }
 
-// MaskOf returns a mask for the secrets of a configuration, what its URLs (addresses) may hide, and more secrets.
+// MaskOf returns a mask for the secret fields of a configuration, the secret parts of its URLs (the fields in addresses), and the secrets in more.
 func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 	fields := map[string]any{}
-	_ = json.Unmarshal(config, &fields) // the driver reads it again, and says what is wrong
+	_ = json.Unmarshal(config, &fields) // the driver decodes the configuration again and reports errors
 	all := slices.Clone(more)
 	for _, name := range secrets {
 		all = append(all, Texts(fields[name])...)
@@ -47,18 +47,18 @@ func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
 	return NewMask(all)
 }
 
-// NewMask returns a mask for secrets as they are, and as URLs, JSON and headers write them.
+// NewMask returns a mask for secrets. The mask finds each secret in plain form and as encoded in URLs, JSON and headers.
 func NewMask(secrets []string) Mask {
 	var forms []string
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
 			continue
 		}
-		quoted, _ := json.Marshal(secret) // cannot fail for a text
+		quoted, _ := json.Marshal(secret) // a text can always be encoded
 		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
 			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
 	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // a secret may begin with another one
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // a secret can begin with another secret
 	var pairs []string
 	for _, form := range slices.Compact(forms) {
 		pairs = append(pairs, form, hidden)
@@ -66,10 +66,10 @@ func NewMask(secrets []string) Mask {
 	return Mask{strings.NewReplacer(pairs...)}
 }
 
-// PlaceholderForm is the form of a placeholder ${key} in a configuration.
+// PlaceholderForm matches a placeholder ${key} in a configuration.
 var PlaceholderForm = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// Texts returns the texts in a JSON value.
+// Texts returns all texts in a JSON value.
 func Texts(value any) (all []string) {
 	switch value := value.(type) {
 	case string:
@@ -86,8 +86,8 @@ func Texts(value any) (all []string) {
 	return all
 }
 
-// hiddenIn returns the parts of a URL that may be tokens: credentials, the values of the query, and long parts of the path. A placeholder
-// is no token.
+// hiddenIn returns the parts of a URL that are possibly secret: credentials, values of the query, and long segments of the path. A placeholder is not
+// secret.
 func hiddenIn(address string) (all []string) {
 	to, err := url.Parse(PlaceholderForm.ReplaceAllString(address, "/"))
 	if err != nil {
@@ -102,7 +102,7 @@ func hiddenIn(address string) (all []string) {
 	}
 	for pair := range strings.SplitSeq(to.RawQuery, "&") {
 		_, encoded, _ := strings.Cut(pair, "=")
-		all = append(all, encoded) // an error shows it as it is configured, such as with %2f where others write %2F
+		all = append(all, encoded) // an error message shows the configured encoding, for example %2f instead of %2F
 	}
 	for encoded := range strings.SplitSeq(to.EscapedPath(), "/") {
 		if part, err := url.PathUnescape(encoded); err == nil && len(part) >= minToken {
@@ -120,7 +120,7 @@ func (m Mask) Replace(text string) string {
 	return m.replacer.Replace(text)
 }
 
-// hide returns a text without secrets, and at most MaxAnswer characters of it. It hides first: the beginning of a secret is not shown.
+// hide hides the secrets in a text and then cuts it to MaxAnswer characters. In this order, no part of a secret remains at the end.
 func (m Mask) hide(text string) string {
 	text = m.Replace(text)
 	if len(text) <= MaxAnswer {
@@ -130,7 +130,7 @@ func (m Mask) hide(text string) string {
 	return string(runes[:min(len(runes), MaxAnswer)])
 }
 
-// hideIn hides secrets in the texts of an outcome.
+// hideIn hides secrets in all texts of an outcome.
 func (m Mask) hideIn(o Outcome) Outcome {
 	o.Answer, o.Error, o.Code = m.hide(o.Answer), m.hide(o.Error), m.hide(o.Code)
 	return o

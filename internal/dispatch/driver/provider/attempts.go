@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Attempts decides whether a Send can try another message.
+// Attempts decides whether a Send is allowed to try another message.
 type Attempts struct {
 	ctx      context.Context //nolint:containedctx // the context of one Send
 	until    time.Time       // no attempt starts after this time; zero: no limit
 	tools    Tools
 	troubled atomic.Bool
-	unread   atomic.Int32 // answers in a row that could not be understood
+	unread   atomic.Int32 // consecutive answers that were not understood
 }
 
-// NewAttempts returns the attempts of a Send, each of which takes at most limit. No attempt starts that could be cut
-// off, unless so little time is left that none would start at all.
+// NewAttempts returns the attempts of a Send. Each attempt takes at most limit. No attempt starts during the last limit before ctx ends, so that no
+// attempt is cut off. If less than twice limit remains, attempts start during the first half of the time.
 func NewAttempts(ctx context.Context, limit time.Duration, tools Tools) *Attempts {
 	a := &Attempts{ctx: ctx, tools: tools}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -26,15 +26,15 @@ func NewAttempts(ctx context.Context, limit time.Duration, tools Tools) *Attempt
 	return a
 }
 
-// CanStart reports whether another message can be tried.
+// CanStart reports whether another message can be tried now.
 func (a *Attempts) CanStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// MayBegin reports whether a message may be sent now: it has not expired, and nothing holds it.
+// MayBegin reports whether a message is allowed to be sent now: the message has not expired, and Tools.MayBegin returns true.
 func (a *Attempts) MayBegin(m Message) bool { return !m.IsExpired() && a.tools.MayBegin(a.ctx, m) }
 
-// Try tries a message, unless it may not be sent any more.
+// Try tries a message. If the message must not be sent any more, Try returns Untried.
 func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcome {
 	if !a.MayBegin(m) {
 		return Untried
@@ -42,7 +42,7 @@ func (a *Attempts) Try(m Message, send func(ctx context.Context) Outcome) Outcom
 	return a.Begin(m, send)
 }
 
-// Begin tries a message for which MayBegin has just returned true, and which may stand for others of its group.
+// Begin tries a message after MayBegin returned true for it. The message can represent the other messages of its group.
 func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outcome {
 	ctx, ended := a.tools.Began(a.ctx, m)
 	o := a.tools.Mask.hideIn(send(ctx))
@@ -50,12 +50,12 @@ func (a *Attempts) Begin(m Message, send func(ctx context.Context) Outcome) Outc
 	return o
 }
 
-// MaxUnread is the number of answers in a row that could not be understood, after which no further message is tried: most likely the
-// configuration is wrong, and each message would go out again.
+// MaxUnread is the maximum number of consecutive answers that were not understood. After so many answers, no further message is tried: the
+// configuration is probably wrong, and each message would be sent repeatedly.
 const MaxUnread = 5
 
-// Record records an outcome: after trouble no further message is tried, nor after MaxUnread answers that could not be understood. It reports whether the
-// outcome has to be reported. A message that was not tried changes nothing.
+// Record records an outcome and reports whether the outcome must be reported. After trouble, or after MaxUnread answers that were not understood, no
+// further message is tried. An untried message changes nothing.
 func (a *Attempts) Record(o Outcome) bool {
 	if o == Untried {
 		return false
@@ -69,7 +69,7 @@ func (a *Attempts) Record(o Outcome) bool {
 	return true
 }
 
-// Each sends messages one by one, up to atOnce at the same time, and reports each outcome as soon as it is known.
+// Each sends messages with at most atOnce concurrent calls. It reports each outcome as soon as the outcome is known.
 func (a *Attempts) Each(messages []Message, atOnce int, report func(int, Outcome), send func(ctx context.Context, m Message) Outcome) {
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup

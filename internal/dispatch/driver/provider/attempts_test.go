@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A message that is held or expires between answers that could not be understood does not stop their count.
-func TestAMessageThatWasNotTriedChangesNoCount(t *testing.T) {
+// A held or expired message does not reset the number of consecutive answers that were not understood.
+func TestUntriedMessageChangesNoCount(t *testing.T) {
 	t.Parallel()
 	a := NewAttempts(t.Context(), time.Second, Tools{MayBegin: func(context.Context, Message) bool { return true }})
 	for range MaxUnread - 1 {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// Failed returns the outcome of a call without a complete answer. Without a connection, nobody can have the message.
+// Failed returns the outcome of a call without a complete answer. If no connection was made, the message was certainly not sent.
 func Failed(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, outbound.ErrUnclear):
@@ -26,7 +26,7 @@ func Failed(ctx context.Context, err error) Outcome {
 	}
 }
 
-// plain describes why a call got no answer, without the URL, which may hold a secret.
+// plain describes why a call received no answer. The text omits the URL, because a URL can contain a secret.
 func plain(err error) string {
 	var timeout interface{ Timeout() bool }
 	var name *net.DNSError
@@ -49,10 +49,10 @@ func plain(err error) string {
 	}
 }
 
-// traceHeader is the header by which a provider can continue the trace of a submission. The configuration of a sender may set another value.
+// traceHeader is the header with the trace of a submission, which a provider can continue. The configuration of a sender can set another value.
 const traceHeader = "Traceparent"
 
-// Call sends a request. A non-nil outcome says why no answer came. The body of an error answer may be incomplete.
+// Call sends a request. If no answer was received, o is the outcome. The body of an error answer can be incomplete.
 func Call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
 	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
 		req.Header.Set(traceHeader, traceparent)
@@ -65,7 +65,7 @@ func Call(client *http.Client, req *http.Request) (status int, body []byte, o *O
 	return status, body, nil
 }
 
-// Post sends body as JSON to a URL. A non-nil outcome says why no answer came.
+// Post sends body as JSON to a URL. If no answer was received, o is the outcome.
 func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

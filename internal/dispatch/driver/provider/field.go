@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// At follows a path through JSON: names and list indexes, separated by points. It returns nil if the path leads
-// nowhere.
+// At returns the value at a path of a JSON value. A path consists of names and list indexes, separated by points. At returns nil if the value does not
+// exist.
 func At(fields any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch at := fields.(type) {
@@ -27,8 +27,7 @@ func At(fields any, path string) any {
 	return fields
 }
 
-// Field returns the value at the end of a path as text, and whether it exists. Objects, lists and null do not count;
-// an empty path leads nowhere.
+// Field returns the value at a path as text, and whether it exists. Objects, lists and null count as missing. An empty path has no value.
 func Field(fields any, path string) (string, bool) {
 	if path == "" {
 		return "", false
@@ -41,7 +40,7 @@ func Field(fields any, path string) (string, bool) {
 	}
 }
 
-// IsOneOf reports whether a value of a field is in a list. Some programs write each whole number with a fraction: 0.0 is 0, too.
+// IsOneOf reports whether a value is in a list. Some programs write whole numbers with a fraction, so 0.0 equals 0.
 func IsOneOf(values []string, value string) bool {
 	whole, fraction, _ := strings.Cut(value, ".")
 	isWhole := fraction != "" && strings.Trim(fraction, "0") == "" && strings.Trim(whole, "-0123456789") == ""

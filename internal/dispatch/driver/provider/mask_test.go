@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A path is shown hidden as people write it, and a token of an address is hidden however it is encoded.
-func TestAHiddenAddressIsReadable(t *testing.T) {
+// A masked URL contains *** without encoding. A token in a URL is masked in every encoding.
+func TestMaskedURLIsReadable(t *testing.T) {
 	const address = "https://sms.example/token%2fof-many-letters/send?key=abc%2fdefgh%3d&to=1"
 	m := MaskOf([]string{"secrets"}, []string{"url", "batchUrl"}, []byte(`{"url":"`+address+`"}`), nil)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, nil)

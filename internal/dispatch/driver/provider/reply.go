@@ -10,10 +10,10 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
+// Reply describes how to read a provider's answer. A field is named by its path in the JSON, for example data.0.code.
 type Reply struct {
-	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON: its named groups are the fields
-	Success   string   `json:"success"`   // the field that shows success; byStatus without Equals: the HTTP status shows it
+	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON; its named groups are the fields
+	Success   string   `json:"success"`   // the field that shows success; byStatus without Equals: the HTTP status shows success
 	Equals    []string `json:"equals"`    // values of Success that mean success
 	Number    string   `json:"number"`    // the field with the provider's id of the message
 	Code      string   `json:"code"`      // the field with the code of a failure
@@ -22,16 +22,16 @@ type Reply struct {
 	Trouble   []string `json:"trouble"`   // codes about the sender: wrong credentials, an empty account
 
 	Busy           []string `json:"-"` // codes of an overloaded provider
-	Unclear        []string `json:"-"` // codes after which the provider may have the message
+	Unclear        []string `json:"-"` // codes after which the provider possibly has the message
 	pattern        *regexp.Regexp
 	numberSuffices bool // an id shows success if the field Success is missing
 	byStatus       bool // the HTTP status alone shows success
 }
 
-// byStatus is the value of Success that says that any 2xx is a success, if Equals is empty: a field may have the same name.
+// byStatus is a value of Success. If Equals is empty, it means that any 2xx status is a success. If Equals is not empty, it is the name of a field.
 const byStatus = "status"
 
-// ErrCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
+// ErrCodes returns the Reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid means success.
 func ErrCodes(permanent, trouble, busy []string) Reply {
 	return Reply{
 		Success: "errcode", Equals: []string{"0"}, Number: "msgid", Code: "errcode", Error: "errmsg", Permanent: permanent, Trouble: trouble,
@@ -39,7 +39,7 @@ func ErrCodes(permanent, trouble, busy []string) Reply {
 	}
 }
 
-// Check compiles the pattern. A fault names what is wrong with the configuration.
+// Check compiles the pattern. A fault names the error in the configuration.
 func (r *Reply) Check() error {
 	if r.Success == byStatus && len(r.Equals) == 0 {
 		r.Success, r.byStatus = "", true
@@ -57,18 +57,18 @@ func (r *Reply) Check() error {
 	return nil
 }
 
-// isNamed reports whether the answer must have a sign of success.
+// isNamed reports whether a successful answer must contain a configured field.
 func (r *Reply) isNamed() bool { return !r.byStatus && (r.Success != "" || r.Number != "") }
 
-// SaysSuccess reports whether the configuration says what success is.
+// SaysSuccess reports whether the configuration defines success.
 func (r *Reply) SaysSuccess() bool { return r.byStatus || r.isNamed() }
 
-// Unread returns the outcome of an answer that was not understood, and why.
+// Unread returns the outcome of an answer that was not understood; why is the reason.
 func Unread(code, why string) Outcome {
 	return Outcome{Unknown: true, Code: code, Error: "answer not understood: " + why}
 }
 
-// Unread returns the outcome of an answer without the sign of success.
+// unread returns the outcome of an answer without a field that shows success.
 func (r *Reply) unread(isReadable bool) Outcome {
 	switch {
 	case isReadable && r.Success != "":
@@ -82,11 +82,11 @@ func (r *Reply) unread(isReadable bool) Outcome {
 	}
 }
 
-const maxReplyText = 300 // characters of a provider's text that are stored
+const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
-// unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
-// says that it is about the sender, or the status or the code says that the provider is broken or overloaded.
+// Outcome returns the outcome of an answer. If the configuration names a field of success, an answer without the field is unclear. Otherwise the HTTP
+// status decides. A code of the provider is about the message by default. It is about the sender if the configuration says so. It is about the
+// provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
 	o.Answer = httpAnswer(status, answer)
@@ -130,7 +130,7 @@ func (r *Reply) judge(status int, answer []byte) Outcome {
 	return failure
 }
 
-// Read parses an answer into fields, and reports whether it could.
+// Read parses an answer into fields. It reports false if the answer cannot be parsed.
 func (r *Reply) Read(answer []byte) (any, bool) {
 	if r.pattern == nil {
 		var fields any
@@ -152,8 +152,8 @@ func (r *Reply) Read(answer []byte) (any, bool) {
 	return fields, true
 }
 
-// refusal returns the outcome that an HTTP status alone means, and whether the status is a refusal. A gateway that
-// refuses does not know what happened to the request behind it.
+// refusal returns the outcome of an HTTP status, and whether the status is a refusal. A gateway that refuses a request does not know whether the
+// server behind it received the request.
 func refusal(status int) (Outcome, bool) {
 	if status >= 200 && status < 300 {
 		return Outcome{}, false

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzReply judges any answer of a provider under any configuration: the outcome is consistent, and its texts are bounded.
+// FuzzReply reads any answer under any configuration. The outcome must be consistent, and its texts must not exceed their limits.
 func FuzzReply(f *testing.F) {
 	f.Add("", "code", "0", "data.0.id", "code", "text", 200, []byte(`{"code":0,"data":[{"id":"a\u0000"}],"text":"x"}`))
 	f.Add(`^(?P<code>\d+),(?P<id>.*)$`, "code", "0", "id", "code", "", 200, []byte("0,\xff"))

@@ -14,7 +14,7 @@ import (
 // Request is a request to a provider, without secrets.
 type Request struct {
 	Method  string
-	URL     string // as an address is shown: the path is hidden
+	URL     string // the URL with a hidden path
 	Headers map[string]string
 	Body    string // at most MaxAnswer characters
 }
@@ -28,7 +28,7 @@ func (t Tools) Client(limit time.Duration) *http.Client {
 	return client
 }
 
-// recorder passes on requests, and shows them before.
+// recorder shows each request to Tools.Asked and then sends it.
 type recorder struct {
 	http.RoundTripper
 	tools Tools
@@ -39,17 +39,17 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(req)
 }
 
-// AskedBy shows an e-mail before it is sent.
+// AskedBy shows a mail to Tools.Asked before the mail is sent.
 func (t Tools) AskedBy(target string, msg *mail.Msg) {
 	if t.Asked == nil {
 		return
 	}
 	var text strings.Builder
-	_, _ = msg.WriteTo(&text) // the mail server gets the same error
+	_, _ = msg.WriteTo(&text) // sending the mail returns the same error
 	t.Asked(Request{Method: "MAIL", URL: target, Headers: map[string]string{}, Body: t.Mask.hide(text.String())})
 }
 
-// credentialName matches names of headers and parameters whose values are credentials.
+// credentialName matches names of headers and parameters that contain credentials.
 var credentialName = regexp.MustCompile(`(?i)auth|cookie|token|key|secret|sign|pass|pwd`)
 
 // request returns a request without secrets.
@@ -58,7 +58,7 @@ func (m Mask) request(req *http.Request) Request {
 	to := *req.URL
 	to.User = nil
 	if to.Path != "" && to.Path != "/" {
-		to.Path, to.RawPath = "/"+hidden, "/"+hidden // RawPath: the asterisks are not encoded
+		to.Path, to.RawPath = "/"+hidden, "/"+hidden // RawPath keeps the asterisks unencoded
 	}
 	query := to.Query()
 	for name := range query {
@@ -75,13 +75,13 @@ func (m Mask) request(req *http.Request) Request {
 		return shown
 	}
 	if body, err := req.GetBody(); err == nil {
-		text, _ := io.ReadAll(io.LimitReader(body, maxAnswerBytes)) // a body in memory
+		text, _ := io.ReadAll(io.LimitReader(body, maxAnswerBytes)) // the body is in memory, so reading cannot fail
 		shown.Body = m.hide(string(text))
 	}
 	return shown
 }
 
-// value returns the value of a header or parameter without secrets.
+// value returns the value of a header or parameter, without secrets.
 func (m Mask) value(name, value string) string {
 	if value != "" && credentialName.MatchString(name) {
 		return hidden

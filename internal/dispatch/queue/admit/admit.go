@@ -1,5 +1,5 @@
-// Package admit decides whether a recipient may get a message now, and finds its pool. Whatever makes a task or requeues one asks it: a rule about
-// recipients is here and nowhere else.
+// Package admit decides whether a recipient is allowed to receive a message now, and finds the pool of the message. All code that creates or requeues
+// a task calls this package, so that each rule about recipients exists only once.
 package admit
 
 import (
@@ -11,25 +11,25 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Message is what the decision depends on.
+// Message contains the data that the decision needs.
 type Message struct {
 	Channel     string
 	CompanyID   int64
 	MessageType int16
-	Recipient   string // as its task has it: a phone number in E.164, on another channel the address; empty: the person has none
+	Recipient   string // recipient of the task: a phone number in E.164, or the address on another channel; empty: the person has no address
 	IsSigned    bool
-	SenderNo    string    // the only sender that may send it; empty: any
-	AsOf        time.Time // when the message came in: an older view of the directory must not refuse it
-	WasAccepted bool      // before: a country that is not served any more holds it, and does not refuse it
+	SenderNo    string    // the only sender that is allowed to send the message; empty: any sender
+	AsOf        time.Time // when the message was submitted; the decision uses the directory as of this time or later
+	WasAccepted bool      // the message was accepted earlier: if its country is no longer served, the message is held and not refused
 }
 
 // Verdict is the decision about one message.
 type Verdict struct {
-	Pool directory.Pool // set also if the message is refused
-	Err  error          // a fault refuses the message; another error leaves it undecided
+	Pool directory.Pool // also set if the message is refused
+	Err  error          // a fault refuses the message; after another error, the decision is unknown
 }
 
-// decided reports whether the message is admitted or refused.
+// decided reports whether the message was admitted or refused.
 func (v Verdict) decided() bool {
 	var refused *fault.Error
 	return v.Err == nil || errors.As(v.Err, &refused)
@@ -43,9 +43,9 @@ type Service struct {
 // New returns a Service.
 func New(directory *directory.Service) *Service { return &Service{directory} }
 
-// Admit decides about messages, in their order. The fault of one that is refused is request.invalid, which names the field: phone_number for a recipient
-// who has no address or lives in a country to which the company cannot send, sign for a missing signature, sender_no for a sender that does not serve
-// the company.
+// Admit decides about messages and returns the verdicts in their order. A refused message has the fault request.invalid with the wrong field. The
+// field is phone_number if the recipient has no address, or if the company cannot send to the recipient's country. It is sign for a missing signature,
+// and sender_no for a sender that does not serve the company.
 func (s *Service) Admit(ctx context.Context, messages []Message) []Verdict {
 	verdicts := make([]Verdict, len(messages))
 	for i, m := range messages {

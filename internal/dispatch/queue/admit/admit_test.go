@@ -24,10 +24,10 @@ const (
 	send   = "/api/v1/sms/send"
 )
 
-// world is a server whose company may not send to abroad any more.
+// world is a server whose company is no longer allowed to send to abroad.
 type world struct {
 	*apptest.Bundle
-	failed, failedByJob string // tasks to abroad from before
+	failed, failedByJob string // older tasks to abroad
 }
 
 func newWorld(t *testing.T) world {
@@ -52,7 +52,7 @@ func newWorld(t *testing.T) world {
 	return w
 }
 
-// expectRefused expects that a request is refused because of the phone number.
+// expectRefused fails the test unless a request is refused because of its phone number.
 func (w world) expectRefused(path string, body any) {
 	w.T.Helper()
 	if a := w.Expect(422, "request.invalid", "POST", path, body); !strings.HasSuffix(a.Fields(), "phone_number") {
@@ -60,7 +60,7 @@ func (w world) expectRefused(path string, body any) {
 	}
 }
 
-// foreign sends a request in the protocol of another program.
+// foreign sends a request in the protocol of another SMS program.
 func (w world) foreign(method, path, body string) string {
 	w.T.Helper()
 	req, err := http.NewRequestWithContext(w.T.Context(), method, w.URL+path, strings.NewReader(body))
@@ -81,7 +81,7 @@ func (w world) foreign(method, path, body string) string {
 	return fmt.Sprint(res.StatusCode, " ", string(raw))
 }
 
-// ways are all that make a task or let one wait again.
+// ways are all operations that create a task or requeue one.
 var ways = map[string]func(w world){
 	"message":         func(w world) { w.expectRefused(send, map[string]any{"phone_number": abroad, "content": "x"}) },
 	"default content": func(w world) { w.expectRefused(send, map[string]any{"phone_number": abroad}) },
@@ -175,8 +175,8 @@ var ways = map[string]func(w world){
 	},
 }
 
-// A new way to make a task is named here: it asks admit.Service.Admit too.
-func TestEachWayRefusesARecipientWhoMayNotGetAMessage(t *testing.T) {
+// Each operation that creates a task must be listed in ways, and must call admit.Service.Admit.
+func TestEveryOperationRejectsAForbiddenRecipient(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestEachWayRefusesARecipientWhoMayNotGetAMessage(t *testing.T) {
 	}
 }
 
-// TaskSubmit has the tasks of putAll, TaskEnqueue those of admitPeople, and TaskRequeue those of readmit.
-func TestOnlyStatementsWhoseTasksWereAdmittedAddToTheQueue(t *testing.T) {
+// TaskSubmit adds the tasks of putAll, TaskEnqueue the tasks of admitPeople, and TaskRequeue the tasks of readmit.
+func TestOnlyAdmittedTasksAreAddedToTheQueue(t *testing.T) {
 	t.Parallel()
 	var adding []string
 	err := filepath.WalkDir("../../../../db/queries", func(path string, _ os.DirEntry, err error) error {

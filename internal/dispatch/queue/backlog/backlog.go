@@ -1,4 +1,4 @@
-// Package backlog reads which tasks wait in the queue, for how long, and why.
+// Package backlog reads which tasks wait in the queue, how long they have waited, and why.
 package backlog
 
 import (
@@ -19,13 +19,13 @@ type (
 	Pool = dispatchq.PoolsWaitingRow
 )
 
-// Reader reads the backlog. Each method walks the indexes of the queue in a transaction of its own, and is bounded.
+// Reader reads the backlog. Each method walks indexes of the queue in its own transaction, and reads a limited number of rows.
 type Reader struct{ db *postgres.DB }
 
 // NewReader returns a Reader on db.
 func NewReader(db *postgres.DB) Reader { return Reader{db} }
 
-// LongestWait returns for how many seconds the longest due task has waited. Zero: no task is due.
+// LongestWait returns the wait of the due task that has waited longest, in seconds. Zero means that no task is due.
 func (r Reader) LongestWait(ctx context.Context) (seconds float64, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
 		seconds, err = q.LongestWait(ctx)
@@ -34,7 +34,8 @@ func (r Reader) LongestWait(ctx context.Context) (seconds float64, err error) {
 	return seconds, postgres.Wrap("read longest wait", err, nil)
 }
 
-// CompanyLongestWait is LongestWait for one company, among the maxTasks tasks that have waited longest. Nil: none of them belongs to the company.
+// CompanyLongestWait returns the longest wait of a task of one company, in seconds. It reads only the maxTasks tasks that have waited longest. Nil
+// means that none of these tasks belongs to the company.
 func (r Reader) CompanyLongestWait(ctx context.Context, company int64, maxTasks int32) (seconds *float64, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
 		seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: company, Most: maxTasks})
@@ -43,7 +44,8 @@ func (r Reader) CompanyLongestWait(ctx context.Context, company int64, maxTasks 
 	return seconds, postgres.Wrap("read longest wait of company", err, nil)
 }
 
-// Held returns what holds tasks, and how many: up to maxTasks of each pool, and up to maxSwitches switches. A nil company means all.
+// Held returns the switches that hold tasks, with the number of held tasks. It reads up to maxTasks of each pool and returns up to maxSwitches
+// switches. A nil company means all companies.
 func (r Reader) Held(ctx context.Context, company *int64, maxTasks, maxSwitches int32) (held []Held, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
 		held, err = q.TasksHeld(ctx, dispatchq.TasksHeldParams{CompanyID: company, Most: maxTasks, Named: maxSwitches})
@@ -52,7 +54,7 @@ func (r Reader) Held(ctx context.Context, company *int64, maxTasks, maxSwitches 
 	return held, postgres.Wrap("count held tasks", err, nil)
 }
 
-// Late returns up to maxTasks waits of more than after seconds. It skips tasks of the renderings in ignored.
+// Late returns up to maxTasks waits that are longer than after seconds. It skips tasks of the renderings in ignored.
 func (r Reader) Late(ctx context.Context, after float64, maxTasks int32, ignored []int64) (late []Late, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) (err error) {
 		late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: maxTasks, Ignored: ignored})
@@ -61,7 +63,8 @@ func (r Reader) Late(ctx context.Context, after float64, maxTasks int32, ignored
 	return late, postgres.Wrap("read waits", err, nil)
 }
 
-// Due returns how many of pending tasks are due. If more than maxLater tasks are not due yet, it counts the due ones instead, up to maxDue.
+// Due returns how many of the pending tasks are due. It subtracts the tasks that are not due yet from pending. If more than maxLater tasks are not due
+// yet, it counts the due tasks instead, up to maxDue.
 func (r Reader) Due(ctx context.Context, pending float64, maxLater, maxDue int64) (due float64, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) error {
 		later, err := q.TasksLater(ctx, maxLater)

@@ -9,33 +9,33 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Request is a claim of a sender.
+// Request is a sender's request for tasks.
 type Request struct {
 	SenderNo string
 	Limit    int // maximum number of tasks
-	// InOneCall: the sender sends tasks of one rendering in one call. The claim takes only tasks of one rendering, and they use one
-	// interval together.
+	// InOneCall says that the sender sends all tasks of one rendering in one call. The claim then returns only tasks of one rendering, and together
+	// they use one interval of the sender.
 	InOneCall bool
-	// StartWithin is how long the leases last unless the sender starts them; at most the sender's own lease time. Nil: they need no start.
+	// StartWithin is the duration of the leases until the sender starts them, at most the sender's own lease time. Nil: the leases need no start.
 	StartWithin *time.Duration
-	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
+	// StillMay returns a fault if the caller has lost the right to claim. It is called after each wait for tasks. Nil: no check.
 	StillMay func(ctx context.Context) error
-	// Note stores more about leases, at least one, in the transaction of the claim. After an error nothing is leased. Nil: nothing more is stored.
+	// Note stores additional data about one or more leases, in the transaction of the claim. If Note fails, nothing is leased. Nil: nothing is stored.
 	Note func(ctx context.Context, tx postgres.Runner, leases []Lease) error
 }
 
-// Lease is a task that a sender holds until LeaseUntil, which is not after ExpiresAt.
+// Lease is a task that a sender holds until LeaseUntil. LeaseUntil is never after ExpiresAt.
 type Lease struct {
 	TaskID, PhoneNumber string
-	Content             string // the text for the sender, with the signature unless SignMode says otherwise
-	Sign                string // the signature with which Content begins, or that the provider adds; empty: none
-	SignMode            string // of the sender
+	Content             string // text for the sender; it begins with the signature unless SignMode says otherwise
+	Sign                string // signature at the beginning of Content, or added by the provider; empty: no signature
+	SignMode            string // sign_mode of the sender
 	LeaseID             int64
 	Attempt             int16
 	LeaseUntil          time.Time
-	ExpiresAt           *time.Time // the message must not be sent after it; nil: at any time
-	Traceparent         *string    // of the submission; nil: none
-	BatchID             *int64     // nil: the task is of no batch
+	ExpiresAt           *time.Time // the message must not be sent after this time; nil: no limit
+	Traceparent         *string    // traceparent of the submission; nil: no trace
+	BatchID             *int64     // nil: the task belongs to no batch
 
 	leasedAt       time.Time
 	PoolID         int64
@@ -45,24 +45,24 @@ type Lease struct {
 	turn, nextTurn float64
 }
 
-// The values of a sender's sign_mode, which says how the signature of a message is sent.
+// These are the values of a sender's sign_mode. The mode decides how the signature of a message is sent.
 const (
-	SignInText     = "in_text"     // it stands before the text that the sender gets
-	SignByProvider = "by_provider" // the provider adds it
-	SignNone       = "none"        // the provider forbids it
+	SignInText     = "in_text"     // the sender receives the text with the signature in front
+	SignByProvider = "by_provider" // the provider adds the signature
+	SignNone       = "none"        // the provider forbids signatures
 )
 
-// Rules are the configured times of a claim.
+// Rules contains the configured times of a claim.
 type Rules struct {
-	Lease        time.Duration  // for a sender without a lease time of its own
-	RetryMaxWait *time.Duration // a retry that has been due for so long counts as a new task; nil: never
-	SilentAfter  time.Duration  // a sender that did not poll for so long is not available
+	Lease        time.Duration  // lease time of senders without their own lease time
+	RetryMaxWait *time.Duration // a retry that has been due for this time counts as a new task; nil: never
+	SilentAfter  time.Duration  // a sender without a poll for this time is not available
 }
 
-// MinLease is how long a task that is claimed is valid at least: one that expires sooner could not be sent in time.
+// MinLease is the minimum time until a claimed task expires. A task that expires sooner could not be sent in time.
 const MinLease = time.Second
 
-// On leases tasks to a sender in tx, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender that is unknown or off.
+// On leases tasks to a sender in tx, which must be a transaction of postgres.DB.Dispatch. If the sender is unknown or off, On leases no task.
 func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Lease, error) {
 	q := dispatchq.New(tx)
 	a, err := admit(ctx, q, c, rules)
@@ -71,7 +71,7 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 	}
 	var leases []Lease
 	for isCut := false; ; {
-		// Repeat only if a task may have been left out because it needs more segments than are left: a smaller task may follow it.
+		// Repeat only if a task was skipped because it needs more segments than remain: a smaller task can follow it.
 		p, may := a.part(c, rules, leases)
 		p.offer.IsTight = p.offer.IsTight || isCut
 		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
@@ -100,7 +100,7 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 	return leases, err
 }
 
-// lease leases tasks within the limits of p. isCut: it stopped at a task that needs more segments than are left.
+// lease leases tasks within the limits of p. isCut reports that it stopped at a task that needs more segments than remain.
 func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) (leases []Lease, isCut bool, err error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -145,7 +145,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	for _, o := range chosen {
 		row, isLeased := byID[o.TaskID]
-		if !isLeased { // expired since TaskOffer, which locked it
+		if !isLeased { // the task expired after TaskOffer locked it
 			continue
 		}
 		leases = append(leases, Lease{
@@ -158,40 +158,40 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	return leases, isCut, nil
 }
 
-// admission holds the limits of a claim, and the pools from which the sender may take.
+// admission contains the limits of a claim, and the pools from which the sender is allowed to claim.
 type admission struct {
 	sender   dispatchq.SenderAdmitRow
 	tasks    int64   // maximum number of tasks
 	segments *int64  // maximum number of segments; nil: no limit
-	interval float64 // seconds between two tasks; 0: none
-	lastTurn float64 // the largest turn at which the sender took a task
+	interval float64 // seconds between two tasks; 0: no interval
+	lastTurn float64 // largest turn of all tasks that the sender has claimed
 	pools    []admittedPool
 }
 
-// admittedPool is a pool from which a sender may take, and the sender's share of the pool.
+// admittedPool is a pool from which a sender is allowed to claim, with the sender's share of the pool.
 type admittedPool struct {
 	id        int64
 	companyID int64   // 0: the shared pool of a channel
 	gap       float64 // the part of the company's share that one task uses
-	turn      float64 // turn of the pool's first task; moves with each task taken
-	most      int64   // tasks that the sender may take from the pool
+	turn      float64 // turn of the pool's first task; it advances with each claimed task
+	most      int64   // maximum number of tasks from this pool
 
-	fromSegments int64 // an outranked sender takes only tasks with at least so many segments; 0: all tasks
-	rivalRoom    int64 // tasks that failed with the sender are left to its rivals if they have at most so many segments
+	fromSegments int64 // an outranked sender receives only tasks with at least this number of segments; 0: all tasks
+	rivalRoom    int64 // a task that failed with the sender is left to its rivals if it has at most this number of segments
 
 	routeID int64 // 0: the sender has no route to the pool
 	weight  int64
-	served  float64 // of the route, from Share
-	top     float64 // served of the rival that is furthest ahead; 0 without rivals
+	served  float64 // tasks served by the route, divided by its weight; from Share
+	top     float64 // largest served of the rivals; 0 without rivals
 
-	hasMoved bool    // turn has moved in this claim
-	lastTurn float64 // the largest turn of a task taken in this claim; 0: none
+	hasMoved bool    // turn has advanced in this claim
+	lastTurn float64 // largest turn of the tasks of this claim; 0: no task
 }
 
-// seenSteps is how many times in silent_after the polls of a sender are recorded in the database.
+// seenSteps is the number of times per silent_after that the polls of a sender are stored.
 const seenSteps = 4
 
-// admit returns the limits and the pools of a claim; nil if the sender is unknown or off.
+// admit returns the limits and the pools of a claim. It returns nil if the sender is unknown or off.
 func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
 	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
 		SenderNo: c.SenderNo, Lease: rules.Lease, RecordedWithin: rules.SilentAfter / seenSteps,
@@ -202,7 +202,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	if err != nil {
 		return nil, err
 	}
-	if c.StartWithin != nil { // also for the budget: the sender may start each task only when it sends it
+	if c.StartWithin != nil { // the lease time also limits the budget: the sender can start each task only when it sends the task
 		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
 	}
 	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
@@ -233,7 +233,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	return a, nil
 }
 
-// addRoutes adds the pools of the sender's routes.
+// addRoutes adds the pools of the sender's routes to the admission.
 func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if !a.sender.HasRoutes {
 		return nil
@@ -263,7 +263,7 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// addShared adds the shared pool of the sender's channel. Call addRoutes before: it finds the last turn.
+// addShared adds the shared pool of the sender's channel. Call addRoutes first, because addRoutes reads the last turn.
 func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if a.sender.SharedPoolID == nil {
 		return nil
@@ -282,7 +282,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// add adds a pool. It leaves out a pool whose primaries can send every task, if the sender is outranked by them.
+// add adds a pool. It skips the pool of an outranked sender if the primaries can send every task in it.
 func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	if isOutranked {
 		if primaryRoom >= maxTasksSegments {
@@ -293,12 +293,12 @@ func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	a.pools = append(a.pools, p)
 }
 
-// maxTasksSegments is the maximum number of segments of a task, as counted at its submission (messages_segments_range).
+// maxTasksSegments is the maximum number of segments of a task at its submission (constraint messages_segments_range).
 const maxTasksSegments = 100
 
-// maxSegments returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
-// of 50 with its brackets. A sender with fewer segments left is offered at once only what fits. Longer texts are rare: that one does not fit shows
-// when it is chosen.
+// maxSegments returns the maximum number of segments of one attempt of the sender, for a text of 200 characters and a signature of 50 characters with
+// brackets. If the sender has fewer segments left, TaskOffer returns only tasks that fit. Longer texts are rare: choose rejects a longer text if it
+// does not fit.
 func (a admission) maxSegments() int64 {
 	switch {
 	case !a.sender.CountsSegments:
@@ -310,7 +310,7 @@ func (a admission) maxSegments() int64 {
 	}
 }
 
-// segmentsLeft returns the segments that are left after taken; nil: no limit.
+// segmentsLeft returns the segments that remain after the sender used taken segments. Nil means no limit.
 func (a admission) segmentsLeft(taken int64) *int64 {
 	if a.segments == nil {
 		return nil
@@ -319,18 +319,18 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 	return &left
 }
 
-// claimPart holds the limits of one TaskOffer and TaskLease.
+// claimPart contains the limits of one TaskOffer and TaskLease.
 type claimPart struct {
 	offer dispatchq.TaskOfferParams
 	limit int64
-	most  map[int64]int64 // tasks of each pool
-	at    *time.Time      // of the leases before; nil: these are the first
+	most  map[int64]int64 // maximum number of tasks by pool
+	at    *time.Time      // time of the earlier leases of this claim; nil: this is the first part
 
-	taken    int64   // tasks that the sender sends before these
+	taken    int64   // tasks of this claim that the sender sends before this part
 	interval float64 // see admission
 }
 
-// part returns the limits that remain after leases, and whether the sender may take anything more.
+// part returns the limits that remain after leases. may reports whether the sender is allowed to claim more.
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, taken: int64(len(leases)), interval: a.interval, offer: dispatchq.TaskOfferParams{
@@ -354,7 +354,7 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 	return p, p.limit > 0 && len(p.most) > 0 && (p.offer.SegmentsLeft == nil || *p.offer.SegmentsLeft > 0)
 }
 
-// takenOf counts the tasks of each pool, and the segments of all.
+// takenOf returns the number of tasks by pool, and the number of segments of all leases.
 func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	tasks = map[int64]int64{}
 	for _, l := range leases {
@@ -364,7 +364,7 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	return tasks, segments
 }
 
-// passed returns the pools in which the sender is behind its rivals and took less than it could, because the tasks there are not for it
+// passed returns the pools in which the sender lags behind its rivals but claimed less than it could, because the tasks there are not for this sender
 // (PoolsPassed). The sender gives up its turn in these pools, so that its rivals do not wait for it.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
@@ -387,7 +387,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo st
 	return q.PoolsPassed(ctx, p)
 }
 
-// charge returns the cost of a claim for the sender and its routes, and whether there is anything to write.
+// charge returns the cost of a claim for the sender and its routes. any reports whether the cost must be stored.
 func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatchq.SenderChargeParams, any bool) {
 	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
 	p = dispatchq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
@@ -418,10 +418,10 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
-// advance moves the turns of the pools from which tasks were taken, and of the other pools of the same companies: a company has one share
-// of all its pools. Only the last lane counts, because all tasks of the lanes before it were taken, in whatever turn.
+// advance moves the turns of the pools from which tasks were claimed, and the turns of other pools of the same companies. A company has one share for
+// all its pools. Only the last lane counts, because the claim took all tasks of the lanes before it.
 func (a *admission) advance(leases []Lease) {
-	companies := map[int64]int64{} // by pool
+	companies := map[int64]int64{} // company id by pool id
 	for _, p := range a.pools {
 		companies[p.id] = p.companyID
 	}

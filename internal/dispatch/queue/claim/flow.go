@@ -11,7 +11,7 @@ import (
 // A flow is what a submitter of a company has waiting, or a batch. The flows of a company take turns. The ranks of its tasks say when a company is
 // served, so that its share does not depend on the number of its flows. Which of its tasks is taken at a rank follows from their flow ranks.
 
-// companyLane is what a company has waiting in a pool and a lane.
+// companyLane identifies the waiting tasks of a company in one pool and lane.
 type companyLane struct {
 	pool, company int64
 	lane          int32
@@ -19,15 +19,15 @@ type companyLane struct {
 
 func (o offer) companyLane() companyLane { return companyLane{o.PoolID, o.CompanyID, o.Lane} }
 
-// isForAnother reports whether the task is taken at the rank of another one.
+// isForAnother reports whether the task is claimed at the rank of another task.
 func (o offer) isForAnother() bool { return o.rankOf != nil && o.rankOf.TaskID != o.TaskID }
 
-// flowRank returns the order of a queued task among those of its company. It is never behind its rank, whatever a server left in flow_rank that does
-// not know the column.
+// flowRank returns the position of a queued task among the tasks of its company. The position is never greater than the rank of the task: a server
+// without the column flow_rank can leave a wrong value in it.
 func flowRank(t dispatchq.TaskOfferRow) float64 {
 	switch {
 	case t.Rank == nil:
-		return 0 // never: a queued task has a rank
+		return 0 // cannot happen: every queued task has a rank
 	case t.FlowRank == nil:
 		return *t.Rank
 	default:
@@ -35,13 +35,13 @@ func flowRank(t dispatchq.TaskOfferRow) float64 {
 	}
 }
 
-// byFlowRank orders the tasks of a company, as queue_flow_ranks_idx does. Ids ascend with time.
+// byFlowRank compares tasks of a company like the index queue_flow_ranks_idx. Task ids ascend with time.
 func byFlowRank(a, b dispatchq.TaskOfferRow) int {
 	return cmp.Or(cmp.Compare(flowRank(a), flowRank(b)), cmp.Compare(a.TaskID, b.TaskID))
 }
 
-// inFlows lets the flows of companies take turns: at the first rank that a company has among the offers, the first of its tasks by flow rank is taken,
-// and so on.
+// inFlows orders the tasks of each company so that its flows take turns. The first rank of a company among the offers goes to its first task by flow
+// rank, the second rank to its second task, and so on.
 func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []offer) ([]offer, error) {
 	tasks, isOffered := map[companyLane][]dispatchq.TaskOfferRow{}, map[string]bool{}
 	for _, o := range offers {
@@ -80,7 +80,7 @@ func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []o
 	return offers, nil
 }
 
-// flowsOf asks for as many tasks of each company as it has offers.
+// flowsOf returns the parameters to read as many tasks of each company as the company has offers.
 func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dispatchq.TaskFlowsParams {
 	asked := dispatchq.TaskFlowsParams{
 		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, MinLease: p.offer.MinLease,
@@ -96,10 +96,10 @@ func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dis
 	return asked
 }
 
-// passedOver returns the tasks at whose ranks others were chosen and that were not chosen themselves, and the ranks that they get: those of chosen
-// tasks at which nothing was chosen. So the company keeps all other ranks that it had.
+// passedOver returns the tasks that were not chosen although another task was chosen at their rank. ranks are their new ranks: the ranks of chosen
+// tasks at which no task was chosen. The company therefore keeps all other ranks.
 func passedOver(chosen []offer) (ids []string, ranks []float64) {
-	isChosen, isUsed := map[string]bool{}, map[string]bool{} // by the task, and by the task whose rank it is
+	isChosen, isUsed := map[string]bool{}, map[string]bool{} // by task id, and by id of the task that had the rank
 	for _, o := range chosen {
 		isChosen[o.TaskID] = true
 		if o.rankOf != nil {

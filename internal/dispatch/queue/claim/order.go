@@ -7,15 +7,15 @@ import (
 	"lksms/gen/dispatchq"
 )
 
-// offer is a task that a sender may take, with its turn among the tasks of all pools of that sender.
+// offer is a task that a sender is allowed to claim, with its turn among the tasks of all pools of the sender.
 type offer struct {
 	dispatchq.TaskOfferRow
 	turn     float64
-	nextTurn float64                 // the turn of the pool after this task
-	rankOf   *dispatchq.TaskOfferRow // the task of the same company at whose rank this one is taken; nil: at its own, see inFlows
+	nextTurn float64                 // turn of the pool after this task
+	rankOf   *dispatchq.TaskOfferRow // the task of the same company at whose rank this task is claimed; nil: its own rank; see inFlows
 }
 
-// compare orders tasks of equal turn by rank, then by age. A task without a rank comes after the tasks with one.
+// compare orders tasks of equal turn by rank and then by age. Tasks without a rank come last.
 func (o offer) compare(other offer) int {
 	byRank := 0
 	switch {
@@ -33,10 +33,10 @@ func byTurn(a, b offer) int {
 	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.compare(b))
 }
 
-// inOrder merges the tasks of several pools by lane, then by turn. The turn of a task is its distance in rank from the first task of
-// its pool and lane, added to the turn that the pool has with this sender. So a pool that other senders served too little gains nothing
-// here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of all of them:
-// its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
+// inOrder merges the tasks of several pools by lane and then by turn. The turn of a task is the turn of its pool for this sender, plus the distance in
+// rank from the first task of its pool and lane. A pool that other senders served too little therefore gains nothing here. A step in rank that is
+// larger than the gap of the task counts as the gap. A company with several pools has one share for all of them: consecutive tasks of the company
+// differ by one gap. rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
@@ -65,7 +65,7 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	}
 	type served struct {
 		taken  float64
-		behind float64 // the largest distance so far between a turn and taken gaps
+		behind float64 // largest distance so far between a turn and the claimed gaps
 	}
 	companies := map[laneOf]served{}
 	for i := range offers {
@@ -97,8 +97,9 @@ func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	return offers
 }
 
-// choose returns the first offers that the claim may take: limited by pool, in total and by segments. isCut: the next one needs more segments
-// than are left. inOneCall keeps only tasks of the same rendering as the first. A task that expires before it would be its turn is left out.
+// choose returns the first offers that the claim is allowed to lease, within the limits per pool, in total and of segments. isCut reports that the
+// next offer needs more segments than remain. With inOneCall, all chosen tasks have the rendering of the first task. A task that expires before its
+// turn is skipped.
 func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut bool) {
 	ofPool := map[int64]int64{}
 	var segments int64
@@ -121,7 +122,7 @@ func (p claimPart) choose(offers []offer, inOneCall bool) (chosen []offer, isCut
 	return chosen, false
 }
 
-// isOfCall reports whether a driver may send o and first in one call.
+// isOfCall reports whether a driver can send o and first in one call.
 func (o offer) isOfCall(first offer) bool {
 	if o.RenderingID == nil || first.RenderingID == nil {
 		return o.TaskID == first.TaskID

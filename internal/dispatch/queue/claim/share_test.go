@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// simulate lets routes claim in the order of next, up to limit tasks at a time, and returns the route that got each of n tasks.
+// simulate runs n claims of routes. next decides which route claims, and limit is the maximum number of tasks per claim. The result is the route of
+// each of n tasks.
 func simulate(weights []int64, limit int64, n int, next func(step int) int) []int {
 	served := make([]float64, len(weights))
 	var took []int
@@ -29,7 +30,7 @@ func simulate(weights []int64, limit int64, n int, next func(step int) int) []in
 	return took
 }
 
-// worst is the largest distance of a route's share from its weight over any 500 tasks in a row, in percentage points.
+// worst returns the largest difference between a route's share and its weight over any 500 consecutive tasks, in percentage points.
 func worst(took []int, weights []int64) float64 {
 	const window = 500
 	var sum int64
@@ -52,7 +53,7 @@ func worst(took []int, weights []int64) float64 {
 	return most
 }
 
-func TestSharesHoldOverAny500TasksForPollsOfAnySize(t *testing.T) {
+func TestSharesMatchWeightsOverAny500Tasks(t *testing.T) {
 	t.Parallel()
 	for _, weights := range [][]int64{{3, 1}, {1, 1}, {9, 1}, {1, 100}, {1, 2, 3}, {1, 1, 1, 1}, {5, 4, 3, 2}, {1, 1, 1, 1, 1}, {50, 20, 15, 10, 5}} {
 		for _, limit := range []int64{1, 2, 3, 4, 7, 10, 50, 100, 1000} {
@@ -70,7 +71,7 @@ func TestSharesHoldOverAny500TasksForPollsOfAnySize(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
+func TestShareLimitsTheLeadOfARoute(t *testing.T) {
 	t.Parallel()
 	type s = RouteShare
 	for name, c := range map[string]struct {
@@ -100,8 +101,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// For any state of the routes, at least one route may take a task, and no route may take more than twice its part of the lead.
-func TestSomeRouteMayAlwaysTakeATask(t *testing.T) {
+// For any state of the routes, at least one route can claim a task. No route can claim more than twice its part of the lead.
+func TestAtLeastOneRouteCanClaim(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {

@@ -9,8 +9,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Trial leases one waiting task to a sender whatever its state, in the transaction of q, and charges it. Error: no rows if the sender or the task
-// is gone. Fault: request.invalid if the balance would become negative.
+// Trial leases one waiting task to a sender in any state and charges the sender, in the transaction of q. If the sender or the task is missing, Trial
+// returns the error for no rows. Fault: request.invalid if the balance would become negative.
 func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, lease time.Duration) (Lease, error) {
 	t, err := q.TaskTest(ctx, dispatchq.TaskTestParams{SenderNo: senderNo, TaskID: taskID})
 	if err != nil {
@@ -26,7 +26,7 @@ func Trial(ctx context.Context, q *dispatchq.Queries, senderNo, taskID string, l
 	if err != nil {
 		return Lease{}, err
 	}
-	if len(rows) != 1 { // cannot happen: the row is locked since TaskTest
+	if len(rows) != 1 { // cannot happen: TaskTest has locked the row
 		return Lease{}, fmt.Errorf("leased %d tasks", len(rows))
 	}
 	row := rows[0]

@@ -1,4 +1,4 @@
-// Package explain says what holds messages, when a task is due, and which senders could take it.
+// Package explain describes which switches hold messages, when a task is due, and which senders can claim the task.
 package explain
 
 import (
@@ -17,10 +17,10 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// Service reads what decides whether messages are sent. It changes nothing.
+// Service reads the data that decides whether messages are sent. It changes nothing.
 type Service struct {
 	q         *queueq.Queries
-	inParts   *queueq.Queries // statements that read tasks by their ids
+	inParts   *queueq.Queries // for statements that read tasks by id
 	directory *directory.Service
 	senders   *sender.Service
 	settings  *setting.Service
@@ -31,16 +31,17 @@ func New(db *postgres.DB, directory *directory.Service, senders *sender.Service,
 	return &Service{q: queueq.New(db), inParts: queueq.New(db.InPartitions()), directory: directory, senders: senders, settings: settings}
 }
 
-// Switch is something that holds tasks: a company that is off, a user who is disabled, and so on (function task_switches), or a batch that is paused.
+// Switch is something that holds tasks, for example a company that is off, a disabled user (SQL function task_switches), or a paused batch.
 type Switch struct {
 	Kind string
 	Name string
 }
 
-// NoSharedSenders is the switch that holds what no route of a company serves, and shared senders may not.
+// NoSharedSenders is the kind of a switch. It holds tasks for which the company has no route and is not allowed to use shared senders.
 const NoSharedSenders = "shared_senders"
 
-// Switches returns what holds tasks of a pool, company, country, submitter and batch. Nil: the number is of no known country; no batch.
+// Switches returns the switches that hold tasks of a pool, company, country, submitter and batch. A nil countryNo means an unknown country. A nil
+// batchID means no batch.
 func (s *Service) Switches(ctx context.Context, pool, company int64, countryNo *string, submitter string, batchID *int64) ([]Switch, error) {
 	rows, err := s.q.TaskSwitches(ctx, queueq.TaskSwitchesParams{
 		PoolID: pool, CompanyID: company, CountryNo: countryNo, SubmittedBy: submitter, BatchID: batchID,
@@ -52,18 +53,19 @@ func (s *Service) Switches(ctx context.Context, pool, company int64, countryNo *
 	return all, postgres.Wrap("read switches", err, nil)
 }
 
-// Messages are those of a batch or a notification.
+// Messages describes all messages of a batch or a notification.
 type Messages struct {
 	Channel     string
 	CompanyID   int64
 	MessageType int16
 	Submitter   string
-	SenderNo    *string  // the only sender that may send them; nil: any
-	BatchID     *int64   // nil: of no batch
-	Countries   []string // all to which they go, empty for numbers of no known country; nil: not known
+	SenderNo    *string  // the only sender that is allowed to send the messages; nil: any sender
+	BatchID     *int64   // nil: the messages belong to no batch
+	Countries   []string // countries of all recipients; an empty text is an unknown country; nil: the countries are unknown
 }
 
-// HeldBy returns what holds all of some messages: what does so whatever their countries, or else the switches of the countries, if each has one.
+// HeldBy returns the switches that hold every message. These are the switches that do not depend on a country. If no such switch exists and a switch
+// holds each country, HeldBy returns the switches of the countries.
 func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 	isRouted, err := s.directory.IsRouted(ctx, m.Channel, m.CompanyID, m.MessageType)
 	if err != nil {
@@ -76,7 +78,7 @@ func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 		}
 		all, err := s.Switches(ctx, pool, m.CompanyID, optional.NonZero(country), m.Submitter, m.BatchID)
 		return slices.DeleteFunc(all, func(w Switch) bool {
-			return w.Name == "" || w.Kind == NoSharedSenders && (m.SenderNo != nil || isRouted) // the country of no number; those that a route may serve
+			return w.Name == "" || w.Kind == NoSharedSenders && (m.SenderNo != nil || isRouted) // the first kind belongs to an unknown country; the second kind does not apply if a route possibly serves the messages
 		}), err
 	}
 	all, err := heldIn("")
@@ -97,7 +99,7 @@ func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 	return all, nil
 }
 
-// Due returns when a task is due, and what else decides whether it is claimed, or the fault task.not_found.
+// Due returns when a task is due, and the other data that decides whether it is claimed. Fault: task.not_found.
 func (s *Service) Due(ctx context.Context, id string) (queueq.TaskDueRow, error) {
 	rules, err := s.settings.Rules(ctx)
 	if err != nil {
@@ -107,13 +109,14 @@ func (s *Service) Due(ctx context.Context, id string) (queueq.TaskDueRow, error)
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// NeedOf returns what a task needs of a sender in the pool that serves it now: its stored pool may have been retired.
+// NeedOf returns what a sender needs to send a task. pool is the pool that serves the task now, because the stored pool can be retired.
 func NeedOf(t queueq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// Candidates returns the senders that may take a task, those that can take it now first, each with the reason that a claim would find.
-// failedWith is the sender that failed with the task, so that others are preferred; it may be empty. A task that is heldBy the want of a route has none.
+// Candidates returns the senders that are allowed to claim a task. Senders that can claim it now come first. Each candidate contains the reason that a
+// claim would find. failedWith is the sender that failed with the task, because other senders are preferred; it can be empty. A task that is held by
+// NoSharedSenders has no candidates.
 func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith string, heldBy []Switch) ([]sender.Candidate, bool, error) {
 	if slices.ContainsFunc(heldBy, func(w Switch) bool { return w.Kind == NoSharedSenders }) {
 		return nil, false, nil
@@ -122,10 +125,10 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 	if err != nil {
 		return all, routed, err
 	}
-	held := map[int]string{} // why a sender must leave the task to others
+	held := map[int]string{} // by sender id: why the sender must leave the task to others
 	for i, c := range all {
 		var rivals []claim.RouteShare
-		isOther := false // another sender shares the pool with this one, or goes before it
+		isOther := false // another sender shares the pool with this sender or is preferred to it
 		for j, o := range all {
 			if j == i || o.Why != "" {
 				continue
@@ -140,7 +143,7 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 		case c.Why != "":
 		case isOther && c.SenderNo == failedWith:
 			held[i] = sender.WhyFailedBefore
-		case len(rivals) == 0 || c.Weight == nil: // a pool that was retired just now has shared senders, without weights
+		case len(rivals) == 0 || c.Weight == nil: // a pool that was just retired has shared senders without weights
 		default:
 			if most, _, _ := claim.Share(claim.RouteShare{Served: c.Served, Weight: *c.Weight}, c.Served, rivals); most == 0 {
 				held[i] = sender.WhyAhead
@@ -154,7 +157,7 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 	return all, routed, nil
 }
 
-// CanTake returns how many of the candidates can take the task now.
+// CanTake returns the number of candidates that can claim the task now.
 func CanTake(senders []sender.Candidate) int {
 	n := 0
 	for _, c := range senders {

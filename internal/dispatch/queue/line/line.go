@@ -1,5 +1,5 @@
-// Package line keeps the senders that wait at this server for tasks, and decides which of them is woken for a new task. One poll of the
-// database serves all of them. The package does not use the database itself: its owner polls.
+// Package line stores the senders that wait at this server for tasks. It decides which sender is woken for a new task. One poll of the database serves
+// all waiting senders. The package does not read the database itself: its owner passes the functions that do.
 package line
 
 import (
@@ -16,49 +16,50 @@ import (
 )
 
 const (
-	// pollEvery is the time between polls of the database while senders wait. A poll finds tasks that other servers stored, and tasks
-	// that came due. A task that this server queues wakes a sender at once.
+	// pollEvery is the time between two polls of the database while senders wait. A poll finds tasks that other servers stored and tasks that became
+	// due. A task that this server queues wakes a sender at once.
 	pollEvery = 200 * time.Millisecond
-	// usageEvery is how many polls apart the usage of the waiting senders is read again: every two seconds.
+	// usageEvery is the number of polls between two reads of the usage of waiting senders. This is two seconds.
 	usageEvery = 10
-	// maxWoken bounds the senders that one announcement of tasks wakes, those included that are tried because others got nothing.
+	// maxWoken is the maximum number of senders that one announcement of tasks wakes. Senders that are woken because another sender received no task
+	// count, too.
 	maxWoken = 8
-	// maxProbed bounds the pools that one poll probes one by one; the last sender may exceed it by its own pools. A walk finds the
-	// tasks for the other senders, and for senders that serve more than fewPools pools.
+	// maxProbed is the maximum number of pools that one poll probes individually. The last sender can exceed this number with its own pools. Senders
+	// with more than fewPools pools, and senders for which no probe is left, are served by a walk over all pools.
 	maxProbed, fewPools = 500, 100
 )
 
-// Question is the input of a poll. A poll without pools and walk still reports changes.
+// Question is the input of a poll. A poll without pools and without a walk still reports changes.
 type Question struct {
 	Pools []int64 // pools to probe for queued and due tasks
-	Walk  bool    // also find other pools, by id, with queued tasks; a due task is found only after a sweep has queued it
-	After int64   // the walk begins after this pool
+	Walk  bool    // also find other pools with queued tasks, by id; the walk finds a due task only after a sweep has queued the task
+	After int64   // the walk begins after this pool id
 }
 
 // Finding is the result of a poll.
 type Finding struct {
 	Pools     []int64 // pools with tasks
-	Next      int64   // the next walk begins after this pool; 0: this walk came to the end
-	All       bool    // no other pool has queued tasks
-	IsChanged bool    // the pools or intervals of senders may have changed
+	Next      int64   // the next walk begins after this pool id; 0: this walk reached the end
+	All       bool    // no other pool contains queued tasks
+	IsChanged bool    // pools or intervals of senders possibly changed
 }
 
-// Line holds the waiting senders.
+// Line contains the waiting senders.
 type Line struct {
 	poll      func(context.Context, Question) (Finding, error)
 	readUsage func(ctx context.Context, senderNos ...string) error
 
 	mu        sync.Mutex
 	waiters   list.List            // of *Waiter, in the order in which they joined
-	sleeping  map[*Waiter]struct{} // claims that wait for the end of their interval
-	changed   chan struct{}        // closed when the pools or intervals of senders may have changed
+	sleeping  map[*Waiter]struct{} // claims that wait for the end of their sender's interval
+	changed   chan struct{}        // closed when pools or intervals of senders possibly changed
 	usages    map[string]*usage    // by sender_no
-	polling   bool                 // pollWhileAnyWait runs
-	polls     int                  // number of polls begun
-	announced map[int64]int        // pools that may have tasks, and the value of polls when that was learned
+	polling   bool                 // pollWhileAnyWait is running
+	polls     int                  // number of polls that have begun
+	announced map[int64]int        // pools that possibly contain tasks, with the value of polls at the announcement
 	polledAt  time.Time            // when the last successful poll began
-	probed    map[int64]struct{}   // pools that it probed
-	all       bool                 // its Finding.All
+	probed    map[int64]struct{}   // pools that the last successful poll probed
+	all       bool                 // Finding.All of the last successful poll
 	after     int64                // Question.After of the next walk
 	tries     map[int64]*tries     // by pool
 	done      sync.WaitGroup
@@ -67,7 +68,7 @@ type Line struct {
 	closed  chan struct{}
 }
 
-// New returns a Line. poll polls the database. readUsage reads the usage of senders between calls of Given and Learn.
+// New returns a Line. poll polls the database. readUsage must read the usage of senders between its calls of Given and Learn.
 func New(poll func(context.Context, Question) (Finding, error), readUsage func(context.Context, ...string) error) *Line {
 	return &Line{
 		poll: poll, readUsage: readUsage, usages: map[string]*usage{}, announced: map[int64]int{}, probed: map[int64]struct{}{},
@@ -75,10 +76,10 @@ func New(poll func(context.Context, Question) (Finding, error), readUsage func(c
 	}
 }
 
-// Wait waits until polling has ended. Call Close before.
+// Wait waits until polling has ended. Call Close first.
 func (l *Line) Wait() { l.done.Wait() }
 
-// Count returns how many claims wait for tasks, or for the end of their interval.
+// Count returns the number of claims that wait for tasks or for the end of an interval.
 func (l *Line) Count() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,12 +92,12 @@ func (l *Line) Count() (n int) {
 	return n
 }
 
-// SenderNos returns the senders that wait for tasks, and those that wait for the end of their interval.
+// SenderNos returns the senders that wait for tasks, and the senders that wait for the end of their interval.
 func (l *Line) SenderNos() (waiting, sleeping []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
-		if w := e.Value.(*Waiter); !w.anyPool { // otherwise it claims now
+		if w := e.Value.(*Waiter); !w.anyPool { // a waiter for any pool is claiming now
 			waiting = append(waiting, w.senderNo)
 		}
 	}
@@ -106,52 +107,52 @@ func (l *Line) SenderNos() (waiting, sleeping []string) {
 	return waiting, sleeping
 }
 
-// Waiter is a claim that waits.
+// Waiter is a claim that waits for tasks.
 type Waiter struct {
-	element  *list.Element // nil: it waits no longer
+	element  *list.Element // nil: it no longer waits
 	senderNo string
-	anyPool  bool              // its pools are not known yet: it can be woken for any pool
-	pools    map[int64]float64 // pools that the sender serves, with its sort in each
-	woken    chan WakeUp       // holds one wake-up
-	changed  chan struct{}     // Line.changed when the waiter joined
+	anyPool  bool              // its pools are unknown: it can be woken for any pool
+	pools    map[int64]float64 // pools of the sender, with the sender's sort in each pool
+	woken    chan WakeUp       // contains at most one wake-up
+	changed  chan struct{}     // value of Line.changed when the waiter joined
 	usage    *usage
 }
 
-// WakeUp wakes a waiter because a pool may have tasks for it.
+// WakeUp is a message to a waiter: a pool possibly contains tasks for it.
 type WakeUp struct {
 	pool int64
-	left int // number of others that are tried if the sender gets nothing
+	left int // number of other waiters to try if the sender receives no task
 }
 
-// usage is the usage of a sender as it was read, and the tasks that this server gave the sender since.
+// usage is the stored usage of a sender, plus the tasks that this server gave to the sender after it was read.
 type usage struct {
 	sender.Usage
-	at    time.Time // when it was read; zero: not yet
-	given int64     // tasks since the entry exists
+	at    time.Time // when the usage was read; zero: never
+	given int64     // tasks since the entry was created
 }
 
-// tries records the results of the senders that were woken for a pool, by sender_no.
+// tries records, for one pool, the results of woken senders by sender_no.
 type tries struct {
 	underway int                 // woken senders that have not claimed yet
-	missed   map[string]struct{} // senders that got nothing since the last poll that found no tasks
-	hindered map[string]struct{} // those of missed for which tasks stayed from poll to poll: something keeps them from taking these
+	missed   map[string]struct{} // senders that received no task since the last poll that found no tasks
+	hindered map[string]struct{} // senders of missed while tasks remained over two polls: something prevents them from claiming these tasks
 	found    bool                // the last poll of the pool found tasks
 }
 
-// forget drops the results, but not the senders that have not claimed yet.
+// forget deletes the results. Woken senders that have not claimed yet still count.
 func (t *tries) forget() {
 	clear(t.missed)
 	clear(t.hindered)
 	t.found = false
 }
 
-// serves reports whether the waiter may be woken for a pool.
+// serves reports whether the waiter can be woken for a pool.
 func (p *Waiter) serves(pool int64) bool {
 	_, serves := p.pools[pool]
 	return p.anyPool || serves
 }
 
-// isBefore reports whether p is woken for a pool before o, which joined earlier.
+// isBefore reports whether p is woken for a pool before o. o joined earlier than p.
 func (p *Waiter) isBefore(o *Waiter, pool int64) bool {
 	if p.usage.at.IsZero() || o.usage.at.IsZero() {
 		return !p.usage.at.IsZero()
@@ -166,7 +167,7 @@ func (p *Waiter) sort(pool int64) float64 {
 	return p.usage.Sort
 }
 
-// Join adds a claim of a sender to the waiters. Until Narrow is called, it can be woken for any pool.
+// Join adds a claim of a sender to the waiters. Until Narrow is called, the waiter can be woken for any pool.
 func (l *Line) Join(senderNo string) *Waiter {
 	p := &Waiter{senderNo: senderNo, anyPool: true, woken: make(chan WakeUp, 1)}
 	l.mu.Lock()
@@ -189,24 +190,24 @@ func (l *Line) startPolling() {
 	}
 }
 
-// Narrow sets the pools for which a waiter is woken, with the sort of the sender in each.
+// Narrow sets the pools for which a waiter can be woken, with the sender's sort in each pool.
 func (l *Line) Narrow(p *Waiter, pools map[int64]float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.anyPool, p.pools = false, pools
 }
 
-// NeedsUsage reports whether the usage of a waiting sender was not read yet, or too long ago.
+// NeedsUsage reports whether the usage of a waiting sender is missing or too old.
 func (l *Line) NeedsUsage(p *Waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(p.usage.at) > 2*usageEvery*pollEvery
 }
 
-// Given is how many tasks this server gave senders until a moment, by entry of usages: an entry that was made later counts from zero.
+// Given contains the number of tasks that this server has given to senders, by entry of usages. An entry that is created later counts from zero.
 type Given map[*usage]int64
 
-// Given returns how many tasks this server gave senders until now, for Learn.
+// Given returns the number of tasks that this server has given to senders until now. Learn needs this number.
 func (l *Line) Given(senderNos []string) Given {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +220,7 @@ func (l *Line) Given(senderNos []string) Given {
 	return given
 }
 
-// Learn stores the usage of senders, and adds the tasks that they were given since before, which Given returned before the usage was read.
+// Learn stores the usage of senders. It adds the tasks that senders received after before, which Given returned before the usage was read.
 func (l *Line) Learn(read map[string]sender.Usage, before Given) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +231,7 @@ func (l *Line) Learn(read map[string]sender.Usage, before Given) {
 	}
 }
 
-// Took counts tasks that this server gave a sender.
+// Took counts tasks that this server has given to a sender.
 func (l *Line) Took(senderNo string, tasks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,14 +241,14 @@ func (l *Line) Took(senderNo string, tasks int) {
 	}
 }
 
-// Await waits until p is woken, or until its pools or interval may have changed. again: the caller should claim again. It is false if
-// enough, Close or the end of ctx came before. by is the wake-up, if any. Afterwards p is no longer a waiter.
+// Await waits until p is woken, or until its pools or interval possibly changed. If again is true, the caller must claim again. If enough fires, Close
+// is called or ctx ends first, again is false. by is the wake-up or nil. Afterwards, p is no longer a waiter.
 func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (by *WakeUp, again bool) {
 	changed, soon := p.changed, (<-chan time.Time)(nil)
 	for {
 		select {
 		case w := <-p.woken:
-			if !p.serves(w.pool) { // the wake-up came before Narrow
+			if !p.serves(w.pool) { // the wake-up was sent before Narrow
 				l.PassOn(w)
 				return nil, true
 			}
@@ -267,17 +268,17 @@ func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (b
 	}
 }
 
-// soon fires after a random time, of at most a millisecond for each waiting claim. All claims notice a change at the same time, and
-// without the delay all would query the database at the same time.
+// soon returns a channel that fires after a random time of at most one millisecond per waiting claim. All claims notice a change at the same time. The
+// random time spreads their queries of the database.
 func (l *Line) soon() <-chan time.Time {
 	l.mu.Lock()
 	waiting := l.waiters.Len() + len(l.sleeping)
 	l.mu.Unlock()
-	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // no secret depends on it
+	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // the random number is not secret
 }
 
-// Sleep removes p from the waiters, and waits for d or until the interval may have changed. It reports whether to claim again; false if
-// enough, Close or the end of ctx came before.
+// Sleep removes p from the waiters. It waits for d, or until the interval possibly changed, and reports whether to claim again. If enough fires, Close
+// is called or ctx ends first, it returns false.
 func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-chan time.Time) bool {
 	l.Leave(p)
 	l.mu.Lock()
@@ -312,7 +313,7 @@ func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-c
 	return false
 }
 
-// Leave removes p from the waiters. A wake-up that p has not taken goes to the next waiter.
+// Leave removes p from the waiters. An unused wake-up of p goes to the next waiter.
 func (l *Line) Leave(p *Waiter) {
 	l.mu.Lock()
 	l.remove(p)
@@ -324,7 +325,7 @@ func (l *Line) Leave(p *Waiter) {
 	}
 }
 
-// remove takes p out of the waiters, if it has not left yet.
+// remove deletes p from the waiters, unless p has already left.
 func (l *Line) remove(p *Waiter) {
 	if p.element != nil {
 		l.waiters.Remove(p.element)
@@ -332,7 +333,7 @@ func (l *Line) remove(p *Waiter) {
 	}
 }
 
-// Wake announces n new tasks in a pool; n is at least 1. It wakes up to n of the waiters that serve the pool.
+// Wake announces n new tasks in a pool; n is at least 1. It wakes up to n waiters that serve the pool, at most maxWoken.
 func (l *Line) Wake(pool int64, n int) {
 	n = min(n, maxWoken)
 	l.mu.Lock()
@@ -340,7 +341,7 @@ func (l *Line) Wake(pool int64, n int) {
 	l.wakeAll(l.first(pool, n, nil), pool, maxWoken/n-1)
 }
 
-// PassOn gives an unused wake-up to the next waiter.
+// PassOn sends an unused wake-up to the next waiter.
 func (l *Line) PassOn(w WakeUp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -348,8 +349,8 @@ func (l *Line) PassOn(w WakeUp) {
 	l.wakeAll(l.first(w.pool, 1, nil), w.pool, w.left)
 }
 
-// Settle records whether a woken sender got tasks. If it got none, the next waiter is woken: a limit, its share or a quicker sender may
-// keep one sender from the tasks, but must not keep the others from them.
+// Settle records whether a woken sender received tasks. If the sender received none, the next waiter is woken: a limit or a faster rival can stop one
+// sender, but must not stop the others.
 func (l *Line) Settle(senderNo string, w WakeUp, got bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -375,7 +376,7 @@ func (l *Line) triesOf(pool int64) *tries {
 	return t
 }
 
-// wakeAll wakes waiters for a pool. For each that gets nothing, up to left others are tried.
+// wakeAll wakes waiters for a pool. If a waiter receives no task, up to left other waiters are tried.
 func (l *Line) wakeAll(waiters []*Waiter, pool int64, left int) {
 	l.announced[pool] = l.polls
 	for _, p := range waiters {
@@ -385,13 +386,13 @@ func (l *Line) wakeAll(waiters []*Waiter, pool int64, left int) {
 	}
 }
 
-// first returns the first n waiters for a pool, in their order. It leaves out the hindered senders, and the senders in without.
+// first returns the first n waiters for a pool, in order. It skips hindered senders and the senders in without.
 func (l *Line) first(pool int64, n int, without map[string]struct{}) []*Waiter {
 	var hindered map[string]struct{}
 	if t := l.tries[pool]; t != nil {
 		hindered = t.hindered
 	}
-	var best []*Waiter // n at most, in order
+	var best []*Waiter // at most n, in order
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Waiter)
 		if !p.serves(pool) || has(hindered, p.senderNo) || has(without, p.senderNo) {
@@ -414,7 +415,7 @@ func has(set map[string]struct{}, senderNo string) bool {
 	return found
 }
 
-// Close ends every wait, now and from now on.
+// Close ends every current and later wait.
 func (l *Line) Close() { l.closing.Do(func() { close(l.closed) }) }
 
 // pollWhileAnyWait polls the database until no sender waits.
@@ -432,7 +433,7 @@ func (l *Line) pollWhileAnyWait() {
 	}
 }
 
-// stopIfIdle ends polling if no sender waits, and reports whether it did. Woken senders that have not claimed yet stay counted.
+// stopIfIdle ends polling if no sender waits, and reports whether it ended polling. Woken senders that have not claimed yet still count.
 func (l *Line) stopIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -448,8 +449,8 @@ func (l *Line) stopIfIdle() bool {
 	return true
 }
 
-// pollOnce polls the database, and wakes a waiter for each pool with tasks, unless a woken sender is about to claim there. If the poll
-// fails, the next one repeats it; claims report the error.
+// pollOnce polls the database and wakes a waiter for each pool with tasks. If a woken sender is about to claim from a pool, pollOnce wakes no other
+// waiter for this pool. If the poll fails, the next poll repeats it, and claims report the error.
 func (l *Line) pollOnce() {
 	l.mu.Lock()
 	l.polls++
@@ -458,7 +459,7 @@ func (l *Line) pollOnce() {
 	began := time.Now()
 	found, err := l.poll(context.Background(), asked)
 	l.mu.Lock()
-	if found.IsChanged { // a change is reported once, so it counts even if the poll failed after that
+	if found.IsChanged { // each change is reported once, so it counts even if the rest of the poll failed
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
@@ -477,12 +478,12 @@ func (l *Line) pollOnce() {
 	if len(due) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = l.readUsage(ctx, due...) // after an error, the order follows the usage that was read before
+		_ = l.readUsage(ctx, due...) // after an error, the order uses the previous usage
 	}
 }
 
-// wakeFor wakes a waiter for each pool in which the last poll found tasks, unless a woken sender is about to claim there. Senders that
-// got nothing although two polls in a row found tasks come after all others.
+// wakeFor wakes a waiter for each pool in which the last poll found tasks, unless a woken sender is about to claim from the pool. Senders that
+// received no task although two consecutive polls found tasks are woken after all others.
 func (l *Line) wakeFor(found []int64) {
 	work := make(map[int64]struct{}, len(found))
 	for _, pool := range found {
@@ -505,7 +506,7 @@ func (l *Line) wakeFor(found []int64) {
 			continue
 		}
 		next := l.first(pool, 1, t.missed)
-		if len(next) == 0 { // all have been tried
+		if len(next) == 0 { // all waiters have been tried
 			clear(t.missed)
 			clear(t.hindered)
 			next = l.first(pool, 1, nil)
@@ -534,7 +535,7 @@ func (l *Line) question() (w Question) {
 	return w
 }
 
-// usageDue returns the senders whose usage must be read again, and drops the usage of senders that have not waited for a minute.
+// usageDue returns the senders whose usage must be read again. It deletes the usage of senders that have not waited for a minute.
 func (l *Line) usageDue() (senderNos []string) {
 	if l.polls%usageEvery != 0 || l.waiters.Len() < 2 {
 		return nil
@@ -556,8 +557,8 @@ func (l *Line) checked(pool int64) bool {
 	return probed || l.all
 }
 
-// IsQuiet reports whether a recent poll found no tasks in pools, and no task was announced since. A task that comes now wakes the
-// senders that have joined.
+// IsQuiet reports whether a recent poll found no tasks in pools and no task was announced later. A task that arrives now wakes the senders that have
+// joined.
 func (l *Line) IsQuiet(pools map[int64]float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

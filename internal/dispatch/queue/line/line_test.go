@@ -18,7 +18,7 @@ func newLine() *Line {
 	return l
 }
 
-// joinAs lets a sender with this usage wait for pools.
+// joinAs adds a waiter for pools, for a sender with the usage s.
 func (l *Line) joinAs(senderNo string, s sender.Usage, pools ...int64) *Waiter {
 	p := l.Join(senderNo)
 	l.Learn(map[string]sender.Usage{senderNo: s}, nil)
@@ -30,7 +30,7 @@ func (l *Line) joinAs(senderNo string, s sender.Usage, pools ...int64) *Waiter {
 	return p
 }
 
-// pollFinding runs a poll that finds work in pools, and returns what the poll asked for.
+// pollFinding runs a poll that finds tasks in pools, and returns the input of the poll.
 func (l *Line) pollFinding(found ...int64) (asked Question) {
 	l.poll = func(_ context.Context, w Question) (Finding, error) {
 		asked = w
@@ -40,7 +40,7 @@ func (l *Line) pollFinding(found ...int64) (asked Question) {
 	return asked
 }
 
-// woken returns the senders among waiters that were woken, and the last of their wake-ups. It takes the wake-ups.
+// woken returns the senders of waiters that were woken, and the last wake-up. It consumes the wake-ups.
 func woken(waiters ...*Waiter) (names []string, by WakeUp) {
 	for _, p := range waiters {
 		select {
@@ -52,7 +52,7 @@ func woken(waiters ...*Waiter) (names []string, by WakeUp) {
 	return names, by
 }
 
-func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
+func TestPoolIsQuietAfterAnEmptyPollUntilATaskIsAnnounced(t *testing.T) {
 	t.Parallel()
 	const pool, other, unasked = 1, 2, 3
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestSendersAreWokenInTheOrderOfTheirUsage(t *testing.T) {
 	}
 }
 
-func TestTasksThatASenderTookCountAtOnce(t *testing.T) {
+func TestClaimedTasksCountInTheUsageAtOnce(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -132,7 +132,7 @@ func TestTasksThatASenderTookCountAtOnce(t *testing.T) {
 	b := l.joinAs("b", sender.Usage{}, pool)
 	before := l.Given([]string{"a"})
 	l.Took("a", 3)
-	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read from the database before a took the tasks
+	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read from the database before a received the tasks
 	if got := l.usages["a"].Today; got != 13 {
 		t.Errorf("a has %d tasks today, want 13", got)
 	}
@@ -142,7 +142,7 @@ func TestTasksThatASenderTookCountAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
+func TestUnusedWakeUpGoesToTheNextSender(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -166,7 +166,7 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 	if got := tries(); !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
 		t.Errorf("after a new task: %v", got)
 	}
-	l.Wake(pool, 1) // a second new task may suit senders that got nothing of the first
+	l.Wake(pool, 1) // senders that did not receive the first task can possibly claim the second task
 	if got := tries(); len(got) == 0 || got[0] != "a" {
 		t.Errorf("after a second new task: %v", got)
 	}
@@ -178,7 +178,7 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 	if got := tries(); len(got) != maxWoken || got[0] != "a" {
 		t.Errorf("after a poll, with every sender tried: %v", got)
 	}
-	// Senders that twice got nothing are kept from the pool by something. Other senders come first, even for new tasks.
+	// Senders that twice received no task are hindered in this pool. Other senders are woken first, even for new tasks.
 	last := l.joinAs("q", sender.Usage{Sort: -100}, pool)
 	l.pollFinding(pool)
 	tries()
@@ -208,8 +208,8 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 	}
 }
 
-// A poll that still sees a task does not offer it to a second sender while the first is about to claim it.
-func TestAPollLeavesATaskToTheSenderThatWasWokenForIt(t *testing.T) {
+// A poll that still finds a task wakes no second sender while the first woken sender is about to claim.
+func TestPollWakesNoSecondSenderForATask(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -227,7 +227,7 @@ func TestAPollLeavesATaskToTheSenderThatWasWokenForIt(t *testing.T) {
 	}
 }
 
-func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
+func TestPollAsksOnlyForPoolsOfWaitingSenders(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	l.joinAs("a", sender.Usage{}, 1, 2)
@@ -237,7 +237,7 @@ func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	if !slices.Equal(asked.Pools, []int64{1, 2, 3}) || asked.Walk {
 		t.Errorf("asked %+v", asked)
 	}
-	// The walk finds the pools of a sender that waits for many. Pools of other senders are still asked for one by one.
+	// The walk finds the pools of a sender that waits for many pools. Pools of other senders are still probed individually.
 	var many []int64
 	for pool := range int64(10_000) {
 		many = append(many, pool)
@@ -249,7 +249,7 @@ func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	if !l.IsQuiet(map[int64]float64{7777: 0}) {
 		t.Error("a walk that reached the end does not count for all pools")
 	}
-	// A walk that found as much as it may goes on from there at the next poll.
+	// If a walk stopped at its limit, the next poll continues after the last pool.
 	l.poll = func(context.Context, Question) (Finding, error) {
 		return Finding{Pools: []int64{4000}, Next: 4000}, nil
 	}
@@ -261,7 +261,7 @@ func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	if asked = l.pollFinding(); asked.After != 4000 || l.IsQuiet(map[int64]float64{7777: 0}) {
 		t.Errorf("the next walk begins after %d", asked.After)
 	}
-	// The number of pools that a poll asks for one by one is bounded, however many senders wait for a few pools each.
+	// The number of individually probed pools is limited, however many senders wait.
 	for i := range int64(3000) {
 		l.joinAs(string(rune('a'+i)), sender.Usage{}, 20_000+2*i, 20_001+2*i)
 	}
@@ -273,7 +273,7 @@ func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	}
 }
 
-func TestAPollThatFailsStillAnnouncesAChange(t *testing.T) {
+func TestFailedPollStillAnnouncesAChange(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	p := l.joinAs("app", sender.Usage{}, 1)
@@ -286,7 +286,7 @@ func TestAPollThatFailsStillAnnouncesAChange(t *testing.T) {
 	}
 }
 
-func TestASenderThatClaimsWhileTheLineEmptiesIsStillCounted(t *testing.T) {
+func TestClaimingSenderCountsAfterTheLastWaiterLeft(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -305,7 +305,7 @@ func TestASenderThatClaimsWhileTheLineEmptiesIsStillCounted(t *testing.T) {
 	}
 }
 
-func TestTasksFromBeforeTheLineEmptiedAreNotSubtractedFromTheUsageReadAfter(t *testing.T) {
+func TestUsageReadAfterPollingStoppedIncludesEarlierTasks(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	p := l.joinAs("app", sender.Usage{}, 1)
@@ -322,16 +322,16 @@ func TestTasksFromBeforeTheLineEmptiedAreNotSubtractedFromTheUsageReadAfter(t *t
 	}
 }
 
-func TestASenderThatGotNothingBeforeTheLineEmptiedIsWokenAfter(t *testing.T) {
+func TestSenderWithoutTasksIsWokenAfterPollingRestarts(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
 	first, second := l.joinAs("first", sender.Usage{}, pool), l.joinAs("second", sender.Usage{Today: 1}, pool)
 	l.pollFinding(pool)
 	_, by := woken(first)
-	l.Settle("first", by, false) // wakes the second
+	l.Settle("first", by, false) // wakes the sender "second"
 	first = l.joinAs("first", sender.Usage{}, pool)
-	l.pollFinding(pool) // a second poll finds tasks that the first sender did not get
+	l.pollFinding(pool) // a second poll finds tasks that the sender "first" did not receive
 	_, by = woken(second)
 	l.Leave(first)
 	if !l.stopIfIdle() {
@@ -346,7 +346,7 @@ func TestASenderThatGotNothingBeforeTheLineEmptiedIsWokenAfter(t *testing.T) {
 	}
 }
 
-func TestOneLookServesAllSenders(t *testing.T) {
+func TestOnePollServesAllSenders(t *testing.T) {
 	t.Parallel()
 	for _, senders := range []int{1, 400} {
 		looks := make(chan Question)
@@ -356,7 +356,7 @@ func TestOneLookServesAllSenders(t *testing.T) {
 		}, func(context.Context, ...string) error { return nil })
 		began := time.Now()
 		for i := range senders {
-			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // a pool each
+			l.Narrow(l.Join(fmt.Sprint("app-", i)), map[int64]float64{int64(i): 0}) // one pool each
 		}
 		const n = 4
 		for range n {

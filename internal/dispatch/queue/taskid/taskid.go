@@ -1,4 +1,4 @@
-// Package taskid has the ids of tasks, which contain when each was made, and so in which partition it is.
+// Package taskid creates and reads the ids of tasks. An id contains the time when the task was created, and therefore its partition.
 package taskid
 
 import (
@@ -9,12 +9,12 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// New returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend, also when its clock is put back.
+// New returns a task id: "task_", the UTC date, "_" and a ULID. Ids of one process always ascend, even if its clock is set back.
 func New() string { return ids.next(ulid.Now()) }
 
 var ids idMaker
 
-// idMaker counts up within a millisecond.
+// idMaker counts up within each millisecond.
 type idMaker struct {
 	mu      sync.Mutex
 	entropy *ulid.MonotonicEntropy
@@ -32,14 +32,14 @@ func (m *idMaker) next(now uint64) string {
 	return Day(ulid.Time(m.latest)) + "_" + id.String()
 }
 
-// At sorts before all ids that New makes at a time or later, and behind those that it makes before.
+// At returns a text that sorts between the ids that New creates before at and the ids that it creates at this time or later.
 func At(at time.Time) string {
 	var id ulid.ULID
-	_ = id.SetTime(ulid.Timestamp(at)) // fails after the year 10889 only
+	_ = id.SetTime(ulid.Timestamp(at)) // fails only after the year 10889
 	return Day(at) + "_" + id.String()
 }
 
-// Time returns when New made an id; false: the id is of another shape.
+// Time returns when New created an id. It reports false if the id has another form.
 func Time(id string) (time.Time, bool) {
 	prefix := len("task_20060102_")
 	if len(id) < prefix {
@@ -52,16 +52,16 @@ func Time(id string) (time.Time, bool) {
 
 const day = 24 * time.Hour
 
-// Day returns how the ids of a day begin.
+// Day returns the prefix of the ids of a day.
 func Day(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
 
-// First sorts before the ids of all tasks that were made from a time on, also by a server whose clock is behind by up to a day.
+// First returns a text that sorts before the ids of all tasks created since from. The text allows for server clocks that are up to a day slow.
 func First(from time.Time) string { return Day(from.Add(-day)) }
 
-// Last sorts behind every task id.
+// Last sorts after every task id.
 const Last = "~"
 
-// DayOf returns how the ids of the day of a task begin; ids of other shapes are in the default partition.
+// DayOf returns the prefix of the ids of the same day. Tasks with ids of other forms are in the default partition.
 func DayOf(id string) string {
 	if n := len("task_20060102"); len(id) > n && id[n] == '_' {
 		return id[:n]

@@ -20,7 +20,7 @@ func TestTenMillionIDsAscend(t *testing.T) {
 	}
 }
 
-func TestIDsAscendWhenTheClockIsPutBack(t *testing.T) {
+func TestIDsAscendAfterTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	const hour = 60 * 60 * 1000
 	ids := idMaker{}
