@@ -309,12 +309,12 @@ SELECT
         WHEN m.sender_no IS NOT NULL AND NOT $3::boolean THEN 'sender_gone'
         ELSE 'fit'
     END::text AS verdict,
-    count(*) AS tasks
+    count(*) AS tasks, min(m.task_id)::text AS sample_id
 FROM report_logs e
 JOIN messages m ON m.task_id = e.task_id
 WHERE e.outcome = 3 AND e.task_id >= $1::text AND m.task_id >= $1::text AND m.batch_id = $4::bigint -- FAILED
-GROUP BY 1
-ORDER BY 1
+GROUP BY 1, m.country_no, m.sign IS NULL
+ORDER BY 1, sample_id
 `
 
 type BatchFailedVerdictsParams struct {
@@ -325,13 +325,15 @@ type BatchFailedVerdictsParams struct {
 }
 
 type BatchFailedVerdictsRow struct {
-	Verdict string
-	Tasks   int64
+	Verdict  string
+	Tasks    int64
+	SampleID string
 }
 
 // BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
 // not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
-// JobPlan.
+// JobPlan. Tasks to different countries, and tasks with and without a signature, are counted in separate rows, because one country can be refused and another
+// admitted. sample_id is one of the tasks that a row counts.
 func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdictsParams) ([]BatchFailedVerdictsRow, error) {
 	rows, err := q.db.Query(ctx, batchFailedVerdicts,
 		arg.FromID,
@@ -346,7 +348,7 @@ func (q *Queries) BatchFailedVerdicts(ctx context.Context, arg BatchFailedVerdic
 	var items []BatchFailedVerdictsRow
 	for rows.Next() {
 		var i BatchFailedVerdictsRow
-		if err := rows.Scan(&i.Verdict, &i.Tasks); err != nil {
+		if err := rows.Scan(&i.Verdict, &i.Tasks, &i.SampleID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -322,7 +322,8 @@ WHERE b.id = @id AND b.status IN ('finished', 'running', 'paused');
 
 -- BatchFailedVerdicts counts the FAILED tasks of a batch by verdict. The verdict 'fit' means that the task can be requeued; any other verdict is the reason why
 -- not. RequeueVerdicts returns the same verdicts for selected tasks, but this statement reads all FAILED tasks of the batch. The tasks are selected as in
--- JobPlan.
+-- JobPlan. Tasks to different countries, and tasks with and without a signature, are counted in separate rows, because one country can be refused and another
+-- admitted. sample_id is one of the tasks that a row counts.
 -- name: BatchFailedVerdicts :many
 SELECT
     CASE
@@ -336,12 +337,12 @@ SELECT
         WHEN m.sender_no IS NOT NULL AND NOT @is_served::boolean THEN 'sender_gone'
         ELSE 'fit'
     END::text AS verdict,
-    count(*) AS tasks
+    count(*) AS tasks, min(m.task_id)::text AS sample_id
 FROM report_logs e
 JOIN messages m ON m.task_id = e.task_id
 WHERE e.outcome = 3 AND e.task_id >= @from_id::text AND m.task_id >= @from_id::text AND m.batch_id = @batch_id::bigint -- FAILED
-GROUP BY 1
-ORDER BY 1;
+GROUP BY 1, m.country_no, m.sign IS NULL
+ORDER BY 1, sample_id;
 
 -- BatchRowList returns rows of a batch after after_row. only_valid: rows with a code are skipped.
 -- name: BatchRowList :many

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"lksms/gen/batchq"
@@ -522,12 +524,22 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	if err != nil {
 		return r, fmt.Errorf("count failed tasks: %w", err)
 	}
+	fit := map[string]int64{} // numbers of tasks by a sample of them
 	for _, row := range rows {
 		if reason, isRefused := task.RefusalOf(row.Verdict); isRefused {
-			r.Skipped = append(r.Skipped, Skipped{reason, row.Tasks})
+			r.skip(reason, row.Tasks)
 		} else {
+			fit[row.SampleID] = row.Tasks
 			r.Count += row.Tasks
 		}
+	}
+	refused, err := s.Tasks.RefusedRecipients(ctx, slices.Collect(maps.Keys(fit)))
+	if err != nil {
+		return r, err //nolint:wrapcheck // names the act
+	}
+	for _, id := range refused {
+		r.Count -= fit[id]
+		r.skip(fault.TaskRecipientRefused, fit[id])
 	}
 	return r, nil
 }

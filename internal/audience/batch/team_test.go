@@ -257,6 +257,36 @@ func TestARequeueReportsSkippedTasks(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
+// After a country was taken from the countries of a company, its recipients are refused. Their tasks are not counted as requeued.
+func TestARequeueReportsRefusedRecipients(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	requeue := func(at string) api.BatchRequeued {
+		return apptest.Decode[api.BatchRequeued](t, b.Expect(200, "", "POST", at+"/requeue", nil))
+	}
+	const german = "+4915112345678\n+4915112345679\n"
+	var at []string
+	for _, list := range []string{german + "+8613800138000\n", german} {
+		at = append(at, checked(b, "phone\n"+list, "content", "x", "auto_confirm", "true"))
+		feed(b)
+		for _, one := range b.Claim("app", 10) {
+			b.Report(one.TaskID, "app", 3, nil)
+		}
+		feed(b)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
+	for i, want := range []int64{1, 0} {
+		r := requeue(at[i])
+		if r.Count != want || (r.JobID != nil) != (want > 0) || len(r.Skipped) != 1 || r.Skipped[0].Reason != "task.recipient_refused" || r.Skipped[0].Count != 2 {
+			t.Errorf("batch %d: %+v", i, r)
+		}
+	}
+	if got := get(b, at[1]).Status; got != "finished" {
+		t.Errorf("the batch without tasks to requeue is %s", got)
+	}
+}
+
 func TestABatchReportsWhyItWaits(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})

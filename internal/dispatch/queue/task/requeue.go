@@ -172,6 +172,23 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 	return rows, s.admit.Admit(ctx, messages), nil
 }
 
+// RefusedRecipients returns those of ids whose recipients may get no message now, so that the tasks cannot be requeued.
+func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, verdicts, err := s.judge(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("judge recipients of tasks: %w", err)
+	}
+	for i, row := range rows {
+		if verdicts[i].Err != nil {
+			refused = append(refused, row.TaskID)
+		}
+	}
+	return refused, nil
+}
+
 // RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdicts.
 func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 	reason, isRefused = refusedVerdicts[verdict]
