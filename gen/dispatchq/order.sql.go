@@ -493,46 +493,20 @@ due AS MATERIALIZED (
     WHERE u.due_at <= now()
     LIMIT $3::integer
 ),
-reserved AS (
-    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
-    SELECT g.pool_id, g.priority, g.company_id, v.front, v.front + g.tasks / c.weight, g.flow, CASE WHEN g.flow IS NULL THEN v.front END
+ranks AS MATERIALIZED (
+    SELECT k.task_id, k.rank, k.flow_rank
     FROM (
-        SELECT d.pool_id, d.priority, d.company_id, count(*) AS tasks, CASE WHEN min(d.flow) = max(d.flow) THEN min(d.flow) END AS flow
-        FROM due d
-        WHERE d.rank IS NULL
-        GROUP BY d.pool_id, d.priority, d.company_id
-    ) g
-    JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: task_queue_front is called once per group
-    ORDER BY g.pool_id, g.priority, g.company_id
-    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
-    SET start = greatest(f.finish, excluded.start),
-        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END,
-        flow_finish = CASE
-            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
-            WHEN f.flow = excluded.flow THEN f.flow_finish
-            ELSE coalesce(f.flow_finish, f.finish)
-        END
-    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.flow, f.flow_finish
-),
-numbered AS MATERIALIZED (
-    SELECT d.task_id, d.pool_id, d.company_id, d.retry_count, d.created_at, d.priority, d.flow, d.rank, d.flow_rank, r.start, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
-        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id) - 1 AS nth,
-        row_number() OVER (PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL, d.flow ORDER BY d.created_at, d.task_id) - 1 AS nth_of_flow
-    FROM due d
-    JOIN companies c ON c.id = d.company_id
-    LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
+        SELECT array_agg(d.task_id) AS task_ids, array_agg(d.pool_id) AS pool_ids, array_agg(d.priority) AS priorities,
+            array_agg(d.company_id) AS company_ids, array_agg(d.flow) AS flows
+        FROM (SELECT task_id, pool_id, company_id, retry_count, created_at, priority, flow, rank, flow_rank FROM due u WHERE u.rank IS NULL ORDER BY u.created_at, u.task_id) d
+    ) a
+    CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 ranked AS MATERIALIZED (
-    SELECT n.task_id, 32 * n.priority + n.retry_count AS lane, -- new tasks first, then retries by their count
-        coalesce(n.rank, n.start + n.nth * n.gap) AS rank,
-        CASE WHEN n.rank IS NOT NULL THEN n.flow_rank ELSE n.nth_of_flow * n.gap + max(CASE
-            WHEN n.nth_of_flow = 0 AND n.flow_finish IS NOT NULL THEN greatest(
-                task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
-            )
-        END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.rank IS NULL, n.flow) END AS flow_rank
-    FROM numbered n
+    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane, -- new tasks first, then retries by their count
+        coalesce(d.rank, k.rank) AS rank, CASE WHEN d.rank IS NULL THEN k.flow_rank ELSE d.flow_rank END AS flow_rank
+    FROM due d
+    LEFT JOIN ranks k ON k.task_id = d.task_id
 ),
 columns AS MATERIALIZED (
     SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks, array_agg(r.flow_rank) AS flow_ranks FROM ranked r
@@ -554,7 +528,7 @@ type TaskQueueParams struct {
 }
 
 // TaskQueue queues up to batch_size tasks that have become due, and returns their number. A task that was never queued receives its rank now: it uses the share
-// of its company and of its flow only after its due time (see TaskSubmit). priority_max_wait: a task that has been due for this time is queued with
+// of its company and of its flow only after its due time (see task_ranks_reserve). priority_max_wait: a task that has been due for this time is queued with
 // aged_priority, the first priority after real-time messages, and with a rank of this priority. null: never. The statement reads nothing in pools whose tasks
 // are all queued.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {

@@ -448,76 +448,26 @@ func (q *Queries) TaskRefuse(ctx context.Context, arg TaskRefuseParams) error {
 const taskSubmit = `-- name: TaskSubmit :many
 
 WITH directory AS MATERIALIZED (
-    SELECT coalesce(
-        coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL ($1::bigint[]), true
-    ) AS is_current
+    SELECT coalesce(coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL ($1::bigint[]), true) AS is_current
 ),
 input AS MATERIALIZED (
     SELECT
-        -- the task
         unnest($2::text[]) AS task_id, unnest($3::text[]) AS phone_number, unnest($4::text[]) AS recipient,
         unnest($5::text[]) AS final_content, nullif(unnest($6::text[]), '') AS source,
         unnest($7::text[]) AS submitted_by, nullif(unnest($8::text[]), '') AS dedup_key,
-        -- its submission
         unnest($9::text[]) AS request_id, unnest($10::text[]) AS content, unnest($11::boolean[]) AS use_template,
-        unnest($12::text[]) AS source_ip, unnest($13::text[]) AS user_agent,
-        unnest($14::jsonb[]) AS request_data,
-        nullif(unnest($15::text[]), '') AS traceparent, -- empty array: no submission has a traceparent
-        -- its pool and its place in the queue
-        unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
+        unnest($12::text[]) AS source_ip, unnest($13::text[]) AS user_agent, unnest($14::jsonb[]) AS request_data,
+        nullif(unnest($15::text[]), '') AS traceparent, unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
         unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
-        unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
-        nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
-        nullif(unnest($24::text[]), '') AS result, -- empty array: no task is simulated
-        nullif(unnest($25::bigint[]), 0) AS batch_id, nullif(unnest($26::text[]), '') AS sender_no, -- empty arrays: no values
-        nullif(unnest($27::bigint[]), 0) AS rendering_id, unnest($28::jsonb[]) AS contact_values, -- empty arrays: no values
-        nullif(unnest($29::text[]), '') AS user_id, -- empty array: no users
-        -- its times and its turn; these arrays can contain NULL, see sqlc.yaml
+        unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments, nullif(unnest($22::text[]), '') AS sign,
+        unnest($23::boolean[]) AS is_test, nullif(unnest($24::text[]), '') AS result, nullif(unnest($25::bigint[]), 0) AS batch_id,
+        nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
+        unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
+        -- These arrays can contain NULL, see sqlc.yaml.
         unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::int8[]) AS every_seconds,
-        unnest($32::timestamp with time zone[]) AS expires_at, unnest($33::float8[]) AS turn
+        unnest($32::timestamp with time zone[]) AS expires_at
     FROM directory d
     WHERE d.is_current
-),
-reserved AS (
-    INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish, flow, flow_finish)
-    SELECT g.pool_id, g.priority, g.company_id, g.front, g.front + g.width, g.flow, CASE WHEN g.flow IS NULL THEN g.front END
-    FROM (
-        SELECT n.pool_id, n.priority, n.company_id, n.width, n.flow, task_queue_front(n.pool_id, n.priority) AS front
-        FROM (
-            SELECT
-                unnest($34::bigint[]) AS pool_id, unnest($35::smallint[]) AS priority,
-                unnest($36::bigint[]) AS company_id, unnest($37::double precision[]) AS width,
-                nullif(unnest($38::text[]), '') AS flow
-            FROM directory d
-            WHERE d.is_current
-        ) n
-        OFFSET 0 -- OFFSET 0: task_queue_front is called once for each group
-    ) g
-    ORDER BY g.pool_id, g.priority, g.company_id
-    ON CONFLICT (pool_id, priority, company_id) DO UPDATE
-    SET start = greatest(f.finish, excluded.start),
-        finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start),
-        flow = CASE WHEN f.finish <= excluded.start THEN excluded.flow ELSE f.flow END, -- if finish is before the front, no task of the company waits
-        flow_finish = CASE
-            WHEN f.finish <= excluded.start AND excluded.flow IS NOT NULL THEN NULL
-            WHEN f.flow = excluded.flow THEN f.flow_finish
-            ELSE coalesce(f.flow_finish, f.finish)
-        END
-    RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width, f.flow, f.flow_finish
-),
-flow_ranks AS MATERIALIZED ( -- flow ranks in companies with several waiting flows; the first task of each flow determines the start
-    SELECT n.task_id, max(CASE WHEN n.nth = 0 THEN greatest(
-            task_flow_start(n.pool_id, n.priority, n.company_id, n.flow, n.gap), CASE WHEN n.alone = n.flow OR n.alone IS NULL THEN n.flow_finish END
-        ) END) OVER (PARTITION BY n.pool_id, n.priority, n.company_id, n.flow) + n.nth * n.gap AS flow_rank
-    FROM (
-        SELECT i.task_id, i.pool_id, i.priority, i.company_id, w.flow, r.flow AS alone, r.flow_finish, 1 / c.weight AS gap,
-            row_number() OVER (PARTITION BY i.pool_id, i.priority, i.company_id, w.flow ORDER BY i.turn) - 1 AS nth
-        FROM reserved r
-        JOIN companies c ON c.id = r.company_id
-        JOIN input i ON i.turn IS NOT NULL AND i.pool_id = r.pool_id AND i.priority = r.priority AND i.company_id = r.company_id
-        CROSS JOIN LATERAL (SELECT task_flow(i.batch_id, i.submitted_by) AS flow) w
-        WHERE r.flow_finish IS NOT NULL
-    ) n
 ),
 named AS (
     INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
@@ -529,11 +479,19 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.every_seconds, i.expires_at, i.turn,
-        -- A message with every_seconds waits for the next full interval of the clock.
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.every_seconds, i.expires_at, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named)
+),
+ranks AS MATERIALIZED (
+    SELECT k.task_id, k.rank, k.flow_rank
+    FROM (
+        SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
+            array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
+        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, every_seconds, expires_at, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.task_id) m
+    ) a
+    CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 stored AS (
     INSERT INTO messages (
@@ -542,10 +500,9 @@ stored AS (
         user_agent, request_data, traceparent, batch_id, sender_no, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
-        m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no,
-        m.rendering_id, m.contact_values, m.user_id
+        m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no,
+        m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template, m.source_ip,
+        m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
     FROM made m
 ),
 queued AS (
@@ -554,14 +511,12 @@ queued AS (
         recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
     )
     SELECT
-        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, w.flow_rank, -- lane of new tasks
-        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
+        m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
+        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number,
+        m.recipient, m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
         m.contact_values, m.user_id
     FROM made m
-    LEFT JOIN reserved r
-        ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
-    LEFT JOIN flow_ranks w ON w.task_id = m.task_id
+    LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
 ),
 simulated AS (
@@ -612,26 +567,14 @@ type TaskSubmitParams struct {
 	ExpectSendTimes   []*time.Time
 	EverySeconds      []*int64
 	ExpireTimes       []*time.Time
-	Turns             []*float64
-	GroupPoolIds      []int64
-	GroupPriorities   []int16
-	GroupCompanyIds   []int64
-	GroupWidths       []float64
-	GroupFlows        []string
 }
 
 // Statements on submissions. They store tasks, and log what was submitted.
 // TaskSubmit stores tasks with their submissions, and returns the ids of the stored tasks. It stores all tasks or none. But a task is skipped if its submitter
-// has already used its dedup_key. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch.
+// has already used its dedup_key. An empty source, dedup_key, country_no, sign, result or sender_no means no value; a batch_id of 0 means no batch. The array
+// of a value that no task has can be empty.
 //
-// Ranks: a task that is not scheduled is queued at once, by start-time fair queueing. A group is the tasks of one pool, priority and company. It receives the
-// next range of ranks of its company, but never a range before the head of the queue. turn is the position of a task in the range of its group, from 0 to 1. A
-// scheduled task has no turn, and is queued when it becomes due. The row of the company in fair_ranks remains locked until the tasks are stored. Therefore
-// ranks ascend in the order in which tasks become visible.
-//
-// Flows: a flow (task_flow) is the tasks of one submitter or of one batch. While tasks of one flow of a company wait, tasks of its other flows receive a
-// flow_rank, by start-time fair queueing within the company. Their ranks are behind the waiting tasks, but claims alternate between the flows. If only one flow
-// waits, its tasks have no flow_rank. group_flows contains the flow of a group, or an empty text if the group contains several flows.
+// Ranks: a task that is not scheduled is queued at once, with the ranks of task_ranks_reserve. A scheduled task is queued when it becomes due.
 //
 // Simulated tasks: a task with a result is a test that is not sent. It is SUCCESS at once, and is never in the queue.
 //
@@ -676,12 +619,6 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.ExpectSendTimes,
 		arg.EverySeconds,
 		arg.ExpireTimes,
-		arg.Turns,
-		arg.GroupPoolIds,
-		arg.GroupPriorities,
-		arg.GroupCompanyIds,
-		arg.GroupWidths,
-		arg.GroupFlows,
 	)
 	if err != nil {
 		return nil, err

@@ -103,8 +103,7 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 type Pool struct {
 	Version   int64 // version of the view
 	ID        int64
-	CountryNo string  // empty: the country is unknown
-	Weight    float64 // weight of the company
+	CountryNo string // empty: the country is unknown
 }
 
 // FindPool finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in E.164, whose country matters. On other
@@ -181,7 +180,7 @@ func (d *view) findPool(channel string, companyID int64, messageType int16, reci
 	if channel == SMS {
 		country = d.countryOf(recipient)
 	}
-	pool := Pool{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
+	pool := Pool{Version: d.version, CountryNo: d.countries[country].CountryNo}
 	pool.ID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
 	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):

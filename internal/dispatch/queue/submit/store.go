@@ -56,32 +56,6 @@ type newTask struct {
 // deferred reports whether the task goes out at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
 
-// flow returns the flow of the task within its company, as task_flow in the database.
-func (t newTask) flow() string {
-	if t.BatchID != 0 {
-		return fmt.Sprint("#", t.BatchID)
-	}
-	return t.User
-}
-
-// group is a set of tasks that get their ranks together.
-type group struct {
-	pool, company int64
-	priority      int16
-}
-
-// queuedGroups returns the groups of the rows that are queued at once, as indexes of rows in their order.
-func queuedGroups(rows []newTask) map[group][]int {
-	groups := map[group][]int{}
-	for i, r := range rows {
-		if r.ExpectSendTime == nil && !r.deferred() && !r.isSimulated() {
-			g := group{r.pool.ID, r.CompanyID, r.priority}
-			groups[g] = append(groups[g], i)
-		}
-	}
-	return groups
-}
-
 // isSimulated reports whether the task is a test that is not sent.
 func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
 
@@ -207,7 +181,7 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
 		AreTests: make([]bool, n), EverySeconds: make([]*int64, n), ExpectSendTimes: make([]*time.Time, n),
-		ExpireTimes: make([]*time.Time, n), Turns: make([]*float64, n),
+		ExpireTimes: make([]*time.Time, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
@@ -257,18 +231,6 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 		if !slices.Contains(p.DirectoryVersions, r.pool.Version) { // nearly always the same for all rows
 			p.DirectoryVersions = append(p.DirectoryVersions, r.pool.Version)
 		}
-	}
-	for g, members := range queuedGroups(rows) {
-		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
-		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].pool.Weight)
-		flow := rows[members[0]].flow()
-		for turn, i := range members {
-			p.Turns[i] = new(float64(turn) / float64(len(members)))
-			if rows[i].flow() != flow {
-				flow = ""
-			}
-		}
-		p.GroupFlows = append(p.GroupFlows, flow)
 	}
 	return p
 }
