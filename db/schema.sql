@@ -1985,11 +1985,119 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
+CREATE TABLE public.queue (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    pool_id bigint NOT NULL,
+    lane smallint,
+    rank double precision,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    troubles smallint DEFAULT 0 NOT NULL,
+    result text,
+    failed_app_id text,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    sign text,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    entered_at timestamp with time zone DEFAULT now(),
+    was_claimed boolean DEFAULT false NOT NULL,
+    traceparent text,
+    batch_id bigint,
+    is_test boolean DEFAULT false NOT NULL,
+    contact_values jsonb,
+    start_until timestamp with time zone,
+    due_when_resumed timestamp with time zone,
+    submitted_by text,
+    flow_rank double precision,
+    lease_sign_mode text,
+    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
+    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/dispatch/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats the columns of the message that a claim and a report need, so that neither reads messages. There are no foreign keys, because each change would lock rows of other tables.';
+
+COMMENT ON COLUMN public.queue.pool_id IS 'the pool in which the task waits, or from which it was leased. There is no foreign key, because each insert would lock the row of the pool';
+
+COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
+
+COMMENT ON COLUMN public.queue.rank IS 'order between companies within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given. A claim can swap the ranks of two tasks of a company, see flow_rank. null: not given yet';
+
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on; held_due_at(): the task is held';
+
+COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state; for a leased task the time of the claim';
+
+COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
+
+COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender could not send';
+
+COMMENT ON COLUMN public.queue.result IS 'the reason of the retry, for operators; null: not retried yet';
+
+COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed with the task; a claim prefers other senders; null: no sender failed';
+
+COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: the task is not held';
+
+COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: no lease, or its sender ended it';
+
+COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
+
+COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
+
+COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has no signature; null: the sender has none';
+
+COMMENT ON COLUMN public.queue.lease_limit IS 'the limit of the claim';
+
+COMMENT ON COLUMN public.queue.entered_at IS 'the time at which the task could first be claimed: the due_at of its submission; for a requeued task the time of the requeue; for a task that was held before its first attempt the due_at of its release; null: the task was submitted before this column existed';
+
+COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, even if retry_count is 0: a lease was released, or a settled task was requeued';
+
+COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
+
+COMMENT ON COLUMN public.queue.batch_id IS 'as messages.batch_id';
+
+COMMENT ON COLUMN public.queue.is_test IS 'as messages.is_test; also false for tasks that are older than this column';
+
+COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
+
+COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease before this time, and has not started it. Any other value, or null: the lease is started, or needs no start. A server that does not know this column keeps old values in it, which never equal lease_until';
+
+COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch is resumed, if this time has not passed by then; null: at once. A server that does not know this column keeps old values in it';
+
+COMMENT ON COLUMN public.queue.submitted_by IS 'the submitter of the task, as in messages; null: the task was stored by a server that did not know the column';
+
+COMMENT ON COLUMN public.queue.flow_rank IS 'order between the tasks of one company within its pool and lane, in the unit of rank and never larger. A claim that finds this task at its rank takes the task of the company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column keeps old values in it';
+
+COMMENT ON COLUMN public.queue.lease_sign_mode IS 'sign_mode of the sender when it claimed the task; null: in_text';
+
+CREATE FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((((task).expires_at IS NULL) OR ((task).expires_at > (now() + min_lease))) AND ((task).segments >= from_segments) AND (NOT (((task).segments <= rival_room) AND (NOT ((task).failed_app_id IS DISTINCT FROM sender_no)) AND COALESCE(((task).due_at > (now() - retry_max_wait)), true))));
+
+COMMENT ON FUNCTION public.task_fits(task public.queue, sender_no text, min_lease interval, from_segments bigint, rival_room bigint, retry_max_wait interval) IS 'Whether a task may be offered to a sender. The task must not expire within min_lease, and must have at least from_segments segments. If the last attempt of the task failed with this sender and the task has at most rival_room segments, another sender can send the task: it is offered only after it has been due for retry_max_wait (null: never).';
+
 CREATE FUNCTION public.task_flow(batch_id bigint, submitted_by text) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN COALESCE(('#'::text || (batch_id)::text), submitted_by, ''::text);
 
-COMMENT ON FUNCTION public.task_flow(batch_id bigint, submitted_by text) IS 'Returns the flow of a task within its company: its batch, or else its submitter. Package queue computes the same value.';
+COMMENT ON FUNCTION public.task_flow(batch_id bigint, submitted_by text) IS 'Returns the flow of a task within its company: its batch, or else its submitter.';
 
 CREATE FUNCTION public.task_flow_start(of_pool bigint, of_priority smallint, of_company bigint, of_flow text, gap double precision) RETURNS double precision
     LANGUAGE plpgsql
@@ -2356,13 +2464,14 @@ END
 $$;
 
 CREATE FUNCTION public.task_ranks_reserve(task_ids text[], pool_ids bigint[], priorities smallint[], company_ids bigint[], flows text[]) RETURNS TABLE(task_id text, rank double precision, flow_rank double precision)
-    LANGUAGE plpgsql STRICT
+    LANGUAGE plpgsql STRICT ROWS 100
     AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
     WITH asked AS MATERIALIZED (
-        SELECT a.task_id, a.pool_id, a.priority, a.company_id, a.flow, 1 / c.weight AS gap,
+        -- The collation of an argument becomes the collation of all texts of the function. task_flow_start needs the collation of queue_flows_idx.
+        SELECT a.task_id, a.pool_id, a.priority, a.company_id, a.flow COLLATE "default" AS flow, 1 / c.weight AS gap,
             row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id ORDER BY a.i) - 1 AS nth,
             row_number() OVER (PARTITION BY a.pool_id, a.priority, a.company_id, a.flow ORDER BY a.i) - 1 AS nth_of_flow
         FROM unnest(task_ids, pool_ids, priorities, company_ids, flows) WITH ORDINALITY AS a (task_id, pool_id, priority, company_id, flow, i)
@@ -2572,108 +2681,6 @@ COMMENT ON COLUMN public.messages.batch_id IS 'the uploaded list of the task; nu
 COMMENT ON COLUMN public.messages.sender_no IS 'the only sender that is allowed to send the task; null: any sender of its pool';
 
 COMMENT ON COLUMN public.messages.contact_values IS 'the values of the placeholders ${contact.…} for this person. If set, the rendering is a template that is filled with its params and these values; null: the rendering is already filled';
-
-CREATE TABLE public.queue (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    pool_id bigint NOT NULL,
-    lane smallint,
-    rank double precision,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    expires_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    troubles smallint DEFAULT 0 NOT NULL,
-    result text,
-    failed_app_id text,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    sign text,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    entered_at timestamp with time zone DEFAULT now(),
-    was_claimed boolean DEFAULT false NOT NULL,
-    traceparent text,
-    batch_id bigint,
-    is_test boolean DEFAULT false NOT NULL,
-    contact_values jsonb,
-    start_until timestamp with time zone,
-    due_when_resumed timestamp with time zone,
-    submitted_by text,
-    flow_rank double precision,
-    lease_sign_mode text,
-    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
-    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/dispatch/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats the columns of the message that a claim and a report need, so that neither reads messages. There are no foreign keys, because each change would lock rows of other tables.';
-
-COMMENT ON COLUMN public.queue.pool_id IS 'the pool in which the task waits, or from which it was leased. There is no foreign key, because each insert would lock the row of the pool';
-
-COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
-
-COMMENT ON COLUMN public.queue.rank IS 'order between companies within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given. A claim can swap the ranks of two tasks of a company, see flow_rank. null: not given yet';
-
-COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from this time on; held_due_at(): the task is held';
-
-COMMENT ON COLUMN public.queue.updated_at IS 'the time of the last change of state; for a leased task the time of the claim';
-
-COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
-
-COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender could not send';
-
-COMMENT ON COLUMN public.queue.result IS 'the reason of the retry, for operators; null: not retried yet';
-
-COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed with the task; a claim prefers other senders; null: no sender failed';
-
-COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: the task is not held';
-
-COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: no lease, or its sender ended it';
-
-COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
-
-COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
-
-COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has no signature; null: the sender has none';
-
-COMMENT ON COLUMN public.queue.lease_limit IS 'the limit of the claim';
-
-COMMENT ON COLUMN public.queue.entered_at IS 'the time at which the task could first be claimed: the due_at of its submission; for a requeued task the time of the requeue; for a task that was held before its first attempt the due_at of its release; null: the task was submitted before this column existed';
-
-COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, even if retry_count is 0: a lease was released, or a settled task was requeued';
-
-COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
-
-COMMENT ON COLUMN public.queue.batch_id IS 'as messages.batch_id';
-
-COMMENT ON COLUMN public.queue.is_test IS 'as messages.is_test; also false for tasks that are older than this column';
-
-COMMENT ON COLUMN public.queue.contact_values IS 'as messages.contact_values';
-
-COMMENT ON COLUMN public.queue.start_until IS 'equal to lease_until: the sender must start the lease before this time, and has not started it. Any other value, or null: the lease is started, or needs no start. A server that does not know this column keeps old values in it, which never equal lease_until';
-
-COMMENT ON COLUMN public.queue.due_when_resumed IS 'the due_at that a held task gets when its batch is resumed, if this time has not passed by then; null: at once. A server that does not know this column keeps old values in it';
-
-COMMENT ON COLUMN public.queue.submitted_by IS 'the submitter of the task, as in messages; null: the task was stored by a server that did not know the column';
-
-COMMENT ON COLUMN public.queue.flow_rank IS 'order between the tasks of one company within its pool and lane, in the unit of rank and never larger. A claim that finds this task at its rank takes the task of the company with the smallest flow_rank instead. null: equal to rank. A server that does not know this column keeps old values in it';
-
-COMMENT ON COLUMN public.queue.lease_sign_mode IS 'sign_mode of the sender when it claimed the task; null: in_text';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1

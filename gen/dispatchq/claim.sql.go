@@ -599,15 +599,13 @@ func (q *Queries) TaskExchange(ctx context.Context, arg TaskExchangeParams) erro
 }
 
 const taskFlows = `-- name: TaskFlows :many
-WITH switched AS MATERIALIZED (
-    SELECT w.may_hold, w.has_disabled_users FROM switches w
-),
-asked AS MATERIALIZED (
-    SELECT u.pool_id, u.lane, u.company_id, u.most, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
+WITH asked AS MATERIALIZED (
+    SELECT u.pool_id, u.lane, u.company_id, u.most, u.rival_room, u.from_segments, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest($10::bigint[]) AS pool_id, unnest($11::integer[]) AS lane, unnest($12::bigint[]) AS company_id,
             unnest($13::bigint[]) AS most, unnest($14::bigint[]) AS rival_room, unnest($15::bigint[]) AS from_segments
     ) u
+    CROSS JOIN switches s
     LEFT JOIN LATERAL (
         SELECT t.flow_rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
@@ -621,33 +619,22 @@ SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.fl
     coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
 FROM asked m
 CROSS JOIN LATERAL (
-    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-        sent_segments(t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean) AS segments
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
     FROM queue t
+    CROSS JOIN LATERAL (SELECT sent_segments(
+        t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean
+    ) AS segments) z
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
-        AND (t.expires_at IS NULL OR t.expires_at > now() + $5::interval)
-        AND NOT (
-            (SELECT w.may_hold FROM switched w)
-            AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-        )
-        AND NOT (
-            (SELECT w.has_disabled_users FROM switched w)
-            AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-        )
-        AND NOT (
-            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $6::text
-            AND coalesce(t.due_at > now() - $7::interval, true)
-        )
-        AND t.segments >= m.from_segments
-        AND (
-            NOT $8::boolean
-            OR sent_segments(t.content, t.sign, t.segments, $1, $2::text, $3, $4::boolean)
-                <= $9::bigint
-        )
+        AND task_fits(t, $5::text, $6::interval, m.from_segments, m.rival_room, $7::interval)
+        AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+        AND NOT (m.has_disabled_users AND EXISTS (
+            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+        ))
+        AND (NOT $8::boolean OR z.segments <= $9::bigint)
     ORDER BY t.flow_rank, t.task_id
     LIMIT m.most
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ) q
 ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id
 `
@@ -657,8 +644,8 @@ type TaskFlowsParams struct {
 	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
-	MinLease       time.Duration
 	SenderNo       string
+	MinLease       time.Duration
 	RetryMaxWait   *time.Duration
 	IsTight        bool
 	SegmentsLeft   *int64
@@ -692,8 +679,8 @@ func (q *Queries) TaskFlows(ctx context.Context, arg TaskFlowsParams) ([]TaskFlo
 		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.MinLease,
 		arg.SenderNo,
+		arg.MinLease,
 		arg.RetryMaxWait,
 		arg.IsTight,
 		arg.SegmentsLeft,
@@ -852,19 +839,17 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 }
 
 const taskOffer = `-- name: TaskOffer :many
-WITH switched AS MATERIALIZED (
-    SELECT w.may_hold, w.has_disabled_users FROM switches w
-),
-asked AS MATERIALIZED (
+WITH asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
     -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
     -- rank.
     SELECT u.pool_id, u.most, u.rival_room, u.from_segments, u.is_several, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
-        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
+        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest($1::bigint[]) AS pool_id, unnest($2::bigint[]) AS most, unnest($3::bigint[]) AS rival_room,
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
+    CROSS JOIN switches s
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0) -- PENDING
@@ -873,8 +858,7 @@ asked AS MATERIALIZED (
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM queue t
-        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-            AND ($5::boolean OR u.from_segments > 0)
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now() AND ($5::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
@@ -889,32 +873,21 @@ queued AS MATERIALIZED (
     SELECT q.task_id, q.pool_id, q.company_id, q.lane, q.rank, q.flow_rank, q.created_at, q.rendering_id, q.expires_at, q.segments, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean) AS segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
         FROM queue t
-        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $10::interval)
-            AND NOT (
-                (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-            )
-            AND NOT (
-                (SELECT w.has_disabled_users FROM switched w)
-                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-            )
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
-                AND coalesce(t.due_at > now() - $12::interval, true)
-            )
-            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
-            AND (
-                NOT $5::boolean
-                OR sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean)
-                    <= $13::bigint
-            )
+        CROSS JOIN LATERAL (SELECT sent_segments(
+            t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean
+        ) AS segments) z
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
+            AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
+            AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+            AND NOT (m.has_disabled_users AND EXISTS (
+                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+            ))
+            AND (NOT $5::boolean OR z.segments <= $13::bigint)
         ORDER BY t.lane, t.rank
         LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
@@ -924,37 +897,25 @@ due AS MATERIALIZED (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - $12::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean) AS segments
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
         FROM queue t
+        CROSS JOIN LATERAL (SELECT sent_segments(
+            t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean
+        ) AS segments) z
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now() + $10::interval)
-            AND NOT (
-                (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-            )
-            AND NOT (
-                (SELECT w.has_disabled_users FROM switched w)
-                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-            )
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $11::text
-                AND coalesce(t.due_at > now() - $12::interval, true)
-            )
-            AND t.segments >= m.from_segments
-            AND (
-                NOT $5::boolean
-                OR sent_segments(t.content, t.sign, t.segments, $6, $7::text, $8, $9::boolean)
-                    <= $13::bigint
-            )
+            AND task_fits(t, $10::text, $11::interval, m.from_segments, m.rival_room, $12::interval)
+            AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+            AND NOT (m.has_disabled_users AND EXISTS (
+                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+            ))
+            AND (NOT $5::boolean OR z.segments <= $13::bigint)
         ORDER BY t.due_at
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality($1::bigint[]), m.most) ELSE m.most END
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) q
 )
 SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
-    o.has_flows::boolean AS has_flows,
-    coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
 FROM (SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM queued UNION ALL SELECT task_id, pool_id, company_id, lane, rank, flow_rank, created_at, rendering_id, expires_at, segments, is_several, has_flows FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id
@@ -970,8 +931,8 @@ type TaskOfferParams struct {
 	SignMode       string
 	SegmentSize    *int64
 	CountsSegments bool
-	MinLease       time.Duration
 	SenderNo       string
+	MinLease       time.Duration
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
 }
@@ -1029,8 +990,8 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.SignMode,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.MinLease,
 		arg.SenderNo,
+		arg.MinLease,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
 	)

@@ -415,12 +415,9 @@ WITH input AS MATERIALIZED (
     SELECT
         unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
         unnest($3::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
-        unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry,
-        make_interval(secs => unnest($6::double precision[])) AS retry_delay,
-        nullif(left(unnest($7::text[]), 500), '') AS error_message,
-        unnest($8::jsonb[]) AS request_data,
-        unnest($9::smallint[]) AS max_retry_count,
-        nullif(left(unnest($10::text[]), 200), '') AS provider_no
+        unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry, unnest($6::smallint[]) AS max_retry_count,
+        make_interval(secs => unnest($7::double precision[])) AS retry_delay, unnest($8::jsonb[]) AS request_data,
+        nullif(left(unnest($9::text[]), 500), '') AS error_message, nullif(left(unnest($10::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
@@ -431,29 +428,22 @@ held AS MATERIALIZED (
     FROM input i
     CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent, batch_id, is_test, contact_values, start_until, due_when_resumed, submitted_by, flow_rank, lease_sign_mode FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
-judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
-        CASE
-            WHEN h.status = 2 THEN 'success'
-            WHEN NOT h.wants_retry THEN 'failed'
-            WHEN h.retry_count < h.max_retry_count THEN 'retry'
-            ELSE 'exhausted'
-        END AS effect
+verdict AS MATERIALIZED (
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.expires_at, h.lease_segments, h.lease_sign, h.lease_sign_mode, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.batch_id, h.country_no, h.is_test, h.at, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+        left(CASE e.effect WHEN 'exhausted' THEN $11::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
+    CROSS JOIN LATERAL (
+        SELECT CASE
+                WHEN h.status = 2 THEN 'success' WHEN NOT h.wants_retry THEN 'failed' WHEN h.retry_count < h.max_retry_count THEN 'retry' ELSE 'exhausted'
+            END AS effect,
+            CASE WHEN h.status = 2 THEN $12::text ELSE $13::text END AS message
+    ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
         (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
         -- The lease of the app has expired, and the task is PENDING again.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
-),
-verdict AS MATERIALIZED (
-    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.expires_at, j.lease_segments, j.lease_sign, j.lease_sign_mode, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.batch_id, j.country_no, j.is_test, j.at, j.leased_at, j.effect, left(
-            CASE j.effect WHEN 'exhausted' THEN $11::text ELSE '' END
-            || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN $12::text ELSE $13::text END),
-            500
-        ) AS result
-    FROM judged j
 ),
 retried AS (
     UPDATE queue t
@@ -509,10 +499,10 @@ type TaskReportParams struct {
 	LeaseIds          []*int64
 	Statuses          []int16
 	WantsRetries      []bool
-	RetryDelaySeconds []float64
-	ErrorMessages     []string
-	RequestData       [][]byte
 	MaxRetryCounts    []int16
+	RetryDelaySeconds []float64
+	RequestData       [][]byte
+	ErrorMessages     []string
 	ProviderNos       []string
 	GaveUp            string
 	Sent              string
@@ -545,10 +535,10 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		arg.LeaseIds,
 		arg.Statuses,
 		arg.WantsRetries,
-		arg.RetryDelaySeconds,
-		arg.ErrorMessages,
-		arg.RequestData,
 		arg.MaxRetryCounts,
+		arg.RetryDelaySeconds,
+		arg.RequestData,
+		arg.ErrorMessages,
 		arg.ProviderNos,
 		arg.GaveUp,
 		arg.Sent,

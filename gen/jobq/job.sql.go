@@ -227,63 +227,42 @@ WITH numbered AS MATERIALIZED (
     ) d
 ),
 matching AS MATERIALIZED (
-    SELECT x.task_id
+    SELECT m.task_id
     FROM (
-        SELECT m.task_id
+        SELECT q.task_id, q.processing_app_id AS sender_no, q.result
         FROM queue q
-        JOIN messages m ON m.task_id = q.task_id
         WHERE $2::text = 'cancel' AND q.lease_until IS NULL -- PENDING
-            AND q.task_id >= $3::text AND q.task_id < $4::text AND m.task_id >= $3::text AND m.task_id < $4::text
-            AND ($5::bigint IS NULL OR m.company_id = $5::bigint)
-            AND ($6::text IS NULL OR m.recipient = $6::text)
-            AND ($7::text IS NULL OR m.source = $7::text)
-            AND ($8::smallint IS NULL OR m.message_type = $8::smallint)
-            AND ($9::timestamptz IS NULL OR m.created_at >= $9::timestamptz)
-            AND ($10::timestamptz IS NULL OR m.created_at < $10::timestamptz)
-            AND ($11::bigint IS NULL OR (q.batch_id = $11::bigint AND m.batch_id = $11::bigint))
-            AND ($12::boolean IS NULL OR m.is_test = $12::boolean)
-            AND ($13::text IS NULL OR m.country_no = $13::text)
-            AND ($14::text IS NULL OR m.submitted_by = $14::text)
-            AND ($15::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $15::text)
-            AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
-            AND ($16::text IS NULL OR q.processing_app_id = $16::text)
-            AND ($17::text IS NULL OR starts_with(q.result, $17::text))
-            AND ($18::smallint IS NULL OR $18::smallint = (
-                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= $3::text AND d.task_id < $4::text
-                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
-                HAVING count(*) > 0
-            ))
+            AND q.task_id >= $3::text AND q.task_id < $4::text
+            AND ($5::bigint IS NULL OR q.batch_id = $5::bigint)
         UNION ALL
-        SELECT m.task_id
+        SELECT e.task_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END, e.result
         FROM report_logs e
-        JOIN messages m ON m.task_id = e.task_id
-        WHERE $2::text = 'requeue' AND e.outcome = $19::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
-            AND e.task_id >= $3::text AND e.task_id < $4::text AND m.task_id >= $3::text AND m.task_id < $4::text
-            AND ($5::bigint IS NULL OR (e.company_id = $5::bigint AND m.company_id = $5::bigint))
-            AND ($6::text IS NULL OR m.recipient = $6::text)
-            AND ($7::text IS NULL OR m.source = $7::text)
-            AND ($8::smallint IS NULL OR m.message_type = $8::smallint)
-            AND ($9::timestamptz IS NULL OR m.created_at >= $9::timestamptz)
-            AND ($10::timestamptz IS NULL OR m.created_at < $10::timestamptz)
-            AND ($11::bigint IS NULL OR m.batch_id = $11::bigint)
-            AND ($12::boolean IS NULL OR m.is_test = $12::boolean)
-            AND ($13::text IS NULL OR m.country_no = $13::text)
-            AND ($14::text IS NULL OR m.submitted_by = $14::text)
-            AND ($15::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $15::text)
-            AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
-            AND (
-                $16::text IS NULL
-                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $16::text)
-            )
-            AND ($17::text IS NULL OR starts_with(e.result, $17::text))
-            AND ($18::smallint IS NULL OR $18::smallint = (
-                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= $3::text AND d.task_id < $4::text
-                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
-                HAVING count(*) > 0
-            ))
+        WHERE $2::text = 'requeue' AND e.outcome = $6::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
+            AND e.task_id >= $3::text AND e.task_id < $4::text
+            AND ($7::bigint IS NULL OR e.company_id = $7::bigint)
     ) x
+    JOIN messages m ON m.task_id = x.task_id
+    WHERE m.task_id >= $3::text AND m.task_id < $4::text
+        AND ($7::bigint IS NULL OR m.company_id = $7::bigint)
+        AND ($8::text IS NULL OR m.recipient = $8::text)
+        AND ($9::text IS NULL OR m.source = $9::text)
+        AND ($10::smallint IS NULL OR m.message_type = $10::smallint)
+        AND ($11::timestamptz IS NULL OR m.created_at >= $11::timestamptz)
+        AND ($12::timestamptz IS NULL OR m.created_at < $12::timestamptz)
+        AND ($5::bigint IS NULL OR m.batch_id = $5::bigint)
+        AND ($13::boolean IS NULL OR m.is_test = $13::boolean)
+        AND ($14::text IS NULL OR m.country_no = $14::text)
+        AND ($15::text IS NULL OR m.submitted_by = $15::text)
+        AND ($16::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = $16::text)
+        AND ($1::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
+        AND ($17::text IS NULL OR x.sender_no = $17::text)
+        AND ($18::text IS NULL OR starts_with(x.result, $18::text))
+        AND ($19::smallint IS NULL OR $19::smallint = (
+            SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+            WHERE d.task_id = m.task_id AND d.task_id >= $3::text AND d.task_id < $4::text
+                AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+            HAVING count(*) > 0
+        ))
     LIMIT $20::integer + 1
 ),
 counted AS MATERIALIZED (
@@ -313,13 +292,14 @@ type JobPlanParams struct {
 	Action      string
 	FromID      string
 	BeforeID    string
+	BatchID     *int64
+	Status      int16
 	CompanyID   *int64
 	Recipient   *string
 	Source      *string
 	MessageType *int16
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
-	BatchID     *int64
 	IsTest      *bool
 	CountryNo   *string
 	SubmittedBy *string
@@ -327,7 +307,6 @@ type JobPlanParams struct {
 	SenderNo    *string
 	Result      *string
 	Delivery    *int16
-	Status      int16
 	Most        int32
 	Filter      []byte
 	Remark      string
@@ -351,13 +330,14 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.Action,
 		arg.FromID,
 		arg.BeforeID,
+		arg.BatchID,
+		arg.Status,
 		arg.CompanyID,
 		arg.Recipient,
 		arg.Source,
 		arg.MessageType,
 		arg.CreatedFrom,
 		arg.CreatedTo,
-		arg.BatchID,
 		arg.IsTest,
 		arg.CountryNo,
 		arg.SubmittedBy,
@@ -365,7 +345,6 @@ func (q *Queries) JobPlan(ctx context.Context, arg JobPlanParams) (JobPlanRow, e
 		arg.SenderNo,
 		arg.Result,
 		arg.Delivery,
-		arg.Status,
 		arg.Most,
 		arg.Filter,
 		arg.Remark,

@@ -463,9 +463,8 @@ input AS MATERIALIZED (
         unnest($23::boolean[]) AS is_test, nullif(unnest($24::text[]), '') AS result, nullif(unnest($25::bigint[]), 0) AS batch_id,
         nullif(unnest($26::text[]), '') AS sender_no, nullif(unnest($27::bigint[]), 0) AS rendering_id,
         unnest($28::jsonb[]) AS contact_values, nullif(unnest($29::text[]), '') AS user_id,
-        -- These arrays can contain NULL, see sqlc.yaml.
-        unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::int8[]) AS every_seconds,
-        unnest($32::timestamp with time zone[]) AS expires_at
+        unnest($30::timestamp with time zone[]) AS asked_time, unnest($31::timestamp with time zone[]) AS expires_at, -- NULL: none
+        unnest($32::int8[]) AS every_seconds -- NULL: none; sqlc.yaml explains these types
     FROM directory d
     WHERE d.is_current
 ),
@@ -479,7 +478,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.every_seconds, i.expires_at, -- a message with every_seconds waits for the next full interval of the clock
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.result, i.batch_id, i.sender_no, i.rendering_id, i.contact_values, i.user_id, i.asked_time, i.expires_at, i.every_seconds, -- a message with every_seconds waits for the next full interval of the clock
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
     WHERE i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named)
@@ -489,32 +488,27 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, every_seconds, expires_at, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.task_id) m
+        FROM (SELECT task_id, phone_number, recipient, final_content, source, submitted_by, dedup_key, request_id, content, use_template, source_ip, user_agent, request_data, traceparent, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, result, batch_id, sender_no, rendering_id, contact_values, user_id, asked_time, expires_at, every_seconds, at FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.task_id) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),
 stored AS (
     INSERT INTO messages (
-        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-        priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent, batch_id, sender_no, rendering_id, contact_values, user_id
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority, segments, sign,
+        is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent, batch_id,
+        sender_no, rendering_id, contact_values, user_id
     )
-    SELECT
-        m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no,
-        m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template, m.source_ip,
-        m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
+    SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
+        m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
     FROM made m
 ),
 queued AS (
-    INSERT INTO queue (
-        task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
-    )
-    SELECT
-        m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
-        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number,
-        m.recipient, m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
-        m.contact_values, m.user_id
+    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
+        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -523,8 +517,8 @@ simulated AS (
     INSERT INTO report_logs (
         task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test
     )
-    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, -- SUCCESS
-        m.country_no, m.is_test
+    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
+        m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
     FROM made m
     WHERE m.result IS NOT NULL
 )
@@ -565,8 +559,8 @@ type TaskSubmitParams struct {
 	ContactValues     [][]byte
 	UserIds           []string
 	ExpectSendTimes   []*time.Time
-	EverySeconds      []*int64
 	ExpireTimes       []*time.Time
+	EverySeconds      []*int64
 }
 
 // Statements on submissions. They store tasks, and log what was submitted.
@@ -617,8 +611,8 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.ContactValues,
 		arg.UserIds,
 		arg.ExpectSendTimes,
-		arg.EverySeconds,
 		arg.ExpireTimes,
+		arg.EverySeconds,
 	)
 	if err != nil {
 		return nil, err

@@ -247,19 +247,17 @@ WHERE s.id = @sender_id;
 -- A task that is held by a switch (task_switches) is not offered as soon as the switch is off. TaskHoldSwitched later removes such tasks from the searched
 -- indexes. A change of a switch waits for the claims that began before the change.
 -- name: TaskOffer :many
-WITH switched AS MATERIALIZED (
-    SELECT w.may_hold, w.has_disabled_users FROM switches w
-),
-asked AS MATERIALIZED (
+WITH asked AS MATERIALIZED (
     -- last_lane, last_rank and last_due_at are the position of the 1000th task. They end the scan because they are index conditions. As filters, they would not
     -- end the scan, and the scan would read the whole pool if other claims have locked the first tasks. 32767 and infinity are greater than every lane and
     -- rank.
     SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
-        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows
+        coalesce(d.due_at, now()) AS last_due_at, w.pool_id IS NOT NULL AS has_flows, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
             unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
     ) u
+    CROSS JOIN switches s
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (@is_tight::boolean OR u.from_segments > 0) -- PENDING
@@ -268,8 +266,7 @@ asked AS MATERIALIZED (
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM queue t
-        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
-            AND (@is_tight::boolean OR u.from_segments > 0)
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now() AND (@is_tight::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
@@ -284,32 +281,21 @@ queued AS MATERIALIZED (
     SELECT q.*, m.is_several, m.has_flows
     FROM asked m
     CROSS JOIN LATERAL (
-        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+        SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
         FROM queue t
-        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
-            AND NOT (
-                (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-            )
-            AND NOT (
-                (SELECT w.has_disabled_users FROM switched w)
-                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-            )
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
-                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
-            )
-            AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
-            AND (
-                NOT @is_tight::boolean
-                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
-                    <= sqlc.narg(segments_left)::bigint
-            )
+        CROSS JOIN LATERAL (SELECT sent_segments(
+            t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
+        ) AS segments) z
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
+            AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
+            AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+            AND NOT (m.has_disabled_users AND EXISTS (
+                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+            ))
+            AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
         ORDER BY t.lane, t.rank
         LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- 8 more tasks, from which the caller calculates the next turn of the pool
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
@@ -319,37 +305,25 @@ due AS MATERIALIZED (
         SELECT t.task_id, t.pool_id, t.company_id,
             -- the lane that TaskQueue would set; a retry that has waited too long has the lane of a new task
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
-            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-            sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+            t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
         FROM queue t
+        CROSS JOIN LATERAL (SELECT sent_segments(
+            t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
+        ) AS segments) z
         WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
-            AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
-            AND NOT (
-                (SELECT w.may_hold FROM switched w)
-                AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-            )
-            AND NOT (
-                (SELECT w.has_disabled_users FROM switched w)
-                AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-            )
-            AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
-                AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
-            )
-            AND t.segments >= m.from_segments
-            AND (
-                NOT @is_tight::boolean
-                OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
-                    <= sqlc.narg(segments_left)::bigint
-            )
+            AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
+            AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+            AND NOT (m.has_disabled_users AND EXISTS (
+                SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+            ))
+            AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
         ORDER BY t.due_at
         LIMIT CASE WHEN m.most > 0 AND m.rival_room = 0 THEN greatest(500 / cardinality(@pool_ids::bigint[]), m.most) ELSE m.most END
-        FOR UPDATE SKIP LOCKED
+        FOR UPDATE OF t SKIP LOCKED
     ) q
 )
 SELECT o.task_id, o.pool_id, o.company_id, o.lane::integer AS lane, o.rank, o.flow_rank, o.created_at, o.rendering_id, o.segments::bigint AS segments,
-    o.has_flows::boolean AS has_flows,
-    coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
+    o.has_flows::boolean AS has_flows, coalesce(extract(epoch FROM o.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left,
     coalesce(CASE WHEN o.is_several THEN (SELECT 1 / c.weight FROM companies c WHERE c.id = o.company_id) END, 0)::double precision AS gap
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
@@ -358,15 +332,13 @@ ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 -- number of tasks that TaskOffer returned for these three. The conditions and the limit of the search are those of TaskOffer. Tasks without a flow_rank are not
 -- returned. These tasks are in the order of their ranks, so TaskOffer has already returned the first of them.
 -- name: TaskFlows :many
-WITH switched AS MATERIALIZED (
-    SELECT w.may_hold, w.has_disabled_users FROM switches w
-),
-asked AS MATERIALIZED (
-    SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank
+WITH asked AS MATERIALIZED (
+    SELECT u.*, coalesce(e.flow_rank, 'infinity') AS last_flow_rank, s.may_hold, s.has_disabled_users
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@lanes::integer[]) AS lane, unnest(@company_ids::bigint[]) AS company_id,
             unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room, unnest(@from_segments::bigint[]) AS from_segments
     ) u
+    CROSS JOIN switches s
     LEFT JOIN LATERAL (
         SELECT t.flow_rank FROM queue t
         WHERE t.pool_id = u.pool_id AND t.lane = u.lane AND t.company_id = u.company_id
@@ -380,33 +352,22 @@ SELECT q.task_id, q.pool_id, q.company_id, q.lane::integer AS lane, q.rank, q.fl
     coalesce(extract(epoch FROM q.expires_at - clock_timestamp()), 'infinity')::double precision AS seconds_left
 FROM asked m
 CROSS JOIN LATERAL (
-    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at,
-        sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean) AS segments
+    SELECT t.task_id, t.pool_id, t.company_id, t.lane, t.rank, t.flow_rank, t.created_at, t.rendering_id, t.expires_at, z.segments
     FROM queue t
+    CROSS JOIN LATERAL (SELECT sent_segments(
+        t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean
+    ) AS segments) z
     WHERE t.pool_id = m.pool_id AND t.lane = m.lane AND t.company_id = m.company_id
         AND t.lease_until IS NULL AND t.lane IS NOT NULL AND t.flow_rank IS NOT NULL AND t.flow_rank <= m.last_flow_rank
-        AND (t.expires_at IS NULL OR t.expires_at > now() + @min_lease::interval)
-        AND NOT (
-            (SELECT w.may_hold FROM switched w)
-            AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, ''))
-        )
-        AND NOT (
-            (SELECT w.has_disabled_users FROM switched w)
-            AND EXISTS (SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled)
-        )
-        AND NOT (
-            t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
-            AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
-        )
-        AND t.segments >= m.from_segments
-        AND (
-            NOT @is_tight::boolean
-            OR sent_segments(t.content, t.sign, t.segments, sqlc.narg(sign), @sign_mode::text, sqlc.narg(segment_size), @counts_segments::boolean)
-                <= sqlc.narg(segments_left)::bigint
-        )
+        AND task_fits(t, @sender_no::text, @min_lease::interval, m.from_segments, m.rival_room, sqlc.narg(retry_max_wait)::interval)
+        AND NOT (m.may_hold AND EXISTS (SELECT FROM task_switches(t.pool_id, t.company_id, t.country_no, '')))
+        AND NOT (m.has_disabled_users AND EXISTS (
+            SELECT FROM users u WHERE u.username = coalesce(t.submitted_by, task_submitter(t.task_id)) AND u.is_disabled
+        ))
+        AND (NOT @is_tight::boolean OR z.segments <= sqlc.narg(segments_left)::bigint)
     ORDER BY t.flow_rank, t.task_id
     LIMIT m.most
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF t SKIP LOCKED
 ) q
 ORDER BY q.pool_id, q.lane, q.company_id, q.flow_rank, q.task_id;
 

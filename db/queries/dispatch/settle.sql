@@ -55,12 +55,9 @@ WITH input AS MATERIALIZED (
     SELECT
         unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
         unnest(@lease_ids::int8[]) AS lease_id, -- can contain NULL, see sqlc.yaml
-        unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
-        make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay,
-        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
-        unnest(@request_data::jsonb[]) AS request_data,
-        unnest(@max_retry_counts::smallint[]) AS max_retry_count,
-        nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+        unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry, unnest(@max_retry_counts::smallint[]) AS max_retry_count,
+        make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay, unnest(@request_data::jsonb[]) AS request_data,
+        nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
@@ -71,29 +68,22 @@ held AS MATERIALIZED (
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
-judged AS (
-    SELECT h.*, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
-        CASE
-            WHEN h.status = 2 THEN 'success'
-            WHEN NOT h.wants_retry THEN 'failed'
-            WHEN h.retry_count < h.max_retry_count THEN 'retry'
-            ELSE 'exhausted'
-        END AS effect
+verdict AS MATERIALIZED (
+    SELECT h.*, e.effect, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null if the sweep has taken the lease back
+        left(CASE e.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END || coalesce(h.error_message, e.message), 500) AS result
     FROM held h
+    CROSS JOIN LATERAL (
+        SELECT CASE
+                WHEN h.status = 2 THEN 'success' WHEN NOT h.wants_retry THEN 'failed' WHEN h.retry_count < h.max_retry_count THEN 'retry' ELSE 'exhausted'
+            END AS effect,
+            CASE WHEN h.status = 2 THEN @sent::text ELSE @not_sent::text END AS message
+    ) e
     WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
         -- The app holds the lease. A SUCCESS (2) counts even after lease_until.
         (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))
         -- The lease of the app has expired, and the task is PENDING again.
         OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
     )
-),
-verdict AS MATERIALIZED (
-    SELECT j.*, left(
-            CASE j.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END
-            || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN @sent::text ELSE @not_sent::text END),
-            500
-        ) AS result
-    FROM judged j
 ),
 retried AS (
     UPDATE queue t

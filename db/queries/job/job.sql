@@ -13,63 +13,42 @@ WITH numbered AS MATERIALIZED (
     ) d
 ),
 matching AS MATERIALIZED (
-    SELECT x.task_id
+    SELECT m.task_id
     FROM (
-        SELECT m.task_id
+        SELECT q.task_id, q.processing_app_id AS sender_no, q.result
         FROM queue q
-        JOIN messages m ON m.task_id = q.task_id
         WHERE @action::text = 'cancel' AND q.lease_until IS NULL -- PENDING
-            AND q.task_id >= @from_id::text AND q.task_id < @before_id::text AND m.task_id >= @from_id::text AND m.task_id < @before_id::text
-            AND (sqlc.narg(company_id)::bigint IS NULL OR m.company_id = sqlc.narg(company_id)::bigint)
-            AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
-            AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
-            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
-            AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
-            AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
-            AND (sqlc.narg(batch_id)::bigint IS NULL OR (q.batch_id = sqlc.narg(batch_id)::bigint AND m.batch_id = sqlc.narg(batch_id)::bigint))
-            AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
-            AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
-            AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
-            AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
-            AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
-            AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
-            AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
-                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
-                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
-                HAVING count(*) > 0
-            ))
+            AND q.task_id >= @from_id::text AND q.task_id < @before_id::text
+            AND (sqlc.narg(batch_id)::bigint IS NULL OR q.batch_id = sqlc.narg(batch_id)::bigint)
         UNION ALL
-        SELECT m.task_id
+        SELECT e.task_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END, e.result
         FROM report_logs e
-        JOIN messages m ON m.task_id = e.task_id
         WHERE @action::text = 'requeue' AND e.outcome = @status::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
-            AND e.task_id >= @from_id::text AND e.task_id < @before_id::text AND m.task_id >= @from_id::text AND m.task_id < @before_id::text
-            AND (sqlc.narg(company_id)::bigint IS NULL OR (e.company_id = sqlc.narg(company_id)::bigint AND m.company_id = sqlc.narg(company_id)::bigint))
-            AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
-            AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
-            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
-            AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
-            AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
-            AND (sqlc.narg(batch_id)::bigint IS NULL OR m.batch_id = sqlc.narg(batch_id)::bigint)
-            AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
-            AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
-            AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
-            AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
-            AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
-            AND (
-                sqlc.narg(sender_no)::text IS NULL
-                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)
-            )
-            AND (sqlc.narg(result)::text IS NULL OR starts_with(e.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
-                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
-                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
-                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
-                HAVING count(*) > 0
-            ))
+            AND e.task_id >= @from_id::text AND e.task_id < @before_id::text
+            AND (sqlc.narg(company_id)::bigint IS NULL OR e.company_id = sqlc.narg(company_id)::bigint)
     ) x
+    JOIN messages m ON m.task_id = x.task_id
+    WHERE m.task_id >= @from_id::text AND m.task_id < @before_id::text
+        AND (sqlc.narg(company_id)::bigint IS NULL OR m.company_id = sqlc.narg(company_id)::bigint)
+        AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
+        AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+        AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
+        AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
+        AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
+        AND (sqlc.narg(batch_id)::bigint IS NULL OR m.batch_id = sqlc.narg(batch_id)::bigint)
+        AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
+        AND (sqlc.narg(country_no)::text IS NULL OR m.country_no = sqlc.narg(country_no)::text)
+        AND (sqlc.narg(submitted_by)::text IS NULL OR m.submitted_by = sqlc.narg(submitted_by)::text)
+        AND (sqlc.narg(template_no)::text IS NULL OR m.request_data -> 'template' ->> 'template_no' = sqlc.narg(template_no)::text)
+        AND (sqlc.narg(provider_no)::text IS NULL OR m.task_id IN (SELECT n.task_id FROM numbered n))
+        AND (sqlc.narg(sender_no)::text IS NULL OR x.sender_no = sqlc.narg(sender_no)::text)
+        AND (sqlc.narg(result)::text IS NULL OR starts_with(x.result, sqlc.narg(result)::text))
+        AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
+            SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+            WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
+                AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+            HAVING count(*) > 0
+        ))
     LIMIT sqlc.arg(most)::integer + 1
 ),
 counted AS MATERIALIZED (

@@ -32,9 +32,8 @@ input AS MATERIALIZED (
         unnest(@are_tests::boolean[]) AS is_test, nullif(unnest(@results::text[]), '') AS result, nullif(unnest(@batch_ids::bigint[]), 0) AS batch_id,
         nullif(unnest(@only_sender_nos::text[]), '') AS sender_no, nullif(unnest(@rendering_ids::bigint[]), 0) AS rendering_id,
         unnest(@contact_values::jsonb[]) AS contact_values, nullif(unnest(@user_ids::text[]), '') AS user_id,
-        -- These arrays can contain NULL, see sqlc.yaml.
-        unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
-        unnest(@expire_times::timestamp with time zone[]) AS expires_at
+        unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@expire_times::timestamp with time zone[]) AS expires_at, -- NULL: none
+        unnest(@every_seconds::int8[]) AS every_seconds -- NULL: none; sqlc.yaml explains these types
     FROM directory d
     WHERE d.is_current
 ),
@@ -64,26 +63,21 @@ ranks AS MATERIALIZED (
 ),
 stored AS (
     INSERT INTO messages (
-        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-        priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data, traceparent, batch_id, sender_no, rendering_id, contact_values, user_id
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no, priority, segments, sign,
+        is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip, user_agent, request_data, traceparent, batch_id,
+        sender_no, rendering_id, contact_values, user_id
     )
-    SELECT
-        m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no,
-        m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template, m.source_ip,
-        m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
+    SELECT m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type,
+        m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id, nullif(m.content, m.final_content), m.use_template,
+        m.source_ip, m.user_agent, m.request_data, m.traceparent, m.batch_id, m.sender_no, m.rendering_id, m.contact_values, m.user_id
     FROM made m
 ),
 queued AS (
-    INSERT INTO queue (
-        task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id
-    )
-    SELECT
-        m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
-        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number,
-        m.recipient, m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id,
-        m.contact_values, m.user_id
+    INSERT INTO queue (task_id, pool_id, lane, rank, flow_rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
+        recipient, content, sign, entered_at, traceparent, batch_id, is_test, submitted_by, rendering_id, contact_values, user_id)
+    SELECT m.task_id, m.pool_id, CASE WHEN k.rank IS NOT NULL THEN 32 * m.priority END, k.rank, k.flow_rank, -- 32 * priority is the lane of new tasks
+        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent, m.batch_id, m.is_test, m.submitted_by, m.rendering_id, m.contact_values, m.user_id
     FROM made m
     LEFT JOIN ranks k ON k.task_id = m.task_id
     WHERE m.result IS NULL
@@ -92,8 +86,8 @@ simulated AS (
     INSERT INTO report_logs (
         task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments, batch_id, country_no, is_test
     )
-    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, -- SUCCESS
-        m.country_no, m.is_test
+    SELECT m.task_id, m.company_id, 'simulated', 'success', 2, -- SUCCESS
+        m.result, 0, now(), m.pool_id, m.message_type, m.segments, m.batch_id, m.country_no, m.is_test
     FROM made m
     WHERE m.result IS NOT NULL
 )

@@ -84,7 +84,7 @@ var withoutLease = change{ends, "v.lease_id::bigint AS lease_id", "coalesce(v.le
 
 var mutants = []Mutant{
 	{"F1", "a report changes a task in any state, from any app", []change{
-		{ends, " FOR UPDATE) t\n),\njudged AS (", ` FOR UPDATE) t
+		{ends, " FOR UPDATE) t\n),\nverdict AS MATERIALIZED (", ` FOR UPDATE) t
     UNION ALL
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
         i.provider_no, t.company_id, t.recipient, t.rendering_id, NULL, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
@@ -92,7 +92,7 @@ var mutants = []Mutant{
     FROM input i
     JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
 ),
-judged AS (`},
+verdict AS MATERIALIZED (`},
 		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at OR h.expires_at <= h.at))", "true"},
 		withoutLease,
 	}},
