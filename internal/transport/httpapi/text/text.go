@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -486,15 +487,28 @@ var chinese = &Catalogue{
 	switchesApart: "；",
 }
 
-var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+// languages contains traditional Chinese, because it does not match simplified Chinese if a later language of the caller matches exactly.
+var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 
-// For returns the Catalogue of the language that Accept-Language prefers. English is the default.
+// For returns the Catalogue of the language that Accept-Language prefers. English is the default. Entries that are no languages are ignored.
 func For(acceptLanguage string) *Catalogue {
-	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), maxLanguages)]
-	if acceptLanguage == "" {
-		return english
+	type entry struct {
+		tag    language.Tag
+		weight float32
 	}
-	if _, index := language.MatchStrings(languages, acceptLanguage); index == 1 {
+	var wanted []entry
+	for one := range strings.SplitSeq(acceptLanguage[:min(len(acceptLanguage), maxLanguages)], ",") {
+		tags, weights, err := language.ParseAcceptLanguage(one)
+		if err == nil && len(tags) > 0 {
+			wanted = append(wanted, entry{tags[0], weights[0]})
+		}
+	}
+	slices.SortStableFunc(wanted, func(a, b entry) int { return cmp.Compare(b.weight, a.weight) })
+	tags := make([]language.Tag, len(wanted))
+	for i, one := range wanted {
+		tags[i] = one.tag
+	}
+	if _, index, _ := languages.Match(tags...); index > 0 {
 		return chinese
 	}
 	return english
