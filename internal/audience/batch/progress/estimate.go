@@ -165,9 +165,11 @@ func joined(sets []*rowSet) (all []*rowSet) {
 
 // find returns the share of a sender in a set; nil: the sender serves none of the countries.
 func (set *rowSet) find(senderNo string) *share {
-	for _, s := range set.shares() {
-		if s.limits.SenderNo == senderNo {
-			return s
+	for _, group := range set.groups {
+		for _, s := range group {
+			if s.limits.SenderNo == senderNo {
+				return s
+			}
 		}
 	}
 	return nil
