@@ -588,8 +588,9 @@ CREATE FUNCTION public.mirror_renamed_setting() RETURNS trigger
     AS $$
 DECLARE
     changed CONSTANT settings := coalesce(NEW, OLD);
+    is_present CONSTANT boolean := changed.name ~ '^max_';
     other CONSTANT text := CASE
-        WHEN changed.name ~ '^max_' THEN regexp_replace(changed.name, '^max_(content|segments)_', '\1_most_')
+        WHEN is_present THEN regexp_replace(changed.name, '^max_(content|segments)_', '\1_most_')
         ELSE regexp_replace(changed.name, '^(content|segments)_most_', 'max_\1_')
     END;
 BEGIN
@@ -597,6 +598,14 @@ BEGIN
         RETURN NULL; -- it was not renamed
     ELSIF TG_OP = 'DELETE' THEN
         DELETE FROM settings s WHERE s.category = changed.category AND s.name = other;
+    ELSIF NOT is_present AND EXISTS (
+        SELECT FROM settings own
+        JOIN settings present ON present.category = own.category AND present.name = other
+        WHERE own.category = changed.category AND own.name = changed.name
+            -- The row of the present name has replaced this row, or the same statement wrote both rows: they have the same transaction and command.
+            AND (own.value <> changed.value OR own.xmin = present.xmin AND own.cmin = present.cmin)
+    ) THEN
+        RETURN NULL;
     ELSE
         INSERT INTO settings (category, name, value, updated_by, updated_at)
         VALUES (changed.category, other, changed.value, changed.updated_by, changed.updated_at)
@@ -606,7 +615,7 @@ BEGIN
 END
 $$;
 
-COMMENT ON FUNCTION public.mirror_renamed_setting() IS 'Writes a change of a renamed setting under its other name too, for servers of version 1.0.0 beside later ones. It goes with the rows of the former names.';
+COMMENT ON FUNCTION public.mirror_renamed_setting() IS 'Writes a change of a renamed setting under its other name too, for servers of version 1.0.0 beside later ones. If a statement writes both names, the present name counts. The function is dropped with the rows of the former names.';
 
 CREATE FUNCTION public.note_changer() RETURNS trigger
     LANGUAGE plpgsql

@@ -496,6 +496,55 @@ func (q *Queries) BatchHold(ctx context.Context, arg BatchHoldParams) (BatchHold
 	return i, err
 }
 
+const batchLeft = `-- name: BatchLeft :many
+SELECT x.is_queued::boolean AS is_queued, coalesce(x.country_no, '')::text AS country_no, count(*) AS rows
+FROM (
+    (SELECT true AS is_queued, t.country_no FROM queue t
+        WHERE t.batch_id = $1::bigint AND t.lease_until IS NULL -- by queue_batch_idx
+        LIMIT $2::integer)
+    UNION ALL
+    (SELECT false, r.country_no FROM batch_rows r
+        WHERE r.batch_id = $1::bigint AND r.row_no > $3::bigint AND r.code IS NULL
+        LIMIT $2::integer)
+) x
+GROUP BY 1, 2
+ORDER BY 1, 2
+`
+
+type BatchLeftParams struct {
+	BatchID int64
+	Most    int32
+	FedRow  int64
+}
+
+type BatchLeftRow struct {
+	IsQueued  bool
+	CountryNo string
+	Rows      int64
+}
+
+// BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not become
+// tasks yet. It reads up to `most` rows of each kind, in any order.
+func (q *Queries) BatchLeft(ctx context.Context, arg BatchLeftParams) ([]BatchLeftRow, error) {
+	rows, err := q.db.Query(ctx, batchLeft, arg.BatchID, arg.Most, arg.FedRow)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BatchLeftRow
+	for rows.Next() {
+		var i BatchLeftRow
+		if err := rows.Scan(&i.IsQueued, &i.CountryNo, &i.Rows); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const batchList = `-- name: BatchList :many
 SELECT id, company_id, submitted_by, name, message_type, priority, upload_id, tag, phone_column, template_no, template_id, template_version, template_language, is_deferred, content, sign, sender_no, dedup, is_test, is_confirmed, confirmed_by, expect_send_time, expires_at, status, is_held, is_settled, is_read, last_row, rows, valid, invalid, duplicate, blocked, segments, fed_row, fed, fault, request_id, source_ip, user_agent, created_at, checked_at, confirmed_at, started_at, ended_at, changed_by, default_region, sign_column, by_country, channel, subject, biz_type, rendering_id, tags_all, tags_any, tags_none, encoding, is_encoding_doubtful FROM batches b
 WHERE b.id < $1 AND ($2::bigint IS NULL OR b.id = $2::bigint)

@@ -2437,10 +2437,10 @@ type BatchCreatedResponse struct {
 
 // BatchEstimate defines model for BatchEstimate.
 type BatchEstimate struct {
-	// Costs The segments that each sender would take of the rest of the batch, by the weights of the routes. For a sender with the `sign_mode` `none`, signatures do not count. Empty for a caller of one company.
+	// Costs The segments that each sender would take of the rest of the batch, country by country, by the `sort` and the weights of the routes. A sender of several countries divides its limits and its balance among them by their rows, unless they have the same senders in the same order. For a sender with the `sign_mode` `none`, signatures do not count. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. It is a bound, not a forecast: if a sender has no limits, it is now. Null if no sender can send, the senders together cannot send the whole batch, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the confirmation, if all senders are silent, they count, because they can be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, and a sender of several countries is free for each of them, as far as the senders of these countries together can send all of their rows. Null if no sender can send the rows to one of the countries, the senders cannot send all rows, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the batch starts, if all senders of a country are silent, they count, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
@@ -2869,7 +2869,7 @@ type BatchWait struct {
 	// - `scheduled`: the `expect_send_time` of the batch is in the future.
 	// - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 	//   the sender serves the company again; otherwise cancel the batch.
-	// - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance.
 	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
@@ -2885,7 +2885,7 @@ type BatchWait struct {
 //   - `scheduled`: the `expect_send_time` of the batch is in the future.
 //   - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 //     the sender serves the company again; otherwise cancel the batch.
-//   - `no_sender`: all senders that are allowed to send the batch are off, silent, paused, or out of quota or balance.
+//   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance.
 //   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 

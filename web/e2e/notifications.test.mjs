@@ -155,7 +155,7 @@ test('a company replaces a template of the platform by its own, whose HTML stays
   await viewer.checkAccess('notification templates of a company')
   await viewer.screenshot('notification-templates-of-company')
   await row.getByRole('button', { name: /^Disable/ }).click()
-  await row.getByText('Disabled').waitFor()
+  await row.getByText(/Disabled$/).waitFor() // 'Disabled' ignores the case, and is also found in the texts of the buttons Disable and Delete
   assert.deepEqual((await stored()).map(({ html, enabled }) => [html, enabled]), [[own.html, false]])
   await row.getByRole('button', { name: /^Edit/ }).click()
   const form = page.getByRole('dialog')

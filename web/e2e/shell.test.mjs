@@ -57,6 +57,20 @@ for (const language of languages) {
   }
 }
 
+test('the console has the language that the browser prefers, as the API has', async () => {
+  for (const [preferred, heading] of [
+    [['en-GB', 'zh-CN'], 'Sign in'],
+    [['fr-FR', 'zh-TW', 'en-GB'], '登录'],
+    [['fr-FR'], 'Sign in'],
+  ]) {
+    const viewer = await openPage(browser, server)
+    await viewer.page.addInitScript((all) => Object.defineProperty(navigator, 'languages', { get: () => all }), preferred)
+    await viewer.go('')
+    await viewer.page.getByRole('button', { name: heading }).waitFor()
+    await viewer.finish()
+  }
+})
+
 test('the language and the appearance are remembered', async () => {
   const viewer = await openPage(browser, server, { language: 'zh' })
   const { page } = viewer

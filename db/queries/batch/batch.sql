@@ -445,6 +445,22 @@ WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
 ORDER BY group_no, x.sender_no
 LIMIT 100;
 
+-- BatchLeft returns the numbers of rows of a batch that no sender holds, by country: the tasks that wait in the queue (is_queued), and the rows that did not become
+-- tasks yet. It reads up to `most` rows of each kind, in any order.
+-- name: BatchLeft :many
+SELECT x.is_queued::boolean AS is_queued, coalesce(x.country_no, '')::text AS country_no, count(*) AS rows
+FROM (
+    (SELECT true AS is_queued, t.country_no FROM queue t
+        WHERE t.batch_id = @batch_id::bigint AND t.lease_until IS NULL -- by queue_batch_idx
+        LIMIT @most::integer)
+    UNION ALL
+    (SELECT false, r.country_no FROM batch_rows r
+        WHERE r.batch_id = @batch_id::bigint AND r.row_no > @fed_row::bigint AND r.code IS NULL
+        LIMIT @most::integer)
+) x
+GROUP BY 1, 2
+ORDER BY 1, 2;
+
 -- TaskStates returns the states of tasks, as the view tasks computes them, see SubmissionsRepeated. Tasks whose partition was dropped are not returned.
 -- delivery: 1 delivered, 2 undelivered, 0 without receipt.
 -- name: TaskStates :many

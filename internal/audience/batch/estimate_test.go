@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	api "lksms/gen/client"
 	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
@@ -453,4 +454,186 @@ func TestAnEstimateSupportsDifferentOrdersOfSendersPerCountry(t *testing.T) {
 			t.Errorf("%s: ends at %v", company, e.EarliestEnd)
 		}
 	}
+}
+
+// germans returns rows with n numbers of Germany, which can follow other rows.
+func germans(n int) string {
+	var list strings.Builder
+	for i := range n {
+		fmt.Fprintf(&list, "+4915123%06d\n", i)
+	}
+	return list.String()
+}
+
+// costsOf returns the costs of an estimate as text, by sender number.
+func costsOf(costs []api.BatchCost) string {
+	of := map[string]int64{}
+	for _, cost := range costs {
+		of[cost.SenderNo] = cost.Segments
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(of), "map["), "]")
+}
+
+// The senders of one country send nothing for another: each country has its own end and costs, and the batch ends with the last country.
+func TestAnEstimateSeparatesTheSendersOfDifferentCountries(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	for _, c := range []struct {
+		name  string
+		third map[string]any // the sender of DE
+		takes time.Duration  // negative: no end
+		costs string
+	}{
+		{"free", nil, 0, "free-1:60 free-2:40 free-3:300"},
+		{"daily", map[string]any{"limits": map[string]any{"per_day": 50}}, 5 * 24 * time.Hour, "daily-1:60 daily-2:40 daily-3:300"},
+		{"slow", map[string]any{"interval_ms": 60_000}, 299 * time.Minute, "slow-1:60 slow-2:40 slow-3:300"},
+		{"poor", map[string]any{"balance": 10}, -1, "poor-1:60 poor-2:40 poor-3:300"},
+		{"off", map[string]any{"status": "off"}, -1, "off-1:60 off-2:40"},
+	} {
+		b.AddCompany(c.name, 1)
+		for i, body := range []map[string]any{{}, {"limits": map[string]any{"per_day": 40}}, c.third} {
+			body = maps.Clone(body)
+			if body == nil {
+				body = map[string]any{}
+			}
+			body["sender_no"], body["is_shared"] = fmt.Sprintf("%s-%d", c.name, i+1), false
+			status := body["status"]
+			delete(body, "status")
+			b.AddSender(body)
+			b.AddRouteWith(map[string]any{
+				"company_no": c.name, "sender_no": body["sender_no"], "country_no": []string{"CN", "CN", "DE"}[i], "sort": []int{10, 20, 10}[i],
+			})
+			if status != nil {
+				b.Expect(200, "", "PATCH", fmt.Sprintf("/api/v1/admin/senders/%v", body["sender_no"]), map[string]any{"status": status})
+			}
+		}
+		b.Exec("UPDATE sender_states SET seen_at = now()")
+		began := time.Now()
+		e := get(b, checked(b, numbers(100)+germans(300), "content", "hello", "company_no", c.name)).Estimate
+		if costs := costsOf(e.Costs); costs != c.costs {
+			t.Errorf("%s: costs %s, want %s", c.name, costs, c.costs)
+		}
+		switch {
+		case (e.EarliestEnd == nil) != (c.takes < 0):
+			t.Errorf("%s: ends at %v, want %s", c.name, e.EarliestEnd, c.takes)
+		case e.EarliestEnd != nil:
+			if off := e.EarliestEnd.Sub(began.Add(c.takes)); off < -time.Second || off > 2*time.Second+time.Since(began) {
+				t.Errorf("%s: ends in %s, want %s", c.name, e.EarliestEnd.Sub(began), c.takes)
+			}
+		}
+	}
+}
+
+// A sender of several countries sends the rows of all of them. Its limits do not count twice: each country gets a part of them, by its rows.
+func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	for _, c := range []struct {
+		name   string
+		both   map[string]any // the sender of both countries, before the sender of CN
+		others bool           // each country has a further sender, to which the first one leaves rows
+		takes  time.Duration
+		costs  string
+	}{
+		{"alone", map[string]any{"interval_ms": 60_000}, false, 399 * time.Minute, "alone-both:400"},
+		{"reserve", map[string]any{"limits": map[string]any{"per_day": 40}}, true, 0, "reserve-both:40 reserve-cn:90 reserve-de:270"},
+	} {
+		b.AddCompany(c.name, 1)
+		c.both["sender_no"], c.both["is_shared"] = c.name+"-both", false
+		b.AddSender(c.both)
+		for _, country := range []string{"CN", "DE"} {
+			b.AddRouteWith(map[string]any{"company_no": c.name, "sender_no": c.name + "-both", "country_no": country, "sort": 20})
+			if c.others {
+				no := c.name + "-" + strings.ToLower(country)
+				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+				b.AddRouteWith(map[string]any{"company_no": c.name, "sender_no": no, "country_no": country, "sort": 10})
+			}
+		}
+		b.Exec("UPDATE sender_states SET seen_at = now()")
+		began := time.Now()
+		e := get(b, checked(b, numbers(100)+germans(300), "content", "hello", "company_no", c.name)).Estimate
+		if costs := costsOf(e.Costs); costs != c.costs {
+			t.Errorf("%s: costs %s, want %s", c.name, costs, c.costs)
+		}
+		if e.EarliestEnd == nil {
+			t.Errorf("%s: no end", c.name)
+		} else if off := e.EarliestEnd.Sub(began.Add(c.takes)); off < -time.Second || off > 2*time.Second+time.Since(began) {
+			t.Errorf("%s: ends in %s, want %s", c.name, e.EarliestEnd.Sub(began), c.takes)
+		}
+	}
+}
+
+// The senders of two countries that share one sender cannot send more together than their limits allow: three senders of 10 messages do not send 31.
+func TestCountriesThatShareASenderEndTogetherAtTheEarliest(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	for no, countries := range map[string][]string{"both": {"CN", "DE"}, "cn": {"CN"}, "de": {"DE"}} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false, "balance": 10})
+		for _, country := range countries {
+			b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": no, "country_no": country})
+		}
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	for rows, canEnd := range map[int]bool{30: true, 32: false} {
+		e := get(b, checked(b, numbers(rows/2)+germans(rows/2), "content", "hello")).Estimate
+		if (e.EarliestEnd != nil) != canEnd {
+			t.Errorf("%d rows: ends at %v", rows, e.EarliestEnd)
+		}
+	}
+}
+
+// A running batch whose remaining rows only the silent sender of another country could send waits for a sender, and has no end. The remaining rows are tasks, and
+// rows that are not tasks yet.
+func TestABatchWaitsForASenderOfItsRemainingCountry(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	for no, country := range map[string]string{"cn": "CN", "de": "DE"} {
+		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
+		b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": no, "country_no": country})
+	}
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	b.Exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$")
+	b.Exec("CREATE TRIGGER refuse BEFORE INSERT ON messages FOR EACH ROW WHEN (NEW.country_no = 'DE') EXECUTE FUNCTION refuse()")
+	at := checked(b, numbers(100)+germans(30), "content", "hello", "auto_confirm", "true")
+	expect := func(waits, costs string, hasEnd bool) {
+		t.Helper()
+		got := get(b, at)
+		reason := ""
+		if got.WaitsFor != nil {
+			reason = string(got.WaitsFor.Reason)
+		}
+		if e := got.Estimate; reason != waits || costsOf(e.Costs) != costs || (e.EarliestEnd != nil) != hasEnd {
+			t.Errorf("waits for %q, ends at %v, costs %s; want %q, %t, %s", reason, e.EarliestEnd, costsOf(e.Costs), waits, hasEnd, costs)
+		}
+	}
+	send := func(n int) {
+		t.Helper()
+		for _, task := range b.Take("cn", n) {
+			b.Report(task.TaskID, "cn", 2, nil)
+		}
+		if _, err := b.App.History.Fold(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := b.App.Batches.Feed(t.Context()); err == nil {
+		t.Fatal("all rows are tasks")
+	}
+	send(94)
+	expect("", "cn:6 de:30", true)
+	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'de'")
+	expect("", "cn:6 de:30", false) // some rows can be sent, but not all
+	send(6)
+	expect("no_sender", "de:30", false) // rows that are not tasks yet
+	b.Exec("DROP TRIGGER refuse ON messages")
+	feed(b)
+	expect("no_sender", "de:30", false) // tasks
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/de", map[string]any{"status": "off"})
+	expect("no_sender", "", false)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/de", map[string]any{"status": "on"})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	expect("", "de:30", true)
 }

@@ -51,6 +51,33 @@ func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
 	}
 }
 
+// A statement that writes both names of a limit stores the value of the present name under both, in either order of the rows.
+func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
+	b := apptest.New(t)
+	for n, rows := range []string{
+		`('sms', 'content_most_marketing', '10'), ('sms', 'max_content_marketing', '20')`,
+		`('sms', 'max_content_marketing', '21'), ('sms', 'content_most_marketing', '11')`,
+	} {
+		for _, isNew := range []bool{true, false} {
+			if isNew {
+				b.Exec("DELETE FROM settings")
+			}
+			b.Exec("INSERT INTO settings (category, name, value) VALUES " + rows + " ON CONFLICT (category, name) DO UPDATE SET value = excluded.value")
+			if present, former := valueOf(b, "max_content_marketing"), valueOf(b, "content_most_marketing"); present != 20+n || former != 20+n {
+				t.Errorf("%s: the present name has %d, the former one %d", rows, present, former)
+			}
+		}
+	}
+	b.Exec(`UPDATE settings SET value = CASE name WHEN 'max_content_marketing' THEN '30' ELSE '31' END::jsonb`)
+	if present, former := valueOf(b, "max_content_marketing"), valueOf(b, "content_most_marketing"); present != 30 || former != 30 {
+		t.Errorf("after an update the present name has %d, the former one %d", present, former)
+	}
+	changeAsBefore(b, "content_most_marketing", 40)
+	if n := valueOf(b, "max_content_marketing"); n != 40 {
+		t.Errorf("a later change by a server of the version before gives %d", n)
+	}
+}
+
 // A limit that was deleted, so that its default counts again, does not return with the version before.
 func TestADeletedLimitOfTextsDoesNotReturnWithTheVersionBefore(t *testing.T) {
 	b := apptest.New(t)

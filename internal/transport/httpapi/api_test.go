@@ -250,6 +250,15 @@ func TestErrorsUseLanguageOfCaller(t *testing.T) {
 		"en-GB,zh;q=0.5":          "There is no such task.",
 		"zh-TW":                   "任务不存在。",
 		"nonsense;;;":             "There is no such task.",
+		"zh-TW;q=0.9,en;q=0.5":    "任务不存在。",
+		"zh-HK,en;q=0.9":          "任务不存在。",
+		"zh-Hant, en":             "任务不存在。",
+		"en;q=0.5, zh-TW;q=0.9":   "任务不存在。",
+		"en,zh-TW;q=0.9":          "There is no such task.",
+		"fr,zh-TW;q=0.5,en;q=0.4": "任务不存在。",
+		"zh-TW;q=0,en":            "There is no such task.",
+		"zh-CN,xq;q=0.5":          "任务不存在。", // xq is no language
+		"zh-CN" + strings.Repeat(",de-AT;q=0.5", 30): "任务不存在。", // the end is not read
 	} {
 		if a := b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/t", nil, "Accept-Language", language); a.Body.Message != want {
 			t.Errorf("%q: %q", language, a.Body.Message)

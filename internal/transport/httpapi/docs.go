@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -50,7 +51,9 @@ func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	}
 	mux.Handle("GET /docs/", withPolicy(ui))
 	mux.Handle("GET "+manual.Prefix, withPolicy(manual.Handler(docs.Files, guard.NotFound(), guard.Fail)))
-	mux.Handle("GET /docs", http.RedirectHandler(basePath+"/docs/", http.StatusFound))
+	for _, page := range []string{"/docs/", manual.Prefix, manual.Prefix + manual.Chinese} {
+		mux.Handle("GET "+strings.TrimSuffix(page, "/"), http.RedirectHandler(basePath+page, http.StatusFound))
+	}
 }
 
 // docsPolicy allows Swagger UI to run its own scripts, including an inline one, and to call only this server.

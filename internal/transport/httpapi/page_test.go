@@ -39,3 +39,21 @@ func TestAnErrorLinksToThePageThatExplainsIt(t *testing.T) {
 		})
 	}
 }
+
+// A page of documents can be named without the slash at its end, also below a base path.
+func TestPagesOfDocumentsAreFoundWithoutSlash(t *testing.T) {
+	for name, base := range map[string]string{"at the root": "", "below a base path": "/lksms"} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = base })
+			for _, page := range []string{"/docs", "/docs/manual", "/docs/manual/zh-CN"} {
+				got := b.Call("GET", base+page, nil, "Authorization", "")
+				if got.Status != 302 || got.Header.Get("Location") != base+page+"/" {
+					t.Errorf("%s: %d %s", base+page, got.Status, got.Header.Get("Location"))
+				}
+				if got = b.Call("GET", base+page+"/", nil, "Authorization", ""); got.Status != 200 {
+					t.Errorf("%s/: %d", base+page, got.Status)
+				}
+			}
+		})
+	}
+}

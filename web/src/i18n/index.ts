@@ -14,7 +14,9 @@ const loaders = { zh: () => import('./zh'), en: () => import('./en') }
 function preferred(): Language {
   const kept = remembered('language')
   if (kept === 'zh' || kept === 'en') return kept
-  return navigator.languages.some((name) => name.toLowerCase().startsWith('zh')) ? 'zh' : 'en'
+  // The first language of the browser that the console has, as the server chooses it.
+  const first = navigator.languages.find((name) => /^(zh|en)\b/i.test(name))
+  return first?.toLowerCase().startsWith('zh') ? 'zh' : 'en'
 }
 
 export const language = ref<Language>(preferred())

@@ -1,8 +1,8 @@
 package progress
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -34,46 +34,40 @@ const horizon = 400 * 24 * time.Hour
 
 // Estimate reads the remaining rows of a batch, and the limits of the senders that its routes name now. Rows beyond the limits of a group of senders go to the
 // group with the next smaller sort. Within a group, the rows are divided by weight; later claims also depend on which senders are available. Each sender counts
-// segments as its claims do.
+// segments as its claims do. A batch ends with the last of its countries.
 func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
-	left, err := leftOf(st)
+	left, err := r.leftOf(ctx, st)
 	if err != nil {
 		return Estimate{}, err
 	}
 	counted := counts{reader: r, batchID: st.ID, left: left, known: map[counting][]float64{}}
-	shares := map[string]*share{}
-	var all []*share
-	rows := 0.0
+	var sets []*rowSet
+	sendsNow, canEnd := st.Status == Running && st.Wait == nil, true
 	for i, country := range left {
-		rows += country.Rows
+		if math.Round(country.Rows) == 0 {
+			continue
+		}
 		senders, err := r.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
 			return Estimate{}, err
 		}
-		weights, last := map[int32]float64{}, int32(0)
-		for _, one := range senders {
-			weights[one.GroupNo] += one.Weight
-			last = max(last, one.GroupNo)
-		}
-		for _, one := range senders {
-			segments, err := counted.by(ctx, one)
+		canEnd = canEnd && (!sendsNow || slices.ContainsFunc(senders, isPolling))
+		segments := make([]float64, len(senders))
+		for j, one := range senders {
+			all, err := counted.by(ctx, one)
 			if err != nil {
 				return Estimate{}, err
 			}
-			if shares[one.SenderNo] == nil {
-				shares[one.SenderNo] = &share{group: one.GroupNo}
-				all = append(all, shares[one.SenderNo])
-			}
-			shares[one.SenderNo].add(one, country.Rows, segments[i], part{one.GroupNo, one.GroupNo == last, one.Weight / weights[one.GroupNo]})
+			segments[j] = all[i]
 		}
+		sets = addCountry(sets, country.Rows, senders, segments)
 	}
-	groups := grouped(all)
-	took, isKnown := timeFor(math.Round(rows), groups)
-	e := Estimate{Costs: costs(groups, math.Round(rows), took)}
-	if !isKnown || math.Round(rows) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
+	took, isKnown := timeForAll(sets)
+	e := Estimate{Costs: costs(sets)}
+	if !isKnown || !canEnd || len(sets) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
-	begin := r.beginOf(st, all)
+	begin := beginOf(st, sets)
 	e.Earliest = new(begin.Add(took))
 	settled := st.Counts.Success + st.Counts.Failed
 	if st.StartedAt != nil && st.Status == Running && st.Wait == nil && settled >= max(1, min(knownRows, st.Counts.Valid/10)) {
@@ -86,79 +80,173 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	return e, nil
 }
 
-// share contains the part of the remaining rows that a sender may send.
+// rowSet contains the remaining rows to the countries that the same senders serve in the same order. Senders of other countries send none of these rows.
+type rowSet struct {
+	rows   float64
+	groups [][]*share // senders of the same sort
+}
+
+// share is a sender of a rowSet. It may send all rows of the set.
 type share struct {
-	limits batchq.SenderLimitsRow
-	group  int32 // the first of its groups, which can differ between countries
-	parts  []partOf
-
-	rows, segments float64 // totals of the rows that the sender may send
+	limits   batchq.SenderLimitsRow
+	part     float64 // fraction of the capacity of the sender that this set gets
+	rows     float64
+	segments float64 // segments of the rows, as the sender counts them
+	weighted float64 // segments of the rows that the sender gets if its group gets all rows
 }
 
-// part is the sender's share of the rows to one country.
-type part struct {
-	group  int32
-	isLast bool    // no later group exists
-	weight float64 // weight within the group
+// addCountry adds the rows to a country to the set of the same senders, or to a new set. segments contains, for each sender, the segments of the rows as the
+// sender counts them.
+func addCountry(sets []*rowSet, rows float64, senders []batchq.SenderLimitsRow, segments []float64) []*rowSet {
+	at := slices.IndexFunc(sets, func(set *rowSet) bool { return set.isOf(senders) })
+	if at < 0 {
+		set := &rowSet{}
+		for _, one := range senders {
+			for len(set.groups) <= int(one.GroupNo) {
+				set.groups = append(set.groups, nil)
+			}
+			set.groups[one.GroupNo] = append(set.groups[one.GroupNo], &share{limits: one, part: 1})
+		}
+		at, sets = len(sets), append(sets, set)
+	}
+	weights := map[int32]float64{}
+	for _, one := range senders {
+		weights[one.GroupNo] += one.Weight
+	}
+	sets[at].rows += rows
+	for i, s := range sets[at].shares() {
+		s.rows += rows
+		s.segments += segments[i]
+		s.weighted += segments[i] * senders[i].Weight / weights[senders[i].GroupNo]
+	}
+	return sets
 }
 
-// partOf is a part of a number of segments.
-type partOf struct {
-	part
+// shares returns the senders of a set, in the order of sendersOf.
+func (set *rowSet) shares() []*share { return slices.Concat(set.groups...) }
 
+// isOf reports whether a set has these senders in this order.
+func (set *rowSet) isOf(senders []batchq.SenderLimitsRow) bool {
+	return slices.EqualFunc(set.shares(), senders, func(s *share, one batchq.SenderLimitsRow) bool {
+		return s.limits.SenderNo == one.SenderNo && s.limits.GroupNo == one.GroupNo
+	})
+}
+
+// timeForAll returns how long the senders need for all sets, as timeFor does. It is a lower bound: a sender of several sets counts for each set as if it sent
+// nothing else, but sets that share senders need at least the time in which these senders together send all rows.
+func timeForAll(sets []*rowSet) (longest time.Duration, isKnown bool) {
+	isKnown = true
+	for _, set := range append(slices.Clone(sets), joined(sets)...) {
+		took, canEnd := timeFor(math.Round(set.rows), set.groups)
+		longest, isKnown = max(longest, took), isKnown && canEnd
+	}
+	return longest, isKnown
+}
+
+// joined returns, for sets that share senders, one set with all rows, and one group with all senders.
+func joined(sets []*rowSet) (all []*rowSet) {
+	parts := map[*rowSet]int{}
+	for _, set := range sets {
+		whole := &rowSet{groups: [][]*share{nil}}
+		whole.take(set)
+		n := 1
+		all = slices.DeleteFunc(all, func(other *rowSet) bool {
+			if !whole.meets(other) {
+				return false
+			}
+			whole.take(other)
+			n += parts[other]
+			return true
+		})
+		all, parts[whole] = append(all, whole), n
+	}
+	return slices.DeleteFunc(all, func(set *rowSet) bool { return parts[set] == 1 })
+}
+
+// find returns the share of a sender in a set; nil: the sender serves none of the countries.
+func (set *rowSet) find(senderNo string) *share {
+	for _, group := range set.groups {
+		for _, s := range group {
+			if s.limits.SenderNo == senderNo {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+func (set *rowSet) meets(other *rowSet) bool {
+	return slices.ContainsFunc(other.shares(), func(s *share) bool { return set.find(s.limits.SenderNo) != nil })
+}
+
+// take adds the rows and senders of another set to the only group of a set.
+func (set *rowSet) take(other *rowSet) {
+	set.rows += other.rows
+	for _, s := range other.shares() {
+		own := set.find(s.limits.SenderNo)
+		if own == nil {
+			own = &share{limits: s.limits, part: 1}
+			set.groups[0] = append(set.groups[0], own)
+		}
+		own.rows += s.rows
+		own.segments += s.segments
+	}
+}
+
+// costs returns the costs of the senders until the end. Each group gets the rows that the limits of the previous groups leave, and the last group gets all other
+// rows. A sender of several sets divides its capacity among them by their rows. Senders of later groups that get no rows are omitted.
+func costs(sets []*rowSet) (all []Cost) {
+	rows := map[string]float64{} // that a sender may send
+	for _, set := range sets {
+		for _, s := range set.shares() {
+			rows[s.limits.SenderNo] += set.rows
+		}
+	}
+	var totals []*total
+	of := map[string]*total{}
+	for _, set := range sets {
+		for _, s := range set.shares() {
+			s.part = set.rows / rows[s.limits.SenderNo]
+			if of[s.limits.SenderNo] == nil {
+				of[s.limits.SenderNo] = &total{senderNo: s.limits.SenderNo, group: s.limits.GroupNo}
+				totals = append(totals, of[s.limits.SenderNo])
+			}
+		}
+		for i, part := range set.fractions() {
+			for _, s := range set.groups[i] {
+				sum := of[s.limits.SenderNo]
+				sum.group = min(sum.group, s.limits.GroupNo)
+				sum.segments += s.weighted * part
+			}
+		}
+	}
+	slices.SortStableFunc(totals, func(a, b *total) int { return cmp.Compare(a.group, b.group) })
+	for _, sum := range totals {
+		if n := int64(math.Round(sum.segments)); sum.group == 0 || n > 0 {
+			all = append(all, Cost{sum.senderNo, n})
+		}
+	}
+	return all
+}
+
+// total is the sum of the costs of a sender.
+type total struct {
+	senderNo string
+	group    int32 // the first of its groups, which can differ between countries
 	segments float64
 }
 
-// add adds the rows to a country, of which the sender gets the part p. segments is the number of their segments as the sender counts them.
-func (s *share) add(limits batchq.SenderLimitsRow, rows, segments float64, p part) {
-	s.limits = limits
-	s.group = min(s.group, p.group)
-	s.parts = append(s.parts, partOf{p, segments})
-	s.rows += rows
-	s.segments += segments
-}
-
-// grouped returns shares by their group. A group can be empty.
-func grouped(all []*share) (groups [][]*share) {
-	for _, one := range all {
-		for len(groups) <= int(one.group) {
-			groups = append(groups, nil)
+// fractions returns which fraction of the rows of a set each group sends.
+func (set *rowSet) fractions() []float64 {
+	within, _ := timeFor(math.Round(set.rows), set.groups)
+	all := capacities(set.groups, within)
+	left := 1.0
+	for i, n := range all {
+		all[i] = min(left, n/set.rows)
+		if i == len(all)-1 {
+			all[i] = left
 		}
-		groups[one.group] = append(groups[one.group], one)
-	}
-	return groups
-}
-
-// costs returns the costs of senders for a number of messages within a time. Each group gets the messages that the previous groups leave. Senders of later
-// groups that get no messages are omitted.
-func costs(groups [][]*share, messages float64, within time.Duration) (all []Cost) {
-	var took, before []float64 // fractions of the messages that each group gets, and the sums of the previous fractions
-	sum := 0.0
-	for _, n := range capacities(groups, within) {
-		part := 0.0
-		if messages > 0 {
-			part = min(1-sum, n/messages)
-		}
-		took, before = append(took, part), append(before, sum)
-		sum += part
-	}
-	for i, group := range groups {
-		for _, one := range group {
-			segments := 0.0
-			for _, p := range one.parts {
-				n, left := 0.0, 1-sum // for a country with more groups than others
-				if int(p.group) < len(groups) {
-					n, left = took[p.group], 1-before[p.group]
-				}
-				if p.isLast {
-					n = left
-				}
-				segments += p.segments * p.weight * n
-			}
-			if n := int64(math.Round(segments)); i == 0 || n > 0 {
-				all = append(all, Cost{one.limits.SenderNo, n})
-			}
-		}
+		left -= all[i]
 	}
 	return all
 }
@@ -176,20 +264,6 @@ type counting struct {
 	Sign         string `json:"sign"` // signature of the sender, for messages without a signature; empty: none
 	ForbidsSigns bool   `json:"forbids_signs"`
 	SegmentSize  int64  `json:"segment_size"` // 0: the segment sizes of short messages
-}
-
-// countryPart contains the remaining rows to a country.
-type countryPart struct {
-	CountryNo string  `json:"country_no"` // empty: the country is unknown
-	Rows      float64 `json:"rows"`
-	Segments  float64 `json:"segments"` // counted at the submission
-	// BySender contains the segments for senders with their own counting method that served the batch when its check ended. They are computed from the first
-	// MaxSampled rows: the rows to the country, or all rows if no sampled row goes to the country. nil means that an earlier version computed the sums.
-	BySender []struct {
-		counting
-
-		Segments float64 `json:"segments"`
-	} `json:"by_sender"`
 }
 
 // counts counts the remaining rows of a batch with the methods of senders.
@@ -264,56 +338,6 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 	return nil
 }
 
-// leftOf returns the unsent rows by country: the sums from the end of the check, multiplied by the fraction of rows that wait. Its cost therefore does not
-// depend on the number of rows. It returns nil while the batch is being checked.
-func leftOf(st Progress) (left []countryPart, err error) {
-	if st.ByCountry == nil {
-		return nil, nil
-	}
-	if err := json.Unmarshal(st.ByCountry, &left); err != nil {
-		return nil, fmt.Errorf("read sums of batch: %w", err)
-	}
-	all := 0.0
-	for _, part := range left {
-		all += part.Rows
-	}
-	for i := range left {
-		share := float64(st.Counts.Waiting) / all
-		left[i].Rows, left[i].Segments = left[i].Rows*share, left[i].Segments*share
-		for j := range left[i].BySender {
-			left[i].BySender[j].Segments *= share
-		}
-	}
-	return left, nil
-}
-
-// Countries returns the countries of the valid rows; an empty country is unknown. It returns nil while the batch is being checked.
-func (st Progress) Countries() (all []string, err error) {
-	parts, err := leftOf(st)
-	for _, part := range parts {
-		all = append(all, part.CountryNo)
-	}
-	return all, err
-}
-
-// isClaimed reports whether an available sender can send a part of the remaining rows of a batch.
-func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {
-	left, err := leftOf(st)
-	if err != nil {
-		return false, err
-	}
-	for _, country := range left {
-		senders, err := r.sendersOf(ctx, st.Batch, country.CountryNo)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(senders, func(one batchq.SenderLimitsRow) bool { return !one.IsSilent }) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // sendersOf returns the available senders that can send the rows of a batch to a country, with their limits. It returns no senders if the only sender of the
 // batch no longer serves the company.
 func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string) ([]batchq.SenderLimitsRow, error) {
@@ -347,9 +371,9 @@ func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string
 const knownRows = 100
 
 // beginOf returns when the remaining rows can be sent, by the clock of the database.
-func (r *Reader) beginOf(st Progress, all []*share) time.Time {
+func beginOf(st Progress, sets []*rowSet) time.Time {
 	begin := time.Now()
-	if len(all) > 0 {
+	if all := sets[0].shares(); len(all) > 0 {
 		begin = all[0].limits.At
 	}
 	if st.ExpectSendTime != nil && st.ExpectSendTime.After(begin) {
@@ -396,10 +420,10 @@ func capacities(groups [][]*share, d time.Duration) []float64 {
 	for i, group := range groups {
 		busy, isUsedUp := time.Duration(0), true
 		for _, one := range group {
-			n, limit := capacity(one.limits, one.perMessage(), d, free)
+			n, limit := capacity(one, d, free)
 			all[i] += n
 			isUsedUp = isUsedUp && n >= limit
-			busy = max(busy, time.Duration(n*float64(one.limits.IntervalMs)*float64(time.Millisecond)))
+			busy = max(busy, time.Duration(n/one.part*float64(one.limits.IntervalMs)*float64(time.Millisecond)))
 		}
 		if math.IsInf(all[i], 1) || !isUsedUp {
 			break
@@ -409,9 +433,10 @@ func capacities(groups [][]*share, d time.Duration) []float64 {
 	return all
 }
 
-// capacity returns how many messages of perMessage segments a sender can send within d, of which it may send for the time free: the remaining limits of the
-// current windows, and the full limits of later windows. limit is the same number without the interval of the sender.
-func capacity(s batchq.SenderLimitsRow, perMessage float64, d, free time.Duration) (messages, limit float64) {
+// capacity returns how many messages a sender can send within d, of which it may send for the time free: the remaining limits of the current windows, and the
+// full limits of later windows. limit is the same number without the interval of the sender.
+func capacity(one *share, d, free time.Duration) (messages, limit float64) {
+	s := one.limits
 	most := math.Inf(1) // in segments
 	for _, w := range []struct {
 		limit  *int64
@@ -428,10 +453,10 @@ func capacity(s batchq.SenderLimitsRow, perMessage float64, d, free time.Duratio
 	if s.HasBalance {
 		most = min(most, float64(max(0, s.Funds)))
 	}
-	limit = most / perMessage
+	limit = most / one.perMessage() * one.part
 	messages = limit
 	if s.IntervalMs > 0 {
-		messages = min(messages, 1+float64(free/time.Millisecond)/float64(s.IntervalMs))
+		messages = min(messages, (1+float64(free/time.Millisecond)/float64(s.IntervalMs))*one.part)
 	}
 	return messages, limit
 }

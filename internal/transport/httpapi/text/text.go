@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -246,7 +247,7 @@ var english = &Catalogue{
 	BatchWaits: map[string]string{
 		progress.WaitsForTime:   "It is scheduled for later.",
 		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
-		progress.WaitsForAny:    "No sender can claim it now: every sender that serves it is off, silent, paused, or out of quota or balance.",
+		progress.WaitsForAny:    "No sender can claim its remaining rows now: every sender that serves them is off, silent, paused, or out of quota or balance.",
 		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
@@ -469,7 +470,7 @@ var chinese = &Catalogue{
 	BatchWaits: map[string]string{
 		progress.WaitsForTime:   "已定时，稍后发送。",
 		progress.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
-		progress.WaitsForAny:    "目前没有发送方可以领取：可以发送它的发送方已暂停、无响应、熔断中，或限额、余额不足。",
+		progress.WaitsForAny:    "目前没有发送方可以领取剩余的行：可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足。",
 		progress.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{
@@ -486,15 +487,28 @@ var chinese = &Catalogue{
 	switchesApart: "；",
 }
 
-var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
+// languages contains traditional Chinese, because it does not match simplified Chinese if a later language of the caller matches exactly.
+var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese, language.TraditionalChinese})
 
-// For returns the Catalogue of the language that Accept-Language prefers. English is the default.
+// For returns the Catalogue of the language that Accept-Language prefers. English is the default. Entries that are no languages are ignored.
 func For(acceptLanguage string) *Catalogue {
-	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), maxLanguages)]
-	if acceptLanguage == "" {
-		return english
+	type entry struct {
+		tag    language.Tag
+		weight float32
 	}
-	if _, index := language.MatchStrings(languages, acceptLanguage); index == 1 {
+	var wanted []entry
+	for one := range strings.SplitSeq(acceptLanguage[:min(len(acceptLanguage), maxLanguages)], ",") {
+		tags, weights, err := language.ParseAcceptLanguage(one)
+		if err == nil && len(tags) > 0 {
+			wanted = append(wanted, entry{tags[0], weights[0]})
+		}
+	}
+	slices.SortStableFunc(wanted, func(a, b entry) int { return cmp.Compare(b.weight, a.weight) })
+	tags := make([]language.Tag, len(wanted))
+	for i, one := range wanted {
+		tags[i] = one.tag
+	}
+	if _, index, _ := languages.Match(tags...); index > 0 {
 		return chinese
 	}
 	return english

@@ -1,9 +1,12 @@
 package text
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/platform/fault"
 )
@@ -23,6 +26,30 @@ func TestLimitsAreFormattedPlainly(t *testing.T) {
 	} {
 		if got := english.rule(fault.Field{Rule: fault.TooBig, Limit: c.limit}); got != c.want {
 			t.Errorf("%v is written %q, want %q", c.limit, got, c.want)
+		}
+	}
+}
+
+// The console names switches, and the missing sender of a batch, with the words of the server.
+func TestConsoleUsesWordsOfServer(t *testing.T) {
+	for folder, texts := range map[string]*Catalogue{"en": english, "zh": chinese} {
+		page := func(name string) string {
+			body, err := os.ReadFile("../../../../web/src/i18n/" + folder + "/" + name + ".ts")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.ToLower(string(body))
+		}
+		for kind, words := range texts.switches {
+			line := strings.ToLower(fmt.Sprintf("    %s: '%s',\n", kind, strings.ReplaceAll(words, "%s", "{name}")))
+			if kind != "" && !strings.Contains(page("compose"), line) {
+				t.Errorf("%s: the page to compose a message lacks %q", folder, line)
+			}
+		}
+		for words := range strings.FieldsFuncSeq(texts.BatchWaits[progress.WaitsForAny], func(r rune) bool { return strings.ContainsRune(":.：。", r) }) {
+			if words = strings.ToLower(strings.TrimSpace(words)); !strings.Contains(page("batches"), words) {
+				t.Errorf("%s: the page of a batch lacks %q", folder, words)
+			}
 		}
 	}
 }

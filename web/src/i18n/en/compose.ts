@@ -69,7 +69,7 @@ const texts: Texts<typeof zh> = {
     country: 'country {name} is off',
     company_country: 'the company may not send to country {name} now',
     channel_country: 'the channel does not serve country {name} now',
-    shared_senders: 'no route of company {name} serves it, and shared senders may not',
+    shared_senders: 'no route of company {name} serves it, and the company does not use shared senders',
     batch: 'batch {name} is paused or being cancelled',
   },
   verdict: {
