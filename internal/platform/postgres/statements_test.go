@@ -104,3 +104,25 @@ func TestTheScaleDocumentNamesEachFileOfQueries(t *testing.T) {
 		t.Errorf("docs/lab/scale.md, File by file, lists %v, and there are %v", listed, exist)
 	}
 }
+
+// name matches the comment with which a statement begins, and captures the name of the statement.
+var name = regexp.MustCompile(`(?m)^-- name: (\w+) :\w+\n`)
+
+// maxLines is the maximum number of lines of a statement, so that a statement fits on a screen.
+const maxLines = 80
+
+func TestStatementsFitOnAScreen(t *testing.T) {
+	t.Parallel()
+	for _, file := range sources(t, ".sql", "db/queries") {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range name.FindAllSubmatchIndex(text, -1) {
+			statement, _, _ := strings.Cut(string(text[at[1]:]), ";\n")
+			if lines := strings.Count(statement, "\n") + 1; lines > maxLines {
+				t.Errorf("%s: %s has %d lines, at most %d are allowed", file, text[at[2]:at[3]], lines, maxLines)
+			}
+		}
+	}
+}
