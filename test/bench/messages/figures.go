@@ -99,11 +99,9 @@ func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 		p.Signs = append(p.Signs, "")
 		p.AreTests = append(p.AreTests, false)
 		p.EverySeconds = append(p.EverySeconds, nil)
-		p.Turns = append(p.Turns, new(float64(i)/measure.LifeSize))
 		p.ExpectSendTimes = append(p.ExpectSendTimes, nil)
 		p.ExpireTimes = append(p.ExpireTimes, nil)
 	}
-	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupWidths = []int64{1}, []int16{5}, []int64{1}, []float64{measure.LifeSize}
 	if _, err := queueq.New(b.DB).TaskSubmit(ctx, p); err != nil {
 		return err
 	}
