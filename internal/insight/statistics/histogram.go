@@ -72,7 +72,7 @@ func (h Histogram) Percentiles() Percentiles {
 	return Percentiles{P50: h.percentile(0.5, count), P95: h.percentile(0.95, count), P99: h.percentile(0.99, count)}
 }
 
-// percentile returns the time that a share of the count times does not exceed; nil if count is 0.
+// percentile returns the time that the given share of all times does not exceed. count is the number of all times. If count is 0, percentile returns nil.
 func (h Histogram) percentile(share float64, count uint64) *float64 {
 	if count == 0 {
 		return nil

@@ -421,7 +421,7 @@ func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	for range 2 {
 		movers.Go(func() {
 			for range 10 {
-				// Few facts at a time: the rows are staged and rolled up together with those of other goroutines.
+				// Each goroutine takes few facts at a time. The rows are staged and rolled up together with the rows of other goroutines.
 				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
