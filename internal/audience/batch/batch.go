@@ -207,7 +207,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	return p, m.rendering, nil
 }
 
-// Tags selects contacts with all tags of All, with at least one tag of Any unless Any is empty, and with no tag of None.
+// Tags selects contacts. A contact must have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.
 type Tags struct{ All, Any, None []string }
 
 // checkTags returns a fault if a tag does not exist. The fault names the field of the tag.

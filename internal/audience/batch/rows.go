@@ -200,7 +200,7 @@ type Preview struct {
 	Recipient string
 	Code      int16
 	Fault     []byte
-	Message   *submit.Preview // Message is the message of the row. It is nil if the row is invalid.
+	Message   *submit.Preview // nil: the row is invalid
 	Subject   string          // subject on a channel other than sms; empty: no subject
 	HTML      string          // HTML of an e-mail; empty: no HTML
 }
