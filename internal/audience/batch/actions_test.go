@@ -87,7 +87,7 @@ func TestASwitchReleasesNoTaskOfACancelledBatch(t *testing.T) {
 	at := checked(b, numbers(3), "content", "hello", "auto_confirm", "true")
 	feed(b)
 	get(b, at, "pause")
-	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // like a server that has not cancelled the tasks yet
+	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()") // the state after a server that has not cancelled the tasks yet
 	for _, status := range []string{"off", "on"} {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"status": status})
 	}
@@ -118,7 +118,7 @@ func TestAPausedBatchExpires(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// A confirmation that is repeated, because its answer was lost, succeeds in every later status of the batch, except after a cancellation.
+// A repeated confirmation, whose first answer was lost, succeeds in every later status of the batch, except after a cancellation.
 func TestARepeatedConfirmationSucceeds(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(1), "content", "hello")
@@ -226,7 +226,7 @@ func TestFailedMessagesOfABatchAreSentAgain(t *testing.T) {
 	}
 	feed(b)
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 failed")
-	// The jobs of a company leave slots for other companies.
+	// The jobs of one company leave free slots for other companies.
 	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by)
 		SELECT 'requeue', jsonb_build_object('batch_id', id, 'source', n::text), 1, 'x' FROM batches, generate_series(1, 10) n`)
 	if a := b.Expect(409, "limit.reached", "POST", at+"/requeue", nil); a.Body.Error.Limit != 10 {
@@ -450,7 +450,7 @@ func TestABatchCanNameASenderOrATemplate(t *testing.T) {
 }
 
 // S3.10: a batch uses the language and the interval of its template, and its timeline contains the version of the template. Until the batch is confirmed, its
-// template must be active. From then on, the batch keeps its text.
+// template must be active. After the confirmation, the batch keeps its text.
 func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	b := apptest.New(t)
 	const template = "/api/v1/admin/template"
@@ -518,7 +518,7 @@ func TestTheUsersOfACompanySeeAndChangeItsBatches(t *testing.T) {
 	for i, c := range []struct {
 		headers []string
 		sees    bool
-		may     int // status of a request that changes the batch
+		may     int // expected status of a request that changes the batch
 	}{{acme, true, 200}, {reader, true, 403}, {colleague, true, 200}, {beta, false, 404}, {nil, true, 200}} {
 		page := apptest.Decode[api.BatchPage](t, b.Expect(200, "", "GET", path, nil, c.headers...))
 		if (len(page.Items) == 1) != c.sees {

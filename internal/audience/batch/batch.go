@@ -35,14 +35,15 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The rules for duplicates: no row, rows with the address of an earlier row, or rows with the address and the text of an earlier row.
+// These are the rules for duplicates. By the first rule, no row is a duplicate. By the second rule, a row is a duplicate of an earlier row with the same
+// address. By the third rule, it is a duplicate of an earlier row with the same address and text.
 const (
 	DedupNone  = "none"
-	DedupPhone = "phone" // compares addresses on every channel
+	DedupPhone = "phone" // on every channel, the address is compared
 	DedupRow   = "row"
 )
 
-// The codes of rows that are not sent. The first four codes are documented in S3.4.
+// These are the codes of rows that are not sent. The first four codes are documented in S3.4.
 const (
 	WrongAddress int16 = iota + 1
 	WrongContent
@@ -54,7 +55,7 @@ const (
 	IsExpired // the batch expired before the row was submitted; this code is not stored
 )
 
-// Services are the services that a Service uses.
+// Services contains the services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -69,7 +70,7 @@ type Services struct {
 	Notifications *notification.Service
 }
 
-// Service manages batches. Every method is at most one transaction, except the sweeps and methods that state otherwise.
+// Service manages batches. Every method runs in at most one transaction, except the sweeps and methods that state otherwise.
 type Service struct {
 	Services
 
@@ -113,8 +114,8 @@ type Request struct {
 	Language       string // language of the template
 	Subject        string // subject on a channel other than sms, with column names in braces
 	Content        string // text with column names in braces
-	HTML           string // for e-mail: Content as HTML, in which values are escaped; empty: none
-	BizType        *int16 // business type of the notification template, instead of Subject and Content; nil: none
+	HTML           string // for e-mail: Content as HTML, in which values are escaped; empty: no HTML
+	BizType        *int16 // business type of the notification template, instead of Subject and Content; nil: no notification template
 	Sign           string
 	SenderNo       string // the only sender that can send the batch; empty: any sender by the routes
 	Dedup          string
@@ -206,7 +207,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	return p, m.rendering, nil
 }
 
-// Tags selects contacts with all tags of All, with at least one tag of Any unless Any is empty, and with no tag of None.
+// Tags selects contacts. A contact must have all tags of All, at least one tag of Any (unless Any is empty), and no tag of None.
 type Tags struct{ All, Any, None []string }
 
 // checkTags returns a fault if a tag does not exist. The fault names the field of the tag.
@@ -267,7 +268,7 @@ func uploadID(u *upload.Upload) *int64 {
 	return &u.ID
 }
 
-// Viewer restricts a call to the batches of a company: all users of a company share its batches.
+// Viewer restricts a call to the batches of one company. All users of a company share its batches.
 type Viewer struct {
 	CompanyID *int64 // nil: all companies
 }
@@ -305,7 +306,7 @@ func (s *Service) List(ctx context.Context, viewer Viewer, status *string, befor
 	return s.progress.Of(ctx, rows)
 }
 
-// Estimate returns which senders will send the remaining rows of a batch, and when the batch can end.
+// Estimate returns the senders that will send the remaining rows of a batch, and the estimated end of the batch.
 func (s *Service) Estimate(ctx context.Context, st progress.Progress) (progress.Estimate, error) {
 	return s.progress.Estimate(ctx, st)
 }
@@ -318,7 +319,7 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 		return progress.Progress{}, err
 	}
 	n := int64(0)
-	if row.Status == progress.Ready { // the status and the counts are from before the transaction: a batch whose check ends now is not confirmed
+	if row.Status == progress.Ready { // status and counts were read before the transaction: a batch whose check ends only now is not confirmed
 		if row.Valid == 0 {
 			return progress.Progress{}, fault.New(fault.Conflict, fault.BatchNothingToSend)
 		}
@@ -345,8 +346,8 @@ func (s *Service) Confirm(ctx context.Context, viewer Viewer, id int64, by strin
 	return s.changed(ctx, viewer, id, n, nil, "confirm batch", progress.Running, nil)
 }
 
-// checkTemplate returns template.not_active unless the template of a batch is the one with which the batch was created, and the company can use it. A batch
-// without a template passes.
+// checkTemplate returns template.not_active if the template of a batch has been replaced since the batch was created, or if the company cannot use the
+// template. For a batch without a template, it returns nil.
 func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	if b.TemplateNo == nil {
 		return nil
@@ -359,13 +360,13 @@ func (s *Service) checkTemplate(ctx context.Context, b batchq.Batch) error {
 	return err
 }
 
-// every returns the interval of scheduled templates, whose messages are sent at its multiples.
+// every returns the interval of scheduled templates. Their messages are sent at multiples of this interval.
 func (s *Service) every(ctx context.Context) (time.Duration, error) {
 	values, err := s.Settings.Get(ctx)
 	return time.Duration(values.SMS.ScheduledEvery) * time.Second, err
 }
 
-// Pause holds the tasks of a batch that no sender has leased, until Resume. Faults: batch.not_found, batch.wrong_status.
+// Pause holds the unleased tasks of a batch until Resume. Faults: batch.not_found, batch.wrong_status.
 func (s *Service) Pause(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
@@ -386,7 +387,7 @@ func (s *Service) Resume(ctx context.Context, viewer Viewer, id int64, by string
 	return s.changed(ctx, viewer, id, n, err, "resume batch", progress.Running, func() error { return s.release(ctx, id) })
 }
 
-// Cancel ends a batch, and cancels its tasks that no sender has leased. Faults: batch.not_found, batch.wrong_status.
+// Cancel ends a batch and cancels its unleased tasks. Faults: batch.not_found, batch.wrong_status.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string) (progress.Progress, error) {
 	if _, err := s.get(ctx, viewer, id); err != nil {
 		return progress.Progress{}, err
@@ -413,8 +414,8 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id int64, by string
 }
 
 // changed returns a batch after a change of n rows, and applies the change to the tasks of the batch. If the batch already has the wanted status, for example
-// after a repeated request, changed returns no conflict. It then applies the change to the tasks again: the server that changed the batch may have died before,
-// and the sweep runs later than the answer.
+// after a repeated request, changed returns no conflict. It then applies the change to the tasks again, because the first server possibly died before it
+// changed the tasks.
 func (s *Service) changed(ctx context.Context, viewer Viewer, id, n int64, err error, act, wanted string, follow func() error) (progress.Progress, error) {
 	if err == nil && n == 0 {
 		b, err := s.get(ctx, viewer, id)
@@ -464,7 +465,8 @@ type Skipped struct {
 	Count  int64
 }
 
-// Requeue sends the failed tasks of a batch again in the background, as Requeue of a task does. Faults: batch.not_found, batch.wrong_status, limit.reached.
+// Requeue sends the failed tasks of a batch again in the background. It follows the same rules as the requeue of a single task. Faults: batch.not_found,
+// batch.wrong_status, limit.reached.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id int64, by, remark string) (Requeued, error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -504,7 +506,7 @@ func (r *Requeued) skip(reason fault.Reason, n int64) {
 	r.Skipped = append(r.Skipped, Skipped{reason, n})
 }
 
-// requeueable counts the FAILED tasks of a batch that can be sent again, and those that cannot.
+// requeueable counts the FAILED tasks of a batch that can be sent again, and the FAILED tasks that cannot.
 func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, err error) {
 	_, first, _, err := s.Tasks.Span(ctx, task.Filter{CreatedFrom: &b.CreatedAt}, "")
 	if err != nil {
@@ -524,7 +526,7 @@ func (s *Service) requeueable(ctx context.Context, b batchq.Batch) (r Requeued, 
 	if err != nil {
 		return r, fmt.Errorf("count failed tasks: %w", err)
 	}
-	fit := map[string]int64{} // numbers of tasks by a sample of them
+	fit := map[string]int64{} // number of tasks that one sample task represents, by the id of the sample
 	for _, row := range rows {
 		if reason, isRefused := task.RefusalOf(row.Verdict); isRefused {
 			r.skip(reason, row.Tasks)
@@ -582,14 +584,15 @@ func (s *Service) requeue(ctx context.Context, id int64, by, remark string) (job
 	return job.Plan{}, fault.New(fault.Unavailable, fault.ServiceUnavailable)
 }
 
-// planTries is the maximum number of counts of a batch's failed tasks. A count is repeated if more tasks fail meanwhile.
+// planTries is the maximum number of counts of a batch's failed tasks. If more tasks fail during a count, the count is repeated.
 const planTries = 5
 
-// maxHoldTime is how long a partition of expired batches is kept because other batches in it have not ended, in addition to the width of the partition.
+// maxHoldTime is the maximum time for which a partition of expired batches is kept because other batches of the partition have not ended. The width of the
+// partition is added to this time.
 const maxHoldTime = 7 * 24 * time.Hour
 
-// DeleteExpired deletes batches that ended longer ago than the setting history.batch_days, with their rows. It returns the number of batches and partitions.
-// The batches of a partition are dropped together, unless another batch of the partition runs for a long time.
+// DeleteExpired deletes batches, with their rows, that ended before the time of the setting history.batch_days. It returns the number of deleted batches and
+// partitions. The batches of a partition are dropped together, unless another batch of the partition runs for a long time.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	values, err := s.Settings.Get(ctx)
 	if err != nil {

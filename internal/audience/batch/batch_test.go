@@ -25,14 +25,14 @@ func form(b *apptest.Bundle, status int, body string, headers ...string) apptest
 	return a
 }
 
-// create creates a batch of a list, and returns its path. fields are further fields of the form: names and values alternately.
+// create creates a batch of a list and returns the path of the batch. fields contains further fields of the form: names and values alternately.
 func create(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	a := form(b, 200, apptest.Form("file", "list.csv", list, append([]string{"name", "n"}, fields...)...))
 	return fmt.Sprintf("%s/%d", path, apptest.Decode[api.BatchCreated](b.T, a).BatchID)
 }
 
-// checked is create followed by a check of the list.
+// checked creates a batch of a list and checks the list. It returns the path of the batch.
 func checked(b *apptest.Bundle, list string, fields ...string) string {
 	b.T.Helper()
 	at := create(b, list, fields...)
@@ -143,7 +143,7 @@ func TestAListIsCheckedConfirmedAndSent(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // including facts that are not counted yet
+	expect(b, get(b, at), "running", "7 rows, 2 valid, 3 invalid, 1 duplicate, 1 blocked, 2 waiting") // includes facts that are not counted yet
 	feed(b)
 	tasks := b.Claim("app", 10)
 	if len(tasks) != 2 {

@@ -104,8 +104,8 @@ func TestABatchOfEmailIsCheckedPreviewedAndSent(t *testing.T) {
 	}
 }
 
-// The contacts of a tag can be the rows on every channel: their address is a field or the user id. The text of a notification template is filled with their
-// fields and attributes, and its parameters are sent to the provider for each contact.
+// The contacts of a tag can be the rows of a batch on every channel, because their address is a field or the user id. The text of a notification template is
+// filled with the fields and attributes of each contact. The parameters are sent to the provider for each contact.
 func TestABatchOfATagSendsOnTheChannelOfItsAddresses(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	box, oa := b.AddMailbox("mail"), apptest.NewProvider(t)
@@ -168,7 +168,7 @@ func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 	}
 }
 
-// Failed messages of a batch on another channel are sent again on this channel, even if the batch has only one sender.
+// Failed messages of a batch on another channel than SMS are sent again on this channel, even if the batch names its only sender.
 func TestARequeueUsesTheSameChannel(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one", "channel": "email"})
@@ -249,7 +249,7 @@ func TestTheFaultOfABatchOnAChannelNamesTheField(t *testing.T) {
 	}
 }
 
-// Companies do not see the batches of other companies on any channel, nor their contacts and templates.
+// Companies cannot read the batches, contacts and templates of other companies on any channel.
 func TestCompaniesDoNotSeeBatchesOfOthersOnAnyChannel(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -262,7 +262,7 @@ func TestCompaniesDoNotSeeBatchesOfOthersOnAnyChannel(t *testing.T) {
 	b.Expect(404, "batch.not_found", "GET", at+"/preview", nil, beta...)
 }
 
-// A batch has the signature of its notification template, unless the batch or a row has its own signature.
+// A batch has the signature of its notification template, unless the batch or a row has a different signature.
 func TestABatchHasTheSignatureOfItsNotificationTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/77/oa", map[string]any{"title": "t", "content": "${name}", "sign": "公司"})

@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	checkedAtOnce = 3    // batches that one run checks alternately, so that a short list does not wait for a long one
-	checkedRows   = 2000 // maximum rows that one transaction adds
+	checkedAtOnce = 3    // number of batches that one run checks alternately, so that a short list does not wait for a long list
+	checkedRows   = 2000 // maximum number of rows that one transaction adds
 )
 
-// Check reads the lists of batches, checks their rows and stores them, until no rows are left. It returns how many rows it checked. The check of a list that
-// was interrupted continues after the last stored row; contacts of a tag are read again. If two servers check the same batch, one of them stops when it notices
-// that the other has stored rows.
+// Check reads the lists of batches and stores the checked rows, until no row is left. It returns the number of checked rows. The check of an interrupted list
+// continues after the last stored row. The contacts of a tag are read again from the first contact. If two servers check the same batch, one server stops
+// when it finds rows of the other server.
 func (s *Service) Check(ctx context.Context) (int, error) {
-	checked, failures := 0, map[int64]error{} // batches that are left for the next run
+	checked, failures := 0, map[int64]error{} // failures: batches that are left for the next run
 	open := map[int64]*check{}
 	defer func() {
 		for _, c := range open {
@@ -125,8 +125,8 @@ func (s *Service) beginCheck(ctx context.Context, id int64) (*check, error) {
 	return c, nil
 }
 
-// restart restarts a check of contacts from the first contact. Contacts have no row numbers: if a contact joined or left the tag after the interruption of the
-// check, all later rows would have other numbers.
+// restart restarts a check of contacts from the first contact. Contacts have no row numbers: if a contact joined or left the tag during the interruption, all
+// later rows would have different numbers.
 func (s *Service) restart(ctx context.Context, c *check) error {
 	isChecking := false
 	err := s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, _ batchq.BatchHoldRow) error {
@@ -157,7 +157,7 @@ func (s *Service) checkPortion(ctx context.Context, c *check) (n int, isDone boo
 	if sums.err != nil {
 		return 0, false, sums.err
 	}
-	isDone = true // set to false if the check is still in progress
+	isDone = true // set to false below if the check is still in progress
 	err = s.while(ctx, c.batch.ID, progress.Checking, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		isDone = isLast
 		if held.Batch.LastRow != c.batch.LastRow {
@@ -231,8 +231,8 @@ type checkRow struct {
 	address sheet.Cell // cut to maxShown characters
 	sign    string     // signature of the row; empty: the signature of the batch
 	text    string
-	values  []byte       // values that fill the rendering; nil: none
-	wrong   *fault.Error // why the row has no text, or no valid signature; nil: the row has both
+	values  []byte       // values that fill the rendering; nil: no values
+	wrong   *fault.Error // reason why the row has no text or no valid signature; nil: the row has both
 }
 
 // read reads the next rows of a list that are not stored yet.
@@ -261,7 +261,7 @@ func (s *Service) read(ctx context.Context, c *check) (rows []checkRow, isLast b
 // maxKept is the number of bytes of values after which a portion ends.
 const maxKept = 8 << 20
 
-// maxShown returns how many characters of an invalid address are kept: one more than the maximum length of a valid address.
+// maxShown returns the maximum number of characters of an invalid address that are kept: one more than the maximum length of a valid address.
 func maxShown(channel string) int {
 	if channel == directory.SMS {
 		return phone.Longest + 1
@@ -282,7 +282,7 @@ func (c *check) keep(row source.Row) checkRow {
 // maxSign is the maximum length of a signature in characters.
 const maxSign = 20
 
-// signOf returns the signature of a row, which can be written in 【】, or what is wrong with the signature.
+// signOf returns the signature of a row, with or without 【】. If the signature is invalid, signOf returns the reason.
 func signOf(cell sheet.Cell) (string, *fault.Error) {
 	sign := strings.TrimSpace(cell.Text)
 	if inner, isOpen := strings.CutPrefix(sign, "【"); isOpen {
@@ -304,10 +304,10 @@ func signOf(cell sheet.Cell) (string, *fault.Error) {
 type sums struct {
 	batchq.BatchCheckedParams
 
-	err error // an error of the database, because of which the rows could not be checked
+	err error // a database error that prevented the check of the rows
 }
 
-// judge checks rows.
+// judge checks rows and returns the rows to store and their counts.
 func (s *Service) judge(ctx context.Context, c *check, rows []checkRow) (p batchq.BatchRowsAddParams, n sums) {
 	p.BatchID, n.ID, n.LastRow, n.Rows = c.batch.ID, c.batch.ID, c.batch.LastRow, int64(len(rows))
 	asOf := time.Now()

@@ -44,7 +44,7 @@ func TestABatchIsDeletedWithItsRowsAfterBatchDays(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/tenant", nil)
 }
 
-// The batches of a partition are dropped together when all of them have ended. A batch that runs for a long time delays this for a limited time.
+// The batches of a partition are dropped together when all of them have ended. A batch that runs for a long time delays the drop only for a limited time.
 func TestBatchesAreDroppedByPartition(t *testing.T) {
 	b := apptest.New(t)
 	left := func(when, want string) {

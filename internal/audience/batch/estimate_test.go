@@ -58,7 +58,7 @@ func TestTheEndOfABatchIsComputedFromTheLimitsOfItsSenders(t *testing.T) {
 	}
 }
 
-// A batch can be read even if its sender was changed or deleted. Reading the batch changes nothing.
+// A batch can be read even if its sender was changed or deleted. The read changes nothing.
 func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -72,7 +72,7 @@ func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 		t.Errorf("%d pools", n)
 	}
 	b.AddCompany("acme", 1)
-	b.AddRoute("acme", "one", 1) // so that the sender serves no other company
+	b.AddRoute("acme", "one", 1) // the sender then serves no other company
 	if e := get(b, at).Estimate; e.EarliestEnd != nil || len(e.Costs) != 0 {
 		t.Errorf("%+v", e)
 	}
@@ -84,7 +84,7 @@ func TestABatchWithoutAServingSenderHasNoPredictedEnd(t *testing.T) {
 	}
 }
 
-// The estimate counts no signature for a sender that forbids signatures, like its claims.
+// If a sender forbids signatures, the estimate counts no signature, in the same way as a claim.
 func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "front"})
@@ -123,7 +123,7 @@ func TestAnEstimateUsesTheCountingMethodOfTheSender(t *testing.T) {
 }
 
 // The estimate equals the later charges of claims for any signature, signature mode and segment size of the sender, with and without limits. If a sender was
-// changed after the check, its current configuration counts.
+// changed after the check, the estimate uses its current configuration.
 func TestAnEstimateEqualsTheCharges(t *testing.T) {
 	b := apptest.New(t)
 	long := strings.Repeat("长", 68)
@@ -170,7 +170,7 @@ func TestAnEstimateEqualsTheCharges(t *testing.T) {
 	}
 }
 
-// Limits count the sender's own segments: two senders with different segment sizes can send different numbers of messages.
+// Limits count the sender's own segments, so two senders with different segment sizes can send different numbers of messages.
 func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	b := apptest.New(t)
 	for no, c := range map[string]struct {
@@ -200,7 +200,7 @@ func TestTheEndOfABatchCountsTheSegmentsOfEachSender(t *testing.T) {
 	}
 }
 
-// Shared senders with a smaller sort are a reserve: the estimate omits them, unless all senders before them are silent.
+// Shared senders with a smaller sort are a reserve. The estimate omits them, unless all senders with a larger sort are silent.
 func TestAnEstimateCountsOnlyTheFirstSharedSenders(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "sort": 10})
@@ -222,7 +222,7 @@ func TestAnEstimateCountsOnlyTheFirstSharedSenders(t *testing.T) {
 	expect("first")
 }
 
-// A text that starts with its signature several times is sent without any of them, and counted without them.
+// A text that begins with its signature several times is sent and counted without all these signatures.
 func TestAnEstimateIgnoresRepeatedSignatures(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "segment_size": 20, "balance": 100})
@@ -242,7 +242,7 @@ func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "adds", "sign": "平台", "sign_mode": "by_provider"})
 	list := "phone,text,sign\n13800138000,a,甲\n13800138001,b,\n13800138002,【乙】c,乙\n13800138003,【平台】d,\n"
 	for sign, want := range map[string]string{
-		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so that the other signature is text
+		"丁": "map[a:甲 b:丁 c:乙 【平台】d:丁]", // d has the signature of the batch, so the other signature is ordinary text
 		"":  "map[a:甲 b:平台 c:乙 d:平台]",
 	} {
 		checked(b, list, "content", "{text}", "sign", sign, "sender_no", "adds", "auto_confirm", "true")
@@ -260,7 +260,7 @@ func TestTheProviderAddsTheSignatureOfARow(t *testing.T) {
 // long takes two segments.
 const long = "各位用户，为了给您带来更好的服务，我们的门店将于本周六上午九点在人民广场隆重开业，届时全场商品八折优惠，前一百名进店的顾客还可以领取精美礼品一份，欢迎您携家人和朋友光临，地址见官网"
 
-// Rows whose tasks no sender has leased yet count as remaining.
+// Rows whose tasks are not leased yet count as remaining.
 func TestTheEndOfABatchIncludesWaitingTasks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "interval_ms": 10_000})
@@ -280,7 +280,7 @@ func TestTheEndOfABatchIncludesWaitingTasks(t *testing.T) {
 	}
 }
 
-// An end is predicted only from a measured rate, and only while the batch continues. The batch of another company has its own rate.
+// An end is predicted only from a measured rate, and only while the batch continues. The batch of another company has a different rate.
 func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -333,8 +333,8 @@ func TestABatchThatDoesNotContinueHasNoPredictedEnd(t *testing.T) {
 	expectNoEnd(others)
 }
 
-// When the limits of the senders with the largest sort are used up, the senders with the next sort get the remaining rows. The end is earlier, and each sender
-// has its costs. A sender that waits for its interval leaves no rows, and a silent sender gets none.
+// When the limits of the senders with the largest sort are used up, the senders with the next sort receive the remaining rows. The end is earlier, and each
+// sender has its own costs. A sender that waits for its interval leaves no rows to others, and a silent sender receives no rows.
 func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	b := apptest.New(t)
 	limits := func(most int) map[string]any { return map[string]any{"limits": map[string]any{"per_day": most}} }
@@ -386,7 +386,7 @@ func TestTheEndOfABatchIncludesSendersOfTheNextSort(t *testing.T) {
 	}
 }
 
-// A country without a row among the first ones is counted once, at the end of the check, like the countries of the first rows.
+// If the first rows contain no row to a country, the country is counted once at the end of the check, in the same way as the countries of the first rows.
 func TestCountriesOfLaterRowsAreCountedAtTheCheck(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -416,18 +416,18 @@ func TestRowsWithoutSegmentsHaveAnEstimate(t *testing.T) {
 	b.Exec("UPDATE sender_states SET seen_at = now()")
 	at := checked(b, numbers(2), "content", "hello", "sender_no", "plain")
 	b.Exec("UPDATE batch_rows SET segments = 0")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // so that the rows are counted again
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/plain", map[string]any{"segment_size": 2}) // the changed segment size makes the estimate count the rows again
 	if e := get(b, at).Estimate; len(e.Costs) != 1 || e.Costs[0].Segments != 2 || e.EarliestEnd == nil {
 		t.Errorf("%+v", e)
 	}
 }
 
-// The order of senders may differ between countries: each country has costs for all of its rows, and the end considers every sender.
+// The order of senders can differ between countries. Each country has costs for all of its rows, and the end considers every sender.
 func TestAnEstimateSupportsDifferentOrdersOfSendersPerCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
-	for company, sorts := range map[string]map[string]int{ // sort of the senders to SG; to CN the order is a, b, c
+	for company, sorts := range map[string]map[string]int{ // sort of the senders to SG; for CN, the order is a, b, c
 		"reversed": {"c": 2, "b": 1},
 		"equal":    {"c": 2, "b": 2},
 		"one":      {"c": 1},

@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// fedRows is the maximum number of rows that one transaction submits. The transaction locks the ranks of the company, for which other submissions of the
-	// company wait, and it loads PostgreSQL, which delays all callers.
+	// fedRows is the maximum number of rows that one transaction submits. The transaction locks the ranks of the company, so other submissions of the company
+	// wait. A large transaction also uses PostgreSQL for a long time, and delays all callers.
 	fedRows = 100
 
-	// maxWaiting is the maximum number of waiting tasks of a batch. Pausing and cancelling change this many rows. Senders that claim more tasks per second find
-	// the queue empty for a moment.
+	// maxWaiting is the maximum number of waiting tasks of a batch, because a pause or a cancellation changes all these tasks. If senders claim more tasks
+	// per second, the queue is empty for a moment.
 	maxWaiting = 10_000
 
 	// sliceRows is the number of rows of a batch that are submitted before the next batch continues.
 	sliceRows = 10 * fedRows
 )
 
-// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns how many rows it submitted.
-// Several servers may call Feed.
+// Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns the number of submitted
+// rows. Several servers can call Feed.
 func (s *Service) Feed(ctx context.Context) (int, error) {
 	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is processed again in the next run
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
@@ -50,7 +50,7 @@ func (s *Service) Feed(ctx context.Context) (int, error) {
 	return fed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// turn processes a batch, and returns how many of its rows it submitted. It submits rows only if feeds is set.
+// turn processes a batch, and returns the number of submitted rows. It submits rows only if feeds is true.
 func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds bool) (fed int, err error) {
 	if err := s.follow(ctx, b); err != nil || b.Status != progress.Running || !feeds {
 		return 0, err
@@ -61,7 +61,7 @@ func (s *Service) turn(ctx context.Context, b batchq.BatchesUnsettledRow, feeds 
 // follow applies the status of a batch to its tasks, and ends a completed batch.
 func (s *Service) follow(ctx context.Context, b batchq.BatchesUnsettledRow) error {
 	switch {
-	case b.Status == progress.Paused: // hold again, because a leased task may have been queued for a retry
+	case b.Status == progress.Paused: // holds tasks again, because a leased task can have been queued for a retry meanwhile
 		if _, err := s.Queue.HoldBatch(ctx, b.ID); err != nil {
 			return fmt.Errorf("hold tasks: %w", err)
 		}
@@ -90,7 +90,7 @@ func (s *Service) release(ctx context.Context, id int64) error {
 	return postgres.Wrap("note release", err, nil)
 }
 
-// while calls do in a transaction that has locked a batch with a status. It does nothing if the batch now has another status.
+// while locks a batch with the given status and calls do in the same transaction. If the batch now has another status, while does nothing.
 func (s *Service) while(ctx context.Context, id int64, status string, do func(context.Context, batchq.BatchHoldRow) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.q.BatchHold(ctx, batchq.BatchHoldParams{ID: id, Status: status})
@@ -104,7 +104,7 @@ func (s *Service) while(ctx context.Context, id int64, status string, do func(co
 	})
 }
 
-// feedSlice submits the next rows of a batch, up to sliceRows, and returns how many it submitted.
+// feedSlice submits up to sliceRows of the next rows of a batch, and returns the number of submitted rows.
 func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) {
 	room, err := s.Queue.RoomOfBatch(ctx, id, maxWaiting)
 	if err != nil {
@@ -120,7 +120,8 @@ func (s *Service) feedSlice(ctx context.Context, id int64) (fed int, err error) 
 	return fed, nil
 }
 
-// feedPortion submits the next rows of a batch, and records this in the same transaction: each row becomes at most one task, even after a crash.
+// feedPortion submits the next rows of a batch, and records their submission in the same transaction. Each row therefore becomes at most one task, even after
+// a crash.
 func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) {
 	err = s.while(ctx, id, progress.Running, func(ctx context.Context, held batchq.BatchHoldRow) error {
 		b := held.Batch
@@ -155,8 +156,8 @@ func (s *Service) feedPortion(ctx context.Context, id int64) (n int, err error) 
 // errMustWait is the error of a batch that cannot be submitted now, for a reason that does not depend on its rows.
 var errMustWait = errors.New("the batch must wait")
 
-// isServed reports whether the only sender of a batch serves the company. It is true for a batch without such a sender. While routes are being replaced, the
-// sender may not serve the company for a moment.
+// isServed reports whether the only sender of a batch serves the company. For a batch without such a sender, it returns true. While routes are being
+// replaced, the sender possibly does not serve the company for a moment.
 func (s *Service) isServed(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil
@@ -206,8 +207,8 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }
 
-// sharedFailure returns an error if the outcomes of a portion do not depend on its rows: the database refused all rows, for example during a change of its
-// schema, or the fault concerns a field that the whole batch shares.
+// sharedFailure returns an error if the outcomes of a portion do not depend on its rows. This is the case if the database rejected all rows, for example
+// during a change of its schema, or if the fault concerns a field that the whole batch shares.
 func sharedFailure(outcomes []submit.Outcome) error {
 	isRefused := true // the database refused all rows
 	for _, o := range outcomes {
@@ -225,7 +226,7 @@ func sharedFailure(outcomes []submit.Outcome) error {
 	return nil
 }
 
-// reasonOf returns the stored form of the reason why a row was rejected. A row that only the database refuses must not block later rows.
+// reasonOf returns the stored form of the reason why a row was rejected. If only the database rejects a row, the row must not block later rows.
 func (s *Service) reasonOf(ctx context.Context, b batchq.Batch, row batchq.BatchRowsNextRow, err error) ([]byte, error) {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 {

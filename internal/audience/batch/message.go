@@ -23,8 +23,8 @@ import (
 type message struct {
 	channel   string
 	text      template.Text
-	rendering *placeholder.Text // nil: short messages
-	keys      []string          // placeholders of the rendering; empty: the rendering has none
+	rendering *placeholder.Text // nil: the batch sends short messages
+	keys      []string          // placeholders of the rendering; empty: the rendering has no placeholders
 }
 
 // message reads the text of a batch.
@@ -57,7 +57,8 @@ func (m message) names() []string {
 	return names
 }
 
-// of returns the text of a row and the values that fill the rendering, or what is wrong with the row. Without a rendering, values is nil.
+// of returns the text of a row and the values that fill the rendering. If the text cannot be created, it returns the fault of the row. Without a rendering,
+// values is nil.
 func (m message) of(row source.Row) (content string, values []byte, wrong *fault.Error) {
 	if row.Extra > 0 {
 		return "", nil, fault.InvalidField("row", fault.TooManyCells, nil)
@@ -137,7 +138,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 		return message{}, fault.InvalidField("template_no", fault.NotTogether, "channel")
 	case r.BizType != nil && (r.Content != "" || r.Subject != "" || r.HTML != ""):
 		return message{}, fault.InvalidField("biz_type", fault.NotTogether, "content")
-	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only templates of its own
+	case r.BizType == nil && r.Channel == directory.WeChat: // WeChat sends only its own templates
 		return message{}, fault.InvalidField("biz_type", fault.Required, nil)
 	case r.BizType == nil && r.Content == "":
 		return message{}, fault.InvalidField("content", fault.Required, nil)
@@ -162,7 +163,7 @@ func (s *Service) compose(ctx context.Context, r Request, p *batchq.BatchCreateP
 	return message{channel: r.Channel, rendering: &rendering, keys: rendering.Keys()}, notThere(err, "biz_type")
 }
 
-// notThere converts a fault about a missing row into a fault of the field that names the row.
+// notThere converts a fault about a missing row into a fault of the field that names this row.
 func notThere(err error, field string) error {
 	var missing *fault.Error
 	if errors.As(err, &missing) && missing.Kind == fault.NotFound {
@@ -184,7 +185,7 @@ func renderingOf(r Request) (placeholder.Text, error) {
 	return placeholder.NewText(texts[0], texts[1], texts[2]), nil
 }
 
-// composeText is compose for short messages.
+// composeText does the work of compose for short messages.
 func (s *Service) composeText(ctx context.Context, r Request, p *batchq.BatchCreateParams) (message, error) {
 	switch {
 	case r.Subject != "":

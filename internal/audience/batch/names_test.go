@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// The explanation of a task and the preview of a row name the batch that holds them, before and after the tasks are held.
+// The explanation of a task and the preview of a row contain the name of the batch that holds them, before and after the tasks are held.
 func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -50,8 +50,8 @@ func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	expect("resumed", "[]")
 }
 
-// With dedup row, rows are compared in their sent form. It makes no difference whether a text starts with its signature, or whether a row names the signature
-// of the batch.
+// With the duplicate rule row, rows are compared in their sent form. A text that begins with its signature equals the text without it. A row that names the
+// signature of the batch equals a row without a signature.
 func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
@@ -83,7 +83,7 @@ func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	}
 }
 
-// A batch that is confirmed by its request records the user in confirmed_by, in its actions, and once in the audit.
+// If a request creates and confirms a batch, confirmed_by and the actions of the batch contain the user, and the audit contains the confirmation once.
 func TestABatchConfirmedByItsRequestRecordsTheUser(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

@@ -8,7 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// The national numbers of a list must not reach strangers in China: the request or the company defines their region.
+// A list with national numbers needs a region, because the numbers could otherwise belong to strangers in China. The request or the company defines the
+// region.
 func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 	b := apptest.New(t)
 	const list = "phone\n081234567890\n\u202a138.0013.8000\u202c\n+376312345\n6281234567891.0\n0812-3456\u2603\n"
@@ -37,7 +38,7 @@ func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 		t.Errorf("the batch has the region %q", one.DefaultRegion)
 	}
 	form(b, 422, apptest.Form("file", "list.csv", list, "name", "n", "content", "hello", "default_region", "XX"))
-	// Before its confirmation, a batch contains the encoding of its list, and whether this encoding is doubtful.
+	// Before its confirmation, a batch shows the encoding of its list, and whether this encoding is doubtful.
 	for encoding, want := range map[string]string{"": "GB18030 true", "Windows-1252": "Windows-1252 false"} {
 		one := apptest.Decode[struct {
 			Encoding        string

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// The states of rows in a filter, in addition to the states of tasks.
+// These are the states of rows in a filter, in addition to the states of tasks.
 const (
 	RowInvalid    = "invalid" // including rows that were rejected later
 	RowDuplicate  = "duplicate"
@@ -27,8 +27,8 @@ const (
 	RowProcessing = "processing"
 	RowSuccess    = "success"
 	RowFailed     = "failed"
-	RowCancelled  = "cancelled" // its task was cancelled, or the row will never get a task
-	RowDelivered  = "delivered" // a SUCCESS whose receipt reports the delivery
+	RowCancelled  = "cancelled" // the task was cancelled, or the row will never get a task
+	RowDelivered  = "delivered" // SUCCESS with a receipt that reports the delivery
 )
 
 // Row is a row of a batch and the state of its task.
@@ -60,8 +60,8 @@ func (r Row) DuplicateOf() (*int64, error) {
 // rowsScanned is the maximum number of rows that one page reads.
 const rowsScanned = 2000
 
-// Rows returns up to limit rows after the row after, in their order. An empty status matches all. Rows reads at most rowsScanned rows. If the page is not full
-// by then, end is the row after which to continue. Otherwise end is 0. Fault: batch.not_found.
+// Rows returns up to limit rows after the row after, in their order. An empty status matches all rows. Rows reads at most rowsScanned rows. If the page is
+// not full after these rows, end is the row after which the next page continues. Otherwise end is 0. Fault: batch.not_found.
 func (s *Service) Rows(ctx context.Context, viewer Viewer, id int64, status string, after int64, limit int) (page []Row, end int64, err error) {
 	b, err := s.get(ctx, viewer, id)
 	if err != nil {
@@ -97,7 +97,7 @@ var codesOf = map[string][]int16{
 	RowInvalid: {WrongAddress, WrongContent, WrongSegments, WrongSign, IsRefused}, RowDuplicate: {IsDuplicate}, RowBlocked: {IsBlocked},
 }
 
-// rowsOf reads rows that may have a status.
+// rowsOf reads rows that possibly have a status.
 func (s *Service) rowsOf(ctx context.Context, id int64, status string, after int64) ([]batchq.BatchRow, error) {
 	if codes, isWrong := codesOf[status]; isWrong {
 		return s.q.BatchRowsWrong(ctx, batchq.BatchRowsWrongParams{BatchID: id, AfterRow: after, Codes: codes, PageLimit: rowsScanned})
@@ -201,8 +201,8 @@ type Preview struct {
 	Code      int16
 	Fault     []byte
 	Message   *submit.Preview // nil: the row is invalid
-	Subject   string          // subject on a channel other than sms; empty: none
-	HTML      string          // HTML of an e-mail; empty: none
+	Subject   string          // subject on a channel other than sms; empty: no subject
+	HTML      string          // HTML of an e-mail; empty: no HTML
 }
 
 var errNoRow = fault.New(fault.NotFound, fault.BatchRowNotFound)
@@ -235,7 +235,7 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 	sub := submission(b, batchq.BatchRowsNextRow{
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
-	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the message may have expired by now
+	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the message can have expired by now
 	message, err := s.Submissions.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is no longer valid, for example after a change of countries

@@ -110,7 +110,7 @@ func TestTheFaultOfAnInvalidTagNamesTheField(t *testing.T) {
 	if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"name": "n", "content": "x", "tags_all": []string{"a", "a"}}, acme...); a.Fields() != "tags_all" {
 		t.Errorf("%s", a.Raw)
 	}
-	// Deleting a tag before the batch starts ends the batch.
+	// The deletion of a tag before the start of the batch ends the batch.
 	tag(b, "b")
 	at := createJSON(b, map[string]any{"name": "n", "content": "x", "tags_any": []string{"a", "b"}})
 	b.Expect(200, "", "DELETE", "/api/v1/tags/b", nil)

@@ -75,7 +75,7 @@ func TestTheFaultOfInvalidJSONNamesTheField(t *testing.T) {
 	}
 }
 
-// The error for a request with several sources does not claim that a source is missing.
+// If a request has several sources, the error does not say that a source is missing.
 func TestAListTogetherWithATagIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	row := []any{map[string]any{"phone_number": "13800138000"}}
@@ -118,7 +118,7 @@ func TestAnAdminCreatesABatchForACompany(t *testing.T) {
 	form(b, 200, apptest.Form("file", "", numbers(1), "name", "n", "content", "x", "company_no", "acme"))
 }
 
-// Several users of a company work on one batch, and the batch records the action of each user. An action that changes nothing is not recorded.
+// Several users of a company change one batch. The batch records the user of each action. An action that changes nothing is not recorded.
 func TestTheActionsOfUsersOnABatchAreRecorded(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -184,8 +184,8 @@ func TestARowHasItsOwnSignature(t *testing.T) {
 	}
 }
 
-// A usual column name that the text uses is a value and no signature. A column with another name is used if the request names it. Contacts have no usual
-// column.
+// If the text uses a column with a usual name for signatures, this column contains values and not signatures. A column with another name contains the
+// signatures if the request names it. Contacts have no such usual column.
 func TestTheColumnOfSignaturesCanBeNamed(t *testing.T) {
 	b := apptest.New(t)
 	for want, fields := range map[string][]string{"": {"content", "{sign}"}, "who": {"content", "x", "sign_column", "Who"}, "sign": {"content", "{who}"}} {
@@ -217,7 +217,7 @@ func TestADuplicateNamesTheFirstRow(t *testing.T) {
 	}
 }
 
-// Expired messages cannot be sent again. The answer reports this, and the batch is not changed.
+// Expired messages cannot be sent again. The answer contains this reason, and the batch is not changed.
 func TestARequeueReportsSkippedTasks(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, numbers(3), "content", "x", "auto_confirm", "true", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
@@ -257,7 +257,7 @@ func TestARequeueReportsSkippedTasks(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// After a country was taken from the countries of a company, its recipients are refused. Their tasks are not counted as requeued.
+// When a country is removed from the countries of a company, its recipients are refused. Their tasks are not counted as requeued.
 func TestARequeueReportsRefusedRecipients(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

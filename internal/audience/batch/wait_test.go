@@ -7,13 +7,13 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A temporary problem of the service causes the rejection of no row.
+// A temporary problem of the service does not cause the rejection of rows.
 func TestTemporaryProblemsRejectNoRow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	b.AddCompany("acme", 1)
 	at := checked(b, numbers(150), "content", "hello", "auto_confirm", "true", "sender_no", "one")
-	route := b.AddRoute("acme", "one", 1) // so that the sender serves no other company
+	route := b.AddRoute("acme", "one", 1) // the sender then serves no other company
 	feed(b)
 	if n := b.Count("SELECT count(*) FROM batch_rows WHERE task_id IS NULL AND code IS NULL"); n != 150 {
 		t.Errorf("%d rows wait for the sender", n)

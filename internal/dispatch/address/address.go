@@ -26,7 +26,7 @@ func Field(channel string) string {
 	return "address"
 }
 
-// IsUserID reports whether the address on a channel is a user id.
+// IsUserID reports whether the address on a channel is the id of a user.
 func IsUserID(channel string) bool {
 	switch channel {
 	case directory.SMS, directory.Email, directory.DingTalk, directory.WeChat:

@@ -1,5 +1,5 @@
-// Package callback owns the configuration of a provider's callbacks: how they prove their origin, and how they are parsed (S3.11). It does not use the
-// database.
+// Package callback defines the configuration of a provider's callbacks: how a callback proves its origin, and how its body is parsed (S3.11). The package
+// does not use the database.
 package callback
 
 import (
@@ -14,7 +14,7 @@ import (
 	"lksms/internal/platform/standardwebhooks"
 )
 
-// The fields of a sender's configuration that configure callbacks.
+// These are the fields of a sender's configuration that configure callbacks.
 const (
 	Field  = "callback"       // contains a Config
 	Secret = "callbackSecret" // the key as text
@@ -23,20 +23,20 @@ const (
 // minSecret is the minimum length of a secret in bytes. A shorter secret can be guessed.
 const minSecret = 16
 
-// The values of Config.Verify.
+// These are the values of Config.Verify.
 const (
 	Token            = "token" // the URL contains the secret as ?token=
 	HMAC             = "hmac"
 	StandardWebhooks = "standard-webhooks"
 )
 
-// Config describes the callbacks of a provider. Paths through the JSON name the fields of the body.
+// Config describes the callbacks of a provider. A field of the body is named by its path through the JSON.
 type Config struct {
 	Verify    string   `json:"verify"`
 	Header    string   `json:"header"`    // for HMAC: the header with the signature of the body, in hex or base64
 	Addresses []string `json:"addresses"` // networks from which callbacks are accepted; empty: all
 	Format    string   `json:"format"`    // json (default) or form
-	List      string   `json:"list"`      // path of the list of receipts; empty: the body is a receipt or a list
+	List      string   `json:"list"`      // path of the list of receipts; empty: the whole body is a receipt or a list of receipts
 	Number    string   `json:"number"`    // path of the provider's id of the message
 	Recipient string   `json:"recipient"` // path of the recipient; can be empty
 	State     string   `json:"state"`     // path of the state
@@ -125,7 +125,7 @@ func (c *Config) Check(secret string) error {
 // Proof is the method with which a provider proves its identity.
 type Proof struct{ Verify, Header string }
 
-// Proof returns the method with which callbacks are proven. If c is nil, it returns the zero Proof.
+// Proof returns the method with which callbacks prove their origin. If c is nil, Proof returns the zero Proof.
 func (c *Config) Proof() (p Proof) {
 	if c != nil {
 		p.Verify = c.Verify

@@ -28,18 +28,18 @@ type Call struct {
 	Query              url.Values
 	Header             http.Header
 	Body               []byte // the part of the body that was read
-	Cut                error  // why the rest of the body was not read; nil: the body is complete
+	Cut                error  // reason why the rest of the body was not read; nil: the body is complete
 }
 
 // Verifier verifies and parses the callbacks for a sender.
 type Verifier struct {
 	Config   Config
-	key      []byte // empty: no call can be proven
+	key      []byte // empty: no callback can prove its origin
 	networks []netip.Prefix
 }
 
-// NewVerifier returns the Verifier of a configuration, or an error if the configuration is unusable. If the addresses of the configuration are invalid, no call
-// can be proven: such a configuration was stored before addresses were checked.
+// NewVerifier returns the Verifier of a configuration, or an error if the configuration is unusable. Some configurations were stored before their addresses
+// were checked. If the addresses are invalid, NewVerifier returns a Verifier that rejects every callback.
 func NewVerifier(c Config, secret string) (*Verifier, error) {
 	networks, err := outbound.Networks(c.Addresses)
 	if err != nil {
@@ -52,7 +52,7 @@ func NewVerifier(c Config, secret string) (*Verifier, error) {
 // IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before secrets had a minimum length.
 func (v *Verifier) IsGuessable() bool { return len(v.key) < minSecret }
 
-// IsKnownBeforeBody reports whether MayBeProven alone proves a call, by token or address.
+// IsKnownBeforeBody reports whether a successful MayBeProven proves the origin of a call without its body, because the token or the address proves it.
 func (v *Verifier) IsKnownBeforeBody() bool { return v.Config.Verify == Token || len(v.networks) > 0 }
 
 // MayBeProven checks the parts of a call that are available before its body: the source address, the token, and the presence of a signature.
@@ -76,8 +76,8 @@ func (v *Verifier) MayBeProven(call Call) bool {
 	}
 }
 
-// IsProven checks a call with its body. The signature of an incomplete body cannot be checked: such a call is
-// accepted if the configuration lists addresses, because MayBeProven has checked the address.
+// IsProven checks a call with its body. The signature of an incomplete body cannot be checked. A call with an incomplete body is accepted only if the
+// configuration lists addresses, because MayBeProven has checked the address.
 func (v *Verifier) IsProven(call Call) bool {
 	switch {
 	case !v.MayBeProven(call):

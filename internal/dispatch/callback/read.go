@@ -14,7 +14,7 @@ import (
 // maxReceipts is the maximum number of receipts in a callback.
 const maxReceipts = 1000
 
-// The states of a message at a provider.
+// These are the states of a message at a provider.
 const (
 	OnItsWay int16 = iota
 	Delivered
@@ -27,7 +27,7 @@ type Receipt struct {
 	State                   int16
 }
 
-// Read parses the receipts of a body, and counts the items of a list that are not receipts (leftOut). It rejects a body with items but without receipts.
+// Read parses the receipts of a body. leftOut is the number of list items that are not receipts. Read rejects a body with items but without receipts.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	body = bom.Decode(body)
 	var whole any
@@ -61,7 +61,7 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	for _, item := range items {
 		number, hasNumber := provider.Field(item, c.Number)
 		state, hasState := provider.Field(item, c.State)
-		number = cut(postgres.Text(number), 200) // cut like the number of a sent message
+		number = cut(postgres.Text(number), 200) // cut in the same way as the number of a sent message
 		if !hasNumber || !hasState || number == "" {
 			leftOut++
 			continue

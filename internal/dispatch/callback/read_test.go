@@ -18,7 +18,7 @@ func TestAByteOrderMarkBeforeACallbackIsSkipped(t *testing.T) {
 	}
 }
 
-// A number is cut like the number of the sent message, so that both are equal.
+// A number is cut in the same way as the number of the sent message, so that both are equal.
 func TestALongProviderNumberIsCut(t *testing.T) {
 	t.Parallel()
 	c := callback.Config{Number: "id", State: "state"}

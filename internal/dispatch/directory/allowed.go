@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The states of a company, a channel, a country and a route.
+// These are the states of a company, a channel, a country and a route.
 const (
 	On  = "on"
 	Off = "off"
@@ -18,7 +18,7 @@ const (
 // Countries are the countries to which a company can send, or that a channel serves, by country number.
 type Countries struct {
 	Any bool     // all countries except Off, if On is empty
-	On  []string // if empty, Any decides
+	On  []string // only these countries; empty: Any decides
 	Off []string // messages to these countries are accepted and held
 }
 
@@ -27,8 +27,8 @@ func CountriesOf(isAny bool, on, off []string) Countries {
 	return Countries{Any: isAny && len(on) == 0, On: on, Off: off}
 }
 
-// Change changes the countries as a request states. Missing lists of the request are nil. A new list on allows only these countries, unless the request sets
-// isAny. If a request contains only off, its countries are removed from On.
+// Change changes the countries as a request requires. If a list is missing in the request, its pointer is nil. A new list on allows only its countries,
+// unless the request sets isAny. If a request contains only off, its countries are removed from On.
 func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	if on != nil && !slices.Equal(*on, c.On) {
 		c.On, c.Any = *on, false
@@ -38,7 +38,7 @@ func (c *Countries) Change(on, off *[]string, isAny *bool) {
 		if on == nil {
 			c.On = slices.DeleteFunc(slices.Clone(c.On), func(no string) bool { return slices.Contains(*off, no) })
 		}
-	} else if on != nil { // a country that is listed as on again is no longer off
+	} else if on != nil { // a country in the new list on is no longer off
 		c.Off = slices.DeleteFunc(slices.Clone(c.Off), func(no string) bool { return slices.Contains(*on, no) })
 	}
 	if isAny != nil {
@@ -49,7 +49,7 @@ func (c *Countries) Change(on, off *[]string, isAny *bool) {
 	}
 }
 
-// lists returns both lists as parameters of a statement. A nil slice would be NULL, which equals nothing.
+// lists returns both lists as parameters of a statement. It replaces a nil slice, because a nil slice would be NULL, and NULL equals nothing.
 func (c Countries) lists() (on, off []string) {
 	return append([]string{}, c.On...), append([]string{}, c.Off...)
 }
@@ -59,7 +59,7 @@ func (c Countries) hasRowsOf(other Countries) bool {
 	return slices.Equal(c.On, other.On) && slices.Equal(c.Off, other.Off)
 }
 
-// checkCountries returns the fault request.invalid for a country that does not exist or is both on and off, and for Any together with On.
+// checkCountries returns the fault request.invalid if a country does not exist, if a country is both on and off, or if Any and On are both set.
 func (s *Service) checkCountries(ctx context.Context, c Countries) error {
 	if c.Any && len(c.On) > 0 {
 		return fault.InvalidField("any_country", fault.NotTogether, "countries")

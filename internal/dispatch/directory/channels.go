@@ -52,7 +52,8 @@ func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]
 	return rows, postgres.Wrap("list channels", err, nil)
 }
 
-// UpdateChannel changes a channel, as UpdateCompany does. Faults: channel.not_found, version.stale, request.invalid.
+// UpdateChannel changes a channel with change. If version is not nil, the channel must have this version. Faults: channel.not_found, version.stale,
+// request.invalid.
 func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row ChannelRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)
@@ -97,7 +98,7 @@ func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 		return fault.New(fault.Conflict, fault.InUse)
 	}
 	return s.Change(ctx, func(ctx context.Context) error {
-		// See DeleteCompany.
+		// DeleteCompany explains why the rows are deleted explicitly.
 		if err := s.listServed(ctx, channel, Countries{}); err != nil {
 			return postgres.Wrap("delete countries of channel", err, nil)
 		}

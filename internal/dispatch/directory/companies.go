@@ -19,7 +19,7 @@ type Company struct {
 	Status    string // On or Off
 	Countries Countries
 
-	DefaultRegion     string // region of phone numbers without a country code; empty: none
+	DefaultRegion     string // region of phone numbers without a country code; empty: no region
 	UsesSharedSenders bool   // shared senders can send messages for which the company has no route
 }
 
@@ -53,8 +53,8 @@ func (s *Service) GetCompany(ctx context.Context, no string) (CompanyRow, error)
 	return postgres.One(rows, err, "get company", errNoCompany)
 }
 
-// ListCompanies lists up to limit companies with smaller ids than before, newest first. A non-nil visible is the only
-// company that the caller can see.
+// ListCompanies lists up to limit companies with smaller ids than before, newest first. If visible is non-nil, the list contains only the company with this
+// id.
 func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]CompanyRow, error) {
 	rows, err := s.q.CompanyList(ctx, directoryq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list companies", err, nil)
@@ -159,7 +159,7 @@ func (s *Service) DefaultRegion(ctx context.Context, companyID *int64) (string, 
 	return d.companies[*companyID].DefaultRegion, nil
 }
 
-// NormaliseNumber returns a phone number of a company, of an optional filter too, in E.164. Fault: request.invalid, which names field.
+// NormaliseNumber returns a phone number of a company in E.164. field is the name of the request field. Fault: request.invalid for this field.
 func (s *Service) NormaliseNumber(ctx context.Context, companyID *int64, field string, number *string) (*string, error) {
 	region, err := s.DefaultRegion(ctx, companyID)
 	if err != nil {

@@ -16,12 +16,13 @@ type Country struct {
 	Name              string
 	DialPrefix        string // without the +
 	Region            *string
-	AnyRegion         bool // the country covers all numbers with the prefix; if false and Region is nil, No is the region if No is a region with this prefix
+	AnyRegion         bool // the country covers all numbers with the prefix; if AnyRegion is false and Region is nil, the region is No, provided that No is a region with this prefix
 	SignatureRequired bool
 	Status            string // On or Off
 }
 
-// defaultRegion returns the region of a country without a given region: the number of the country, if this is a region with the dial prefix.
+// defaultRegion returns the region of a country whose region is not given. This is the number of the country if the number is a region with the dial prefix;
+// otherwise the result is nil.
 func defaultRegion(no, prefix string) *string {
 	if phone.HasDialPrefix(no, prefix) {
 		return &no
@@ -34,7 +35,7 @@ func errNotOfPrefix(prefix string) error {
 	return fault.InvalidField("region", fault.NotAllowed, phone.RegionsOf(prefix))
 }
 
-// CreateCountry adds a country. Faults: exists, if the number, or the prefix in the region, is in use; request.invalid.
+// CreateCountry adds a country. Faults: exists if the number is in use, or if the prefix is in use in the region; request.invalid.
 func (s *Service) CreateCountry(ctx context.Context, c Country) (CountryRow, error) {
 	switch {
 	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
@@ -75,8 +76,8 @@ func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
-// UpdateCountry changes a country, as UpdateCompany does. If change does not set the region, the region is kept unless it does not have the new prefix. Faults:
-// country.not_found, exists, version.stale, request.invalid.
+// UpdateCountry changes a country with change. If version is not nil, the country must have this version. If change does not set the region, the region is
+// kept unless its numbers do not have the new prefix. Faults: country.not_found, exists, version.stale, request.invalid.
 func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row CountryRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
 		s.switchAfterCommit(ctx)

@@ -28,7 +28,7 @@ func TestCountriesThatShareADialPrefixAreDistinguished(t *testing.T) {
 	b.AddCountry("US", "1", nil)
 	b.AddCountry("1002", "1", map[string]any{"region": "CA"})
 	b.AddCountry("RU", "7", nil)
-	b.AddCountry("BS", "1", map[string]any{"region": nil}) // all other countries with the prefix +1
+	b.AddCountry("BS", "1", map[string]any{"region": nil}) // covers all other countries with the prefix +1
 	b.AddCountry("toronto", "1416", nil)
 	for number, want := range map[string]string{
 		"+14155552671": "US", "+16045550123": "1002", "+14165550123": "toronto", "+12423591234": "BS", "+18763123456": "BS", "+79161234567": "RU",

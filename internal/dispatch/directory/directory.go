@@ -1,5 +1,5 @@
-// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It caches a view of them in memory, so that a submission
-// reads no tables of the directory.
+// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It caches a view of these rows in memory, so that a
+// submission reads no tables of the directory.
 package directory
 
 import (
@@ -17,7 +17,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service manages the directory. Every method is at most one transaction.
+// Service manages the directory. Every method runs in at most one transaction.
 type Service struct {
 	db     *postgres.DB
 	q      *directoryq.Queries
@@ -48,7 +48,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// The channels with built-in support. SMS always exists.
+// These are the channels with built-in support. SMS always exists.
 const (
 	SMS      = "sms"
 	OA       = "oa"
@@ -57,7 +57,7 @@ const (
 	Email    = "email"
 )
 
-// The faults for missing rows.
+// These are the faults for missing rows.
 var (
 	errNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
 	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)

@@ -12,12 +12,12 @@ import (
 func TestMain(m *testing.M) { apptest.Main(m) }
 
 // Each kind of resource can be created, read, listed and changed, and can be deleted while no row refers to it.
-func TestResourcesOfTheDirectoryCanBeCreatedChangedAndDeleted(t *testing.T) {
+func TestDirectoryResourcesCanBeCreatedChangedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct {
 		path, no     string
 		body, change map[string]any
-		gone         string // reason of the 404 after the deletion
+		gone         string // expected reason of the 404 answer after the deletion
 	}{
 		{"countries", "NZ", map[string]any{"country_no": "NZ", "name": "New Zealand", "dial_prefix": "64"}, map[string]any{"signature_required": true}, "country.not_found"},
 		{"companies", "acme", map[string]any{"company_no": "acme", "name": "ACME"}, map[string]any{"weight": 2.5}, "company.not_found"},
@@ -93,7 +93,7 @@ func TestTheFaultNamesTheInvalidField(t *testing.T) {
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "time_zone": "Mars/Olympus"}, "time_zone"},
 		{"POST", "senders", map[string]any{"sender_no": "x", "name": "x", "limits": map[string]any{"per_day": -1}}, "limits.per_day"},
 		{"PATCH", "senders/s", map[string]any{"time_zone": "Mars/Olympus"}, "time_zone"},
-		{"PATCH", "senders/s", map[string]any{"time_zone": "UTC+8"}, "time_zone"}, // in POSIX, this is west of Greenwich
+		{"PATCH", "senders/s", map[string]any{"time_zone": "UTC+8"}, "time_zone"}, // in POSIX, UTC+8 lies west of Greenwich
 		{"PATCH", "senders/s", map[string]any{"status": "asleep"}, "status"},
 		{"POST", "routes", map[string]any{"company_no": "none", "message_type": "marketing", "sender_no": "s"}, "company_no"},
 		{"POST", "routes", map[string]any{"company_no": "default", "message_type": "marketing", "sender_no": "none"}, "sender_no"},

@@ -18,7 +18,7 @@ type view struct {
 	version   int64 // version of the directory in the database, read before the other fields
 	companies map[int64]directoryq.DirectoryCompaniesRow
 	countries map[int64]directoryq.DirectoryCountriesRow
-	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" stands for any region
+	byPrefix  map[string]map[string]int64 // id of the country, by dial prefix and then by region; region "" means any region
 	channels  map[string]directoryq.DirectoryChannelsRow
 	pools     map[poolKey]int64
 	driven    map[string]struct{} // senders that the server drives
@@ -106,10 +106,11 @@ type Pool struct {
 	CountryNo string // empty: the country is unknown
 }
 
-// FindPool finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in E.164, whose country matters. On other
-// channels the address has no country. FindPool rejects a message only with a view that was loaded after asOf, because an older view may lack rows that another
-// server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, and for a missing signature.
-// The returned Pool is also set with a fault: a message that was accepted before its country was removed waits in this pool, held by a switch (Held).
+// FindPool finds the pool of a company's message to recipient on a channel. On SMS, recipient is a phone number in E.164, and its country affects the result.
+// On other channels the address has no country. FindPool rejects a message only with a view that was loaded after asOf, because an older view can lack rows
+// that another server has added. Faults: request.invalid for a country to which the company cannot send or which the channel does not serve, and for a
+// missing signature. The returned Pool is also set if FindPool returns a fault. If a message was accepted before its country was removed, the message waits
+// in this pool and is held by a switch (Held).
 func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Pool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s *Service) FindPool(ctx context.Context, asOf time.Time, channel string, 
 	return d.findPool(channel, companyID, messageType, recipient, signed)
 }
 
-// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country stands for numbers with an unknown country.
+// PoolOf returns the pool of a company's messages of a type to a country on a channel. An empty country means that the country of the number is unknown.
 func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, messageType int16, countryNo string) (int64, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -140,7 +141,7 @@ func (s *Service) PoolOf(ctx context.Context, channel string, companyID int64, m
 	return d.poolOf(d.channels[channel].ID, companyID, messageType, country), nil
 }
 
-// IsRouted reports whether a company has routes for messages of a type on a channel, to any or to at least one country.
+// IsRouted reports whether a company has routes for messages of a type on a channel, to any country or to at least one country.
 func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64, messageType int16) (bool, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
@@ -158,7 +159,8 @@ func (s *Service) IsRouted(ctx context.Context, channel string, companyID int64,
 	return false, nil
 }
 
-// Held returns nil for the fault of a country that is not served, and any other error unchanged: see FindPool.
+// Held returns nil for the fault of a country that is not served, because a message that was accepted earlier is held and not refused (see FindPool). It
+// returns any other error unchanged.
 func Held(err error) error {
 	var wrong *fault.Error
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 && wrong.Fields[0].Rule == fault.CountryNotServed {
@@ -191,7 +193,8 @@ func (d *view) findPool(channel string, companyID int64, messageType int16, reci
 	return pool, nil
 }
 
-// poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the shared pool of the channel.
+// poolOf returns the pool of the company's routes for the country. If no such pool exists, it returns the pool of the routes for any country, and otherwise
+// the shared pool of the channel.
 func (d *view) poolOf(channel, company int64, messageType int16, country int64) int64 {
 	for _, key := range []poolKey{{channel, company, messageType, country}, {channel, company, messageType, 0}} {
 		if pool, ok := d.pools[key]; ok {
@@ -218,8 +221,8 @@ func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 	}
 }
 
-// countryOf returns the country with the longest dial prefix of a number in E.164. If several countries have this prefix, it returns the country of the
-// number's region, else the country for any region. It returns 0 if no country matches.
+// countryOf returns the country with the longest dial prefix that matches a number in E.164. If several countries have this prefix, it returns the country of
+// the number's region, and otherwise the country for any region. It returns 0 if no country matches.
 func (d *view) countryOf(number string) int64 {
 	digits := strings.TrimPrefix(number, "+")
 	region, known := "", false

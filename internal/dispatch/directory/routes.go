@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Route is a route to create. With an empty CountryNo it covers every country without a route of its own.
+// Route is a route to create. A Route with an empty CountryNo applies to every country for which the company has no route.
 type Route struct {
 	CompanyNo   string
 	MessageType int16
@@ -56,21 +56,20 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row RouteRow, err e
 	return s.GetRoute(ctx, nil, created.ID)
 }
 
-// GetRoute returns one route, or the fault route.not_found. A non-nil company restricts it to the routes of that
-// company.
+// GetRoute returns one route, or the fault route.not_found. If company is non-nil, GetRoute finds only routes of this company.
 func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (RouteRow, error) {
 	rows, err := s.q.RouteList(ctx, directoryq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get route", errNoRoute)
 }
 
-// ListRoutes lists up to limit routes with smaller ids than before, newest first; a nil companyNo or senderNo matches
-// all. A non-nil company restricts the list to the routes of that company.
+// ListRoutes lists up to limit routes with smaller ids than before, newest first. A nil companyNo or senderNo matches all routes. If company is non-nil, the
+// list contains only routes of this company.
 func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, before int64, limit int) ([]RouteRow, error) {
 	rows, err := s.q.RouteList(ctx, directoryq.RouteListParams{BeforeID: before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list routes", err, nil)
 }
 
-// RouteSettings are the settings of a route that can be changed.
+// RouteSettings contains the settings of a route that can be changed.
 type RouteSettings struct {
 	Weight int64
 	Sort   float64
@@ -116,8 +115,8 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	})
 }
 
-// moveAfterCommit moves the waiting tasks of a pool after a change of its routes: after the commit and before the response to the change, as many as time
-// allows. A sweep moves the remaining tasks.
+// moveAfterCommit moves the waiting tasks of a pool after a change of its routes. The move runs after the commit and before the response to the change, and
+// its time is limited. A sweep moves the remaining tasks.
 func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 	s.db.AfterCommit(ctx, func() { s.routesChanged(pool) })
 	s.switchAfterCommit(ctx)
@@ -126,7 +125,7 @@ func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 // OnRoutesChanged sets the function that is called after this server has changed a route of a pool, before the response to the change.
 func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
-// DeleteRetiredPools deletes old retired pools, and old empty pools of one sender, and returns how many it deleted.
+// DeleteRetiredPools deletes old retired pools and old empty pools of one sender. It returns the number of deleted pools.
 func (s *Service) DeleteRetiredPools(ctx context.Context) (int, error) {
 	retired, err := s.q.PoolDeleteRetired(ctx)
 	if err != nil {

@@ -2,7 +2,7 @@ package directory
 
 import "lksms/gen/directoryq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// ChannelRow is a stored channel.
 	ChannelRow = directoryq.ChannelListRow

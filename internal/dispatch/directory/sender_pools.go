@@ -17,16 +17,16 @@ type senderPoolKey struct {
 	senderNo    string
 }
 
-// The maximum number of cached pools of one sender, and the lifetime of cached pools. This lifetime equals that of the view, so that both notice a change by
-// another server equally soon.
+// These constants are the maximum number of cached pools of one sender, and the lifetime of cached pools. This lifetime equals the lifetime of the view, so
+// that a change by another server affects both at the same time.
 const (
 	maxSenderPools   = 10_000
 	senderPoolsFresh = 2 * time.Second
 )
 
-// FindPoolOfSender is FindPool for a message that only one sender can send, whatever the routes are. Faults: those of FindPool; request.invalid for the field sender_no,
-// if the sender does not exist, belongs to another channel, or does not serve the company. A sender serves a company if a route of the company names the
-// sender, or if the sender is shared and no route names it.
+// FindPoolOfSender finds the pool of a message that only one sender is allowed to send. Routes do not affect the result. Faults: those of FindPool;
+// request.invalid for the field sender_no if the sender does not exist, belongs to another channel, or does not serve the company. A sender serves a company
+// if a route of the company names the sender, or if the sender is shared and no route names it.
 func (s *Service) FindPoolOfSender(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool, senderNo string) (Pool, error) {
 	pool, refused := s.FindPool(ctx, asOf, channel, companyID, messageType, recipient, signed)
 	if Held(refused) != nil {
@@ -80,7 +80,7 @@ func (s *Service) HoldSenderPools(ctx context.Context, pools []int64) (bool, err
 	return len(held) == len(pools), postgres.Wrap("hold pools of senders", err, nil)
 }
 
-// senderPoolsUnused is the age after which an empty pool of one sender is deleted. A pool that is used every day is created again every day.
+// senderPoolsUnused is the age after which an empty pool of one sender is deleted. If the pool is needed again, it is created again.
 const senderPoolsUnused = 24 * time.Hour
 
 // deleteSenderPools deletes pools of one sender that have no tasks and are older than older. senderNo and companyNo, if not nil, restrict the pools. It returns

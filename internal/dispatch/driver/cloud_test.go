@@ -87,7 +87,8 @@ func TestCloudDriversSendTemplateAndValues(t *testing.T) {
 	}
 }
 
-// If a provider refuses the configured signature or template of a sender, the message does not fail. A failure that proves nothing is unclear.
+// If a provider refuses the configured signature or template of a sender, the message does not fail. A failure that proves nothing about the message is
+// unclear.
 func TestCloudCodesDecideBetweenMessageAndSenderFailure(t *testing.T) {
 	t.Parallel()
 	answerOf := map[string]string{
@@ -111,7 +112,7 @@ func TestCloudCodesDecideBetweenMessageAndSenderFailure(t *testing.T) {
 		{"tencent-sms", "FailedOperation.TemplateParamSetNotMatchApprovedTemplate", "甲", 2, false, false, false, false},
 		{"tencent-sms", "InternalError.OtherError", "", 1, false, false, true, true},
 		{"tencent-sms", "InternalError", "", 1, false, false, true, true},
-		{"tencent-sms", "LimitExceeded.DeliveryFrequencyLimit", "", 1, false, false, false, false}, // about one phone number
+		{"tencent-sms", "LimitExceeded.DeliveryFrequencyLimit", "", 1, false, false, false, false}, // the code concerns one phone number
 	} {
 		t.Run(c.kind+" "+c.code, func(t *testing.T) {
 			t.Parallel()

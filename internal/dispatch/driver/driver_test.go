@@ -229,7 +229,7 @@ func TestDingTalkRepeatsNoCallAfterOtherRefusals(t *testing.T) {
 	}
 }
 
-func TestConfigurationDefinesSuccess(t *testing.T) {
+func TestConfiguredFieldDefinesSuccess(t *testing.T) {
 	t.Parallel()
 	named := map[string]any{"success": "success", "equals": []string{"true"}, "number": "id", "code": "code", "permanent": []string{"9"}, "trouble": []string{"8"}}
 	byNumber := map[string]any{"number": "id"}
@@ -262,7 +262,7 @@ func TestConfigurationDefinesSuccess(t *testing.T) {
 }
 
 // After an answer that means trouble of the sender, the driver tries no other message.
-func TestTroubleEndsTheBatch(t *testing.T) {
+func TestDriverTriesNoOtherMessageAfterTrouble(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(401, ""))
 	messages := make([]provider.Message, 100)
@@ -417,7 +417,7 @@ func TestMailTextCannotAddHeadersOrRecipients(t *testing.T) {
 }
 
 // A refusal of a message proves nothing about the sender. A missing answer, 5xx or "too many requests" proves nothing about the message.
-func TestRefusalsDifferFromOutages(t *testing.T) {
+func TestRefusalsCountAgainstMessagesAndOutagesAgainstSenders(t *testing.T) {
 	t.Parallel()
 	answer := map[string]any{"success": "ok", "equals": []string{"1"}, "code": "code", "permanent": []string{"9"}}
 	for _, c := range []struct {

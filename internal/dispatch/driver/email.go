@@ -104,7 +104,7 @@ func newEmail(config []byte, t provider.Tools) (Driver, error) {
 	if c.Username != "" {
 		auth := mail.SMTPAuthAutoDiscover
 		if c.TLS == "none" || c.TLS == "implicit" {
-			auth = mail.SMTPAuthPlainNoEnc // "none" is configured or the connection is encrypted, but the client cannot see the encryption
+			auth = mail.SMTPAuthPlainNoEnc // "none" is configured, or the connection is encrypted in a way that the client cannot detect
 		}
 		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
 	}
@@ -211,7 +211,7 @@ func (d *email) login(ctx context.Context) (*session, error) {
 // heloForm matches a valid name in EHLO.
 var heloForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
 
-// asciiDomain returns an address with its domain in ASCII, because mail servers require ASCII domains. The address can start with a display name.
+// asciiDomain returns an address with its domain in ASCII, because mail servers require ASCII domains. address can begin with a display name.
 func asciiDomain(text string) (string, error) {
 	address, err := netmail.ParseAddress(text)
 	if err != nil {
@@ -226,7 +226,7 @@ func asciiDomain(text string) (string, error) {
 	return address.String(), nil
 }
 
-// isASCII reports whether the local part of an address is ASCII. The address must come from asciiDomain, which encodes the display name.
+// isASCII reports whether the local part of an address is ASCII. The address must be a result of asciiDomain, which encodes the display name.
 func isASCII(address string) bool {
 	return !strings.ContainsFunc(address, func(c rune) bool { return c > unicode.MaxASCII })
 }
@@ -294,7 +294,7 @@ const (
 	mailTooLarge = 552 // the message is too large
 )
 
-// mailLogin are codes that require another login. They can follow any step.
+// mailLogin contains the codes after which a new login is required. A mail server can send them in any step.
 var mailLogin = []int{454, 530, 534, 535, 538}
 
 // mailOutcome returns the outcome of a failed step for the code of the server. A 5xx code is permanent, and other codes are temporary. If the sender

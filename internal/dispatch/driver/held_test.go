@@ -12,8 +12,8 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// The driver asks only once per message whether the message is allowed to be sent. A second answer could differ: if a message were held between both
-// answers, other messages of its group or batch would stay unsent without a reason.
+// The driver asks only once per message whether the message is allowed to be sent, because a second answer could differ. If a message were held between both
+// answers, other messages of its group or batch would not be sent, without a stored reason.
 func TestDriverChecksEachMessageOnceBeforeItsCall(t *testing.T) {
 	t.Parallel()
 	server, mails := newMailServer(t)

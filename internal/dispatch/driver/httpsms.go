@@ -168,7 +168,7 @@ func (d *httpSMS) urlOf(m provider.Message) string {
 	return d.config.URL
 }
 
-// sample returns the values of a message in which all texts are the same.
+// sample returns the values of a message whose texts all equal text.
 func (d *httpSMS) sample(text string) filler {
 	f := d.filler(provider.Message{})
 	for name := range f.values {

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Providers of short messages in mainland China accept no free text. A provider approves templates, and a request contains only a template and its
-// values. A message of a task contains the whole text. The driver finds the template that produces exactly this text.
+// Providers of short messages in mainland China do not accept free text. A provider approves templates, and a request contains only a template and its
+// values. But the message of a task contains the whole text, so the driver finds the template that produces exactly this text.
 
 // providedTemplate is an approved template of a provider.
 type providedTemplate struct {
@@ -100,7 +100,7 @@ func provide(m provider.Message, templates []providedTemplate, sign string) (pro
 	if m.Sign != "" {
 		sign = m.Sign
 	}
-	text := segment.Unsigned(sign, m.Content) // another text in 【】 at the beginning is not a signature
+	text := segment.Unsigned(sign, m.Content) // any other text in 【】 at the beginning is not a signature
 	if isAbroad := strings.HasPrefix(m.Recipient, "+") && !strings.HasPrefix(m.Recipient, "+86"); sign == "" && !isAbroad {
 		return provided{}, &noProvidedSign
 	}

@@ -1,10 +1,10 @@
-// Package fact has what consumers of facts receive. A fact records one change of a task; triggers write it, see table facts.
+// Package fact defines the rows that consumers of facts receive. A fact records one change of a task. Triggers write facts, see table facts.
 package fact
 
 import "time"
 
-// Sum adds up the facts of one minute that agree in company, sender, channel, message type, country, batch and outcome. Its fields are those of
-// the statement FactsTake.
+// Sum contains the total of the facts of one minute that have the same company, sender, channel, message type, country, batch and outcome. Its fields are the
+// fields of the statement FactsTake.
 type Sum struct {
 	CompanyID       int64
 	SenderNo        *string

@@ -23,18 +23,18 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The actions of a job.
+// These are the actions of a job.
 const (
 	Cancel  = "cancel"
 	Requeue = "requeue"
 )
 
 const (
-	// MaxTasks is the maximum number of tasks of a job, which is also the maximum number of rows of a batch.
+	// MaxTasks is the maximum number of tasks of a job. It equals the maximum number of rows of a batch.
 	MaxTasks    = 1 << 20
-	maxRunning  = 100 // maximum running jobs
-	maxCompany  = 10  // maximum running jobs for batches of one company: users of the company create them, and must not use the slots of others
-	partSize    = 500 // maximum tasks that one transaction changes, which takes tens of milliseconds
+	maxRunning  = 100 // maximum number of running jobs
+	maxCompany  = 10  // maximum number of running jobs for batches of one company: users of the company create these jobs, and must not use the slots of other companies
+	partSize    = 500 // maximum number of tasks that one transaction changes; such a transaction takes tens of milliseconds
 	deleteBatch = 1000
 )
 
@@ -42,7 +42,7 @@ const (
 type Service struct {
 	db       *postgres.DB
 	q        *jobq.Queries
-	inParts  *jobq.Queries // for statements that read tasks by their ids
+	inParts  *jobq.Queries // for statements that read tasks by id
 	tasks    *task.Service
 	settings *setting.Service
 	log      *slog.Logger
@@ -61,12 +61,12 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Request asks for a job.
+// Request describes a job to create.
 type Request struct {
 	Action string
 	Filter task.Filter
-	Shown  json.RawMessage // the filter in the form of the request
-	Count  *int64          // the number of tasks that the caller expects; nil: the caller only asks for the number
+	Shown  json.RawMessage // filter in the form of the request
+	Count  *int64          // number of tasks that the caller expects; nil: the caller only requests the number
 	Remark string
 	By     string // user name
 }
@@ -187,7 +187,7 @@ func (s *Service) List(ctx context.Context, before int64, limit int) ([]Row, err
 	return jobs, postgres.Wrap("list jobs", err, nil)
 }
 
-// Stop ends a job. A part in progress is still completed. Faults: job.not_found, job.not_running.
+// Stop ends a job. A part that is already in progress is completed. Faults: job.not_found, job.not_running.
 func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		n, err := s.q.JobStop(ctx, jobq.JobStopParams{ID: id, StoppedBy: by})
@@ -208,8 +208,8 @@ func (s *Service) Stop(ctx context.Context, id int64, by string) (Row, error) {
 	return s.Get(ctx, id)
 }
 
-// Run processes the running jobs, one part of each in turn, until no parts are left, and returns how many tasks it changed. A part that fails, or that needs a
-// locked partition, is left for the next run.
+// Run processes the running jobs until no part is left, and returns the number of changed tasks. It processes one part of each job in turn. If a part fails
+// or needs a locked partition, the next run tries this part again.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.JobIDsRunning(ctx)
 	if err != nil {
@@ -242,11 +242,11 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 	return changed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
-// errNoPart is the error of a job without parts to process now: the job has ended, another server processes it, or all its parts were tried.
+// errNoPart means that no part of a job can be processed now: the job has ended, another server processes it, or all its parts were tried.
 var errNoPart = errors.New("no part of the job is left")
 
-// runPart changes the tasks of the first part of a job after the part after, and counts them, in one transaction. It returns this part, even if it failed. It
-// returns after if it read no part.
+// runPart changes and counts the tasks of the first part of a job after the part after, in one transaction. It returns the number of this part, even if the
+// part failed. If it read no part, it returns after.
 func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
 	part = after
 	err = s.db.Tx(ctx, func(ctx context.Context) error {

@@ -43,7 +43,7 @@ func get(b *apptest.Bundle, id int64) api.TaskJob {
 	return apptest.Decode[api.TaskJob](b.T, b.Expect(200, "", "GET", fmt.Sprint(path, "/", id), nil))
 }
 
-// run runs the jobs, and checks the progress of one job.
+// run runs the jobs and checks the progress of one job.
 func run(b *apptest.Bundle, id int64, want string) {
 	b.T.Helper()
 	if _, err := b.App.Jobs.Run(b.T.Context()); err != nil {
@@ -173,7 +173,7 @@ func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 }
 
 // A job changes the tasks that its filter selected at its creation. It changes neither later tasks, nor tasks that have changed since.
-func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
+func TestJobChangesOnlyTheTasksThatItCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 5, nil)
 	job := start(b, "cancel", filter{})
@@ -260,7 +260,7 @@ func TestAnInvalidFilterOfAJobIsRefused(t *testing.T) {
 // failure returns the error of a call.
 func failure[T any](_ T, err error) error { return err }
 
-// A stopped job changes no further tasks, and returns its progress.
+// A stopped job changes no further tasks and returns its progress.
 func TestAStoppedJobChangesNoFurtherTasks(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 1100, 0)
@@ -301,7 +301,7 @@ func TestAStoppedJobChangesNoFurtherTasks(t *testing.T) {
 }
 
 // If several servers run the same jobs, and one of them dies during a run, each task is changed once and counted once.
-func TestServersShareJobsWhileOneDies(t *testing.T) {
+func TestJobChangesEachTaskOnceAlthoughAServerDies(t *testing.T) {
 	b := apptest.New(t)
 	const tasks = 3000
 	insert(b, "f", tasks, 3)
@@ -353,7 +353,7 @@ func TestServersShareJobsWhileOneDies(t *testing.T) {
 }
 
 // A part that needs a locked partition is left for a later run, and the other parts are changed.
-func TestAPartOfALockedPartitionIsLeftForALaterRun(t *testing.T) {
+func TestJobRetriesAPartLaterIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	locked, unlock := b.LockDay(5)
 	unlock()
@@ -377,7 +377,7 @@ func TestAPartOfALockedPartitionIsLeftForALaterRun(t *testing.T) {
 }
 
 // If the database refuses to change a task, only this task fails.
-func TestOnlyTheTaskThatCannotBeChangedFails(t *testing.T) {
+func TestJobSkipsOnlyTheTaskThatTheDatabaseRejects(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 20, 3)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -394,7 +394,7 @@ func TestOnlyTheTaskThatCannotBeChangedFails(t *testing.T) {
 }
 
 // A part that always fails does not block other parts, and the next run tries it again.
-func TestAFailedPartIsLeftForALaterRun(t *testing.T) {
+func TestJobRetriesAFailedPartLater(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 1100, 3)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -413,7 +413,7 @@ func TestAFailedPartIsLeftForALaterRun(t *testing.T) {
 	run(b, job.JobID, "finished, 1100 of 1100 done, 0 skipped, 0 failed")
 }
 
-// A console may send a confirmed request twice. Otherwise the second job would requeue tasks that fail again in the first job.
+// A console can send a confirmed request twice. A second job would requeue tasks that fail again in the first job, so only one job is created.
 func TestConcurrentEqualRequestsCreateOneJob(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)
@@ -431,7 +431,7 @@ func TestConcurrentEqualRequestsCreateOneJob(t *testing.T) {
 	b.Expect(200, "", "POST", path, body)
 }
 
-// A repeated request with an Idempotency-Key creates one job. A cancelled run continues later.
+// A repeated request with the same Idempotency-Key creates only one job. A cancelled run of a job is continued by a later run.
 func TestAJobIsCreatedOncePerKeyAndContinuesAfterACancelledRun(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)

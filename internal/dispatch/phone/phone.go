@@ -1,5 +1,5 @@
-// Package phone parses phone numbers in any usual notation, and normalises them to E.164. Every input uses this parser: requests, lists, filters, bodies of
-// other programs, SQL.
+// Package phone parses phone numbers in any usual notation, and converts them to E.164. All inputs use this parser: requests, lists, filters, bodies of other
+// programs, and SQL.
 package phone
 
 import (
@@ -19,7 +19,7 @@ import (
 // Number is a parsed phone number.
 type Number struct {
 	E164    string // for example +8613800138000
-	Written string // the number to store: as the caller wrote it, or in E.164 if another program could parse it differently
+	Written string // the number to store: the caller's notation, or E.164 if another program could parse that notation differently
 }
 
 // Longest is the maximum length of a number in characters, including separators and marks.
@@ -30,14 +30,14 @@ var plain = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const maxPlain = 20
 
-// Normalise is Read for callers that need only the number.
+// Normalise works like Read, but returns only the number in E.164.
 func Normalise(field, number, region string) (string, error) {
 	read, err := Read(field, number, region)
 	return read.E164, err
 }
 
-// Read parses a number. A number without + or 00 is a national number of region (ISO 3166-1). If region is empty, it must be a mobile number of mainland China,
-// with or without 86: any other number could belong to a stranger. Faults for field: request.invalid.
+// Read parses a number. A number without + or 00 is a national number of region (ISO 3166-1). If region is empty, such a number must be a mobile number of
+// mainland China, with or without 86, because any other number could belong to a stranger. Fault: request.invalid for field.
 func Read(field, number, region string) (Number, error) {
 	if isMainlandMobile(number) && isMainland(region) {
 		return Number{E164: mainland + number, Written: number}, nil
@@ -61,7 +61,7 @@ func Read(field, number, region string) (Number, error) {
 	return Number{E164: e164, Written: written}, nil
 }
 
-// dial returns a number in E.164, or the rule that it breaks. dialled consists of digits, with an optional leading +.
+// dial returns a number in E.164, or the rule that the number breaks. dialled consists of digits with an optional leading +.
 func dial(dialled, region string) (string, fault.Rule) {
 	digits, isFull := strings.CutPrefix(dialled, "+")
 	if abroad, is := strings.CutPrefix(digits, "00"); is && !isFull {
@@ -89,7 +89,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 // minNational is the minimum number of digits of a national number whose region is unknown. A shorter number is no phone number.
 const minNational = 8
 
-// isMainland reports whether an 11-digit number that starts with 1 is a mobile number of mainland China if it has this region.
+// isMainland reports whether region allows a mobile number of mainland China without a country code. An empty region allows it.
 func isMainland(region string) bool { return region == "" || region == "CN" }
 
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.
@@ -192,8 +192,8 @@ const mainland = "+86"
 // e164Most is the maximum number of digits of a number.
 const e164Most = 15
 
-// isMainlandMobile reports whether a number is a mobile number of mainland China, as nearly all numbers are. It does not use the tables of the library, and
-// also accepts prefixes that were assigned after the tables were made.
+// isMainlandMobile reports whether a number is a mobile number of mainland China. Nearly all numbers are such numbers. The function does not use the tables
+// of the library, so it also accepts prefixes that were assigned after the tables were made.
 func isMainlandMobile(number string) bool {
 	if len(number) != 11 || number[0] != '1' || number[1] < '3' {
 		return false
@@ -221,7 +221,7 @@ func Mask(number string) string {
 	return digits[:len(digits)-8] + "****" + digits[len(digits)-4:]
 }
 
-// NormaliseFilter is Normalise for an optional filter.
+// NormaliseFilter works like Normalise for an optional filter. It returns nil if number is nil.
 func NormaliseFilter(field string, number *string, region string) (*string, error) {
 	if number == nil {
 		return nil, nil
@@ -271,8 +271,8 @@ func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
 
-// IsInFull reports whether candidate is number with its country code: unchanged, without the +, with 00 instead of the +, or with separators. An address that
-// is no number matches only itself.
+// IsInFull reports whether candidate is number with its country code: unchanged, without the +, with 00 instead of the +, or with separators. If number is an
+// address and not a phone number, only the identical text matches.
 func IsInFull(number, candidate string) bool {
 	if number == candidate {
 		return true

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-func TestNormalise(t *testing.T) {
+func TestNormaliseReturnsE164(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, region, want string }{
 		{"13800138000", "", "+8613800138000"},
@@ -21,18 +21,18 @@ func TestNormalise(t *testing.T) {
 		{"010-62552266", "CN", "+861062552266"},
 		{"+1 202 555 0143", "", "+12025550143"},
 		{"+852 5123 4567", "", "+85251234567"},
-		// Short numbers, in the form of answers.
+		// These are short numbers, in the form of responses.
 		{"+376312345", "", "+376312345"},
 		{"+299221234", "", "+299221234"},
 		{"00376312345", "", "+376312345"},
-		// Numbers with a region.
+		// These are numbers with a region.
 		{"0812-3456-7890", "ID", "+6281234567890"},
 		{"6281234567890", "ID", "+6281234567890"},
 		{"13105551234", "US", "+13105551234"},
 		{"(310) 555-1234", "US", "+13105551234"},
 		{"+8613800138000", "ID", "+8613800138000"},
 		{"312345", "AD", "+376312345"},
-		// Characters around and inside numbers.
+		// These numbers contain characters around and inside the digits.
 		{" 13800138000", "", "+8613800138000"},
 		{"138001380 00 ", "", "+8613800138000"},
 		{"\u202a13800138000\u202c", "", "+8613800138000"},
@@ -69,7 +69,7 @@ func TestNormalise(t *testing.T) {
 		{"12345678901", "", fault.RegionNotKnown, nil},
 		{"010-62552266", "", fault.RegionNotKnown, nil},
 		{"6281234567890", "", fault.RegionNotKnown, nil},
-		// With a region, a number of another country needs its country code.
+		// A number of another country needs its country code even if a region is given.
 		{"13800138000", "ID", fault.NotAPhoneNumber, nil},
 		{"13800138000", "US", fault.NotAPhoneNumber, nil},
 		{"1380013800a", "", fault.NoPartOfANumber, "U+0061 (11)"},
@@ -89,8 +89,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// The receiver of a task may parse a number differently from LKSMS. Therefore only plain numbers are stored as the caller wrote them.
-func TestANumberInAnUnusualNotationIsStoredInE164(t *testing.T) {
+// The receiver of a task can parse a number differently from LKSMS. Therefore only plain numbers are stored in the notation of the caller.
+func TestNumberInAnUnusualNotationIsStoredInE164(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, region, want string }{
 		{"138-0013-8000", "", "138-0013-8000"},
@@ -125,7 +125,7 @@ func TestTheFastPathForMainlandMobilesAgreesWithTheLibrary(t *testing.T) {
 	}
 }
 
-func TestMask(t *testing.T) {
+func TestMaskHidesFourDigits(t *testing.T) {
 	for number, want := range map[string]string{
 		"13800138000": "138****8000", "+86 138-0013-8000": "86138****8000", "138": "****", "": "****", "1380013800013900139000": "****",
 	} {
@@ -153,7 +153,7 @@ func FuzzNormalise(f *testing.F) {
 	})
 }
 
-// FuzzRecipient compares any number in a receipt with any recipient.
+// FuzzRecipient compares any number in a receipt with any recipient of a task.
 func FuzzRecipient(f *testing.F) {
 	for _, seed := range []string{"+6591234567", "006591234567", "(415) 555-2671", "openid-1", "", "+", "\xff", "+8613800138000"} {
 		f.Add("+8613800138000", seed)
@@ -206,7 +206,7 @@ func TestNumbersMatchInAnyNotation(t *testing.T) {
 	}
 }
 
-func TestRegion(t *testing.T) {
+func TestRegionReturnsTheRegionOfANumber(t *testing.T) {
 	for number, want := range map[string]string{
 		"+14155552671": "US", "+14165550123": "CA", "+77012345678": "KZ", "+79161234567": "RU", "+8613800138000": "CN", "+999123": "", "zhang": "",
 	} {

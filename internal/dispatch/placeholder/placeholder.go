@@ -12,9 +12,9 @@ import (
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
-// Fill replaces each ${key} by its value in the payload, and returns the missing keys. Placeholders in values are not replaced. A text longer than most
-// characters is cut somewhere after the first most characters: a short template may repeat a long value many times. escape escapes a value for the format of
-// the text; nil: values are not escaped.
+// Fill replaces each ${key} by its value in the payload, and returns the missing keys. Placeholders in values are not replaced. Fill stops after most
+// characters, because a short template can repeat a long value many times. The result can then be longer than most characters, but is incomplete. escape
+// escapes a value for the format of the text; nil: values are not escaped.
 func Fill(template string, payload map[string]any, most int, escape func(string) string) (text string, missing []string) {
 	if escape == nil {
 		escape = func(value string) string { return value }

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The maximum lengths of filled texts, in characters.
+// These are the maximum lengths of filled texts, in characters.
 const (
 	maxTitle   = 1000
 	maxContent = 100_000
@@ -21,9 +21,9 @@ const (
 // Text is the text of a rendering. If it contains placeholders, it is filled for each recipient.
 type Text struct {
 	Title, Content string
-	HTML           string // Content as HTML; empty: none
-	TemplateID     string // id of the provider's template; empty: none
-	Params         []byte // values of placeholders that are the same for all recipients, and values for the provider's template
+	HTML           string // Content as HTML; empty: no HTML
+	TemplateID     string // id of the provider's template; empty: no template
+	Params         []byte // values of the placeholders that are the same for all recipients, and values for the provider's template
 }
 
 // Fill fills the texts, and returns the keys without a value, including duplicates.
@@ -38,7 +38,7 @@ func (t Text) Fill(values map[string]any) (filled Text, missing []string) {
 // ForContact fills a text with its Params and the values of a recipient. It keeps the title in one line, even if a value contains line breaks.
 func (t Text) ForContact(values []byte) (Text, error) {
 	var all map[string]any
-	for _, text := range [][]byte{t.Params, values} { // the values of the recipient have other keys
+	for _, text := range [][]byte{t.Params, values} { // the values of the recipient have different keys
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber()
 		if err := d.Decode(&all); err != nil {

@@ -91,7 +91,7 @@ func TestLongAnswersAreCutAndTheLastTenAreStored(t *testing.T) {
 	b.Expect(404, "sender.not_found", "GET", "/api/v1/admin/senders/nobody/answers", nil)
 }
 
-// If the configuration names a wrong success field, each message would be sent repeatedly while the sender seems to work.
+// If the configured success field does not exist in the answers, each message would be sent repeatedly, and no error would be visible.
 func TestUnreadableAnswersOpenTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, `{"state":"ok"}`)

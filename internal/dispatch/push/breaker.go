@@ -8,13 +8,13 @@ import (
 	"lksms/internal/dispatch/driver/provider"
 )
 
-// The circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused. After the pause, one
-// worker among all servers sends one message as a probe. The probe closes the breaker, or opens the breaker for twice as long.
+// These constants configure the circuit breaker of a sender. While the breaker is closed, the sender sends. When the breaker opens, the sender is paused.
+// After the pause, one worker among all servers sends one message as a probe. The probe closes the breaker, or opens the breaker for twice as long.
 const (
 	firstPause   = 2 * time.Second
 	maxPause     = 5 * time.Minute
-	fruitlessMax = 5               // consecutive batches in which the provider gave no answer, or said that it is broken or overloaded; or consecutive answers that were not understood
-	probeSpare   = 5 * time.Second // consecutive batches in which the provider failed or was overloaded, or consecutive answers that were not understood
+	fruitlessMax = 5               // maximum number of consecutive batches in which the provider gave no answer, failed or was overloaded; also the maximum number of consecutive answers that were not understood
+	probeSpare   = 5 * time.Second // time from the end of a probe's lease to the end of the right to probe
 )
 
 // circuit is the state of a sender's circuit breaker, as last read from the database. All servers share the state in the database.
@@ -47,9 +47,9 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 	return err == nil && n > 0
 }
 
-// tally counts the outcomes of a batch that describe its sender. A message that the provider refuses proves that the sender works: otherwise the texts
-// of one company could stop the sender for all companies. A message that cannot be sent proves nothing. If all answers were not understood, the
-// configuration does not fit the provider.
+// tally counts the outcomes of a batch that describe its sender. A refused message proves that the sender works; otherwise refused texts of one company could
+// stop the sender for all companies. A message that cannot be sent proves nothing. If no answer was understood, the configuration of the sender is wrong for
+// the provider.
 type tally struct {
 	tried   int               // messages with an outcome
 	unread  int               // messages whose answer was not understood
@@ -72,8 +72,8 @@ func (t *tally) count(o provider.Outcome) {
 	}
 }
 
-// conclude opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider
-// named a pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
+// conclude opens or closes the circuit breaker after a batch. Trouble opens the breaker if no message was accepted or refused, or if the provider requested a
+// pause. If a probe was not sent or proved nothing, the breaker does not change, and another message is the next probe.
 func (w *worker) conclude(ctx context.Context, current *setup, t tally) {
 	c := current.circuit
 	switch {

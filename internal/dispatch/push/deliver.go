@@ -21,18 +21,18 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// batch holds the claimed tasks and their messages.
+// batch contains the claimed tasks and their messages.
 type batch struct {
 	rows     []claim.Lease
 	messages []provider.Message
-	last     []bool    // by row: an unclear outcome makes the task fail
+	last     []bool    // by row: true if an unclear outcome makes the task fail
 	claimed  time.Time // when the claim ended, by the clock of this process
 	leaseEnd time.Time // calls must end before this time (clock of this process): see read
 	version  int64     // version of the sender when the tasks were claimed
 	circuit  circuit
 }
 
-// Reasons for returning leases.
+// These are the reasons for returning leases.
 const (
 	becauseUnread  = "the message could not be read"
 	becauseChanged = "the sender was disabled, or its configuration cannot be used"
@@ -43,8 +43,8 @@ const (
 	becauseExpired = "the message expired before it was sent"
 )
 
-// deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender
-// could not send. For an unclear outcome, deliver sends no report, so that the lease expires first. If on_unclear says that such a task fails, deliver
+// deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender could
+// not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear says that the task fails, deliver
 // reports the failure.
 func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	b, err := w.read(rows)
@@ -114,7 +114,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.PauseSeconds)
 	}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // the task has a final status meanwhile
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // a row is missing if its task has ended meanwhile
 		_, isThere := byID[row.TaskID]
 		return !isThere
 	})
@@ -151,7 +151,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	return b, nil
 }
 
-// handed returns the text of a rendering that the provider receives. The content of the claim contains only the beginning of this text.
+// handed returns the text of a rendering that the provider receives. The content of a claimed task contains only the beginning of this text.
 func handed(row claim.Lease, content string) string {
 	content = segment.Unsigned(row.Sign, content)
 	if row.SignMode != claim.SignInText {

@@ -16,10 +16,10 @@ import (
 const (
 	lookEvery = 100 * time.Millisecond // maximum age of the last check when a call begins
 	lookLimit = 2 * time.Second        // time limit of one check
-	heldPause = 250 * time.Millisecond // pause after tasks of a held batch could not be held: until the sweep holds them, each claim returns them again
+	heldPause = 250 * time.Millisecond // pause after the server failed to hold tasks of a paused batch: until the sweep holds these tasks, each claim returns them again
 )
 
-// Reasons for returning leases that a check found.
+// These are the reasons for returning leases after a check.
 const (
 	becauseEnded    = "the lease ended before this message was sent"
 	becauseUnlooked = "the database could not say whether this message may still be sent"
@@ -34,8 +34,8 @@ var heldReasons = map[string]string{
 	"switched_off":    "a switch was turned off before this message was sent",
 }
 
-// followBatches updates the tasks whose leases were returned because their batch is paused or cancelled. It holds tasks of paused batches and cancels
-// tasks of cancelled batches. Otherwise the next claim would return the same tasks again. The sweep feed-batches does the same, but later.
+// followBatches updates the tasks whose leases were returned because their batch is paused or cancelled. It holds tasks of paused batches and cancels tasks
+// of cancelled batches. Otherwise the next claim would return the same tasks again. The sweep feed-batches does the same work later.
 func (w *worker) followBatches(b batch, left []queue.Unused) {
 	paused, cancelled := map[int64]bool{}, []string(nil)
 	for _, row := range b.rows {
@@ -68,17 +68,17 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 	}
 }
 
-// look checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender,
-// batch, company, channel or country. look reads the database before a call only if the last check is older than lookEvery. So a fast provider needs
-// few checks.
+// look checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, batch,
+// company, channel or country. look reads the database before a call only if the last check is older than lookEvery, so that a fast provider needs few
+// checks.
 type look struct {
 	w *worker
 	b batch
 
 	mu      sync.Mutex
-	at      time.Time         // time of the last check
-	held    map[string]string // by task id: why the last check forbids the message; empty if it is allowed
-	refused map[string]string // by task id: why the message was not sent
+	at      time.Time         // time of the last check; zero: no check yet
+	held    map[string]string // reason of the last check to forbid a message, by task id; empty if the message is allowed
+	refused map[string]string // reason why a message was not sent, by task id
 }
 
 // newLook returns a look. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or

@@ -94,7 +94,7 @@ func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 	}
 }
 
-// If a probe message is held, the probe ends at once. The next message is sent immediately, and not only after the time of the probe.
+// If a probe message is held, the probe ends at once. The next message is sent immediately and does not wait for the end of the probe's lease.
 func TestHeldProbeEndsAtOnce(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	batch := apptest.Decode[api.Batch](t, b.Expect(200, "", "POST", "/api/v1/batches", map[string]any{
@@ -132,7 +132,7 @@ func TestPausedBatchHoldsOnlyItsOwnMessages(t *testing.T) {
 	if _, err := b.App.Batches.Feed(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec("UPDATE batches SET status = 'paused', is_held = true WHERE id = $1", paused.BatchID) // as if the server had died before it held the tasks
+	b.Exec("UPDATE batches SET status = 'paused', is_held = true WHERE id = $1", paused.BatchID) // the same state as after a server that died before it held the tasks
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
 	apptest.Eventually(t, "three are held and the others sent", func() bool {
 		return b.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()") == 3 && b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 3

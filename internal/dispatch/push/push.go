@@ -1,5 +1,4 @@
-// Package push runs the workers of driven senders. A driven sender claims, sends and reports like an app: it uses the same methods, leases, limits and
-// retries.
+// Package push runs the workers of driven senders. A driven sender claims, sends and reports like an app: the same methods, leases, limits and retries apply.
 package push
 
 import (
@@ -185,8 +184,8 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 	}
 }
 
-// worker sends for one sender, with the current setup. A server never replaces the worker of a sender: a second worker could still use the previous
-// configuration.
+// worker sends for one sender, with the current setup. A server never replaces the worker of a sender, because the old worker could still send with the
+// previous configuration.
 type worker struct {
 	p        *Pusher
 	senderNo string
@@ -293,8 +292,8 @@ func (w *worker) endWait() {
 	}
 }
 
-// isOneCall reports whether a claim is limited to messages of one call. This is so if the sender has an interval and its driver merges messages: the
-// interval counts calls.
+// isOneCall reports whether a claim is limited to messages of one call. The result is true if the sender has an interval and its driver merges messages,
+// because the interval counts calls.
 func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
 
 // maxClaim returns the maximum number of tasks per claim. With an interval, this is the number of messages that can be sent in one second.

@@ -25,13 +25,13 @@ func (t *tokens) field() string { return "token/" + hex.EncodeToString(t.config[
 
 const (
 	tokenSpare = time.Minute            // a token that expires within this time is not used; one use of a token takes less time
-	fetchLease = 65 * time.Second       // longer than the longest call
+	fetchLease = 65 * time.Second       // lease of the right to fetch a token; longer than the longest call
 	fetchPoll  = 100 * time.Millisecond // time between two checks whether another caller has fetched the token
 )
 
-// get returns a token that is valid for at least tokenSpare. If the stored token is missing, stale or about to expire, one caller among all servers
-// leases the sender's row and fetches a token. The other callers wait until the token is stored. No transaction is open during the wait. If a server
-// dies while it fetches a token, the other callers wait until its lease ends.
+// get returns a token that is valid for at least tokenSpare. If the stored token is missing, stale or about to expire, one caller among all servers leases
+// the sender's row and fetches a token. The other callers wait until the new token is stored. No transaction is open during the wait. If a server dies while
+// it fetches a token, the other callers wait until its lease ends.
 func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	if token, err := t.read(ctx, stale); err != nil || token != "" {
 		return token, err
@@ -58,7 +58,7 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 	}
 }
 
-// fetch fetches a token under a lease and stores the token. It fetches nothing if another caller stored a token before the lease began.
+// fetch fetches a token under a lease and stores the token. If another caller stored a token before the lease began, fetch does nothing.
 func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	token, err := t.read(ctx, stale)
 	var lasts time.Duration

@@ -64,7 +64,7 @@ func TestWrongKeyFailsNoMessage(t *testing.T) {
 	}
 }
 
-// Trouble of the sender fails no message and uses no attempt. An answer of the provider or a missing answer shows the trouble.
+// Trouble of the sender fails no message and uses no attempt. An error answer or a missing answer of the provider shows the trouble.
 func TestSenderTroubleFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	elsewhere := apptest.NewProvider(t)
@@ -166,7 +166,7 @@ func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 	if n := countEvents(b, "sender.paused", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	// Both servers can send a first batch at the same time. Each probe is one call.
+	// Both servers can send a first batch at the same time. Each probe makes one call.
 	if n := len(p.Seen()); n > 2*8+4 {
 		t.Errorf("%d calls", n)
 	}
@@ -191,7 +191,7 @@ func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 	}
 }
 
-// A message that always causes trouble does not block the other messages of its sender for ever.
+// A message that causes trouble each time does not block the other messages of its sender forever.
 func TestMessageThatCausesTroubleDoesNotBlockOthers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func TestMessageThatCausesTroubleDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// Refused texts are never trouble of the sender, however many they are: other companies use the same sender.
+// Refused texts do not count as trouble of the sender, however many texts are refused, because other companies use the same sender.
 func TestRefusedTextsDoNotOpenTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Does(func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
+func TestReportBatchReturnsOneOutcomePerReport(t *testing.T) {
 	b := apptest.New(t)
 	var ids []string
 	for range 6 {
@@ -23,14 +23,14 @@ func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
 	data := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": []any{
 		apptest.ReportBody(ids[0], "app", 2, apptest.Report{"lease_id": leases[0].LeaseID}),
 		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}),
-		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}), // a repeat
+		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}), // repeats the previous report
 		apptest.ReportBody(ids[2], "app", 3, nil),
 		apptest.ReportBody(ids[2], "app", 2, nil),
 		apptest.ReportBody(ids[3], "other", 2, nil),
 		apptest.ReportBody("nothing", "app", 2, nil),
 		apptest.ReportBody(ids[4], "app", 7, nil),
 		apptest.Report{"app_id": "app", "status": 2},
-		apptest.ReportBody(ids[5], "app", 2, nil), // PENDING
+		apptest.ReportBody(ids[5], "app", 2, nil), // 2 is SUCCESS; the task is PENDING
 	}}))
 	var got []string
 	for _, item := range data.Items {
@@ -59,7 +59,7 @@ func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
 	}
 }
 
-// claimWaiting claims one task as app and waits for it up to ten seconds. It returns the ids of the claimed tasks and the time taken.
+// claimWaiting claims one task as app and waits for the task up to ten seconds. It returns the ids of the claimed tasks and the duration of the claim.
 func claimWaiting(b *apptest.Bundle, app string) (ids []string, took time.Duration) {
 	b.T.Helper()
 	began := time.Now()
@@ -70,7 +70,7 @@ func claimWaiting(b *apptest.Bundle, app string) (ids []string, took time.Durati
 	return ids, time.Since(began)
 }
 
-func TestAClaimWaitsForWork(t *testing.T) {
+func TestClaimWaitsForTasks(t *testing.T) {
 	b := apptest.New(t)
 	if got := apptest.Decode[[]api.ClaimedTask](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a&wait=1", nil)); len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -86,8 +86,8 @@ func TestAClaimWaitsForWork(t *testing.T) {
 	}
 }
 
-// Of many waiting senders, each new task wakes one at once, whichever way it was submitted.
-func TestNoWakeUpIsLost(t *testing.T) {
+// Many senders wait. Each new task wakes one of them at once, however the task was submitted.
+func TestEachNewTaskWakesAWaitingSender(t *testing.T) {
 	b := apptest.New(t)
 	const waiting = 30
 	got := make(chan string, waiting)
@@ -128,8 +128,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// A retry that comes due and a task stored by another server reach a waiting sender, although nothing on this server announces them.
-func TestAWaitingSenderFindsRetriesAndTasksOfOtherServers(t *testing.T) {
+// A waiting sender receives a retry when it is due, and a task that another server stored. Nothing on this server announces these tasks.
+func TestWaitingSenderReceivesRetriesAndTasksOfOtherServers(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("a", 1)
@@ -148,7 +148,7 @@ func TestAWaitingSenderFindsRetriesAndTasksOfOtherServers(t *testing.T) {
 	}
 }
 
-func TestASenderThatDisconnectsClaimsNothing(t *testing.T) {
+func TestDisconnectedSenderClaimsNoTask(t *testing.T) {
 	b := apptest.New(t)
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan struct{})
@@ -170,7 +170,7 @@ func TestASenderThatDisconnectsClaimsNothing(t *testing.T) {
 	}
 }
 
-func TestAServerThatStopsAnswersWaitingClaims(t *testing.T) {
+func TestStoppingServerAnswersWaitingClaims(t *testing.T) {
 	b := apptest.New(t)
 	answered := make(chan apptest.Answer)
 	go func() { answered <- b.Call("GET", "/api/v1/sms/tasks/pending?app_id=a&wait=30", nil) }()
@@ -181,7 +181,7 @@ func TestAServerThatStopsAnswersWaitingClaims(t *testing.T) {
 	}
 }
 
-func TestADeadlockFailsNoReport(t *testing.T) {
+func TestReportsSucceedAfterADeadlock(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	b.Submit("x")

@@ -13,9 +13,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A number in the name of a test is a row of docs/requirements.md. The tests go through HTTP to a real PostgreSQL.
+// A number in a test name is the number of a requirement in docs/requirements.md. The tests use HTTP and a real PostgreSQL.
 
-func TestS0_3_Pending(t *testing.T) {
+func TestS0_3_PendingReturnsTasksToClaim(t *testing.T) {
 	b := apptest.New(t)
 	for i := range 12 {
 		b.Submit(fmt.Sprint(i))
@@ -46,7 +46,7 @@ func TestS0_3_Pending(t *testing.T) {
 	}
 }
 
-func TestSixtyFourConcurrentPollersShareTheTasksWithinTheirLimits(t *testing.T) {
+func TestConcurrentClaimsReturnEachTaskOnceWithinTheirLimits(t *testing.T) {
 	b := apptest.New(t)
 	const n, limit = 400, 7
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, $1, $1, 'x' FROM generate_series(1, $2::int) i`, apptest.Phone, n)
@@ -78,7 +78,7 @@ func TestSixtyFourConcurrentPollersShareTheTasksWithinTheirLimits(t *testing.T) 
 	}
 }
 
-func TestS0_4_Report(t *testing.T) {
+func TestS0_4_ReportSettlesATask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("sms_app_001", 1)
@@ -113,7 +113,7 @@ func TestS0_4_Report(t *testing.T) {
 	b.Expect(404, "task.not_found", "POST", "/api/v1/sms/report", apptest.ReportBody("nothing", "a", 2, nil))
 }
 
-func TestS0_4_ALongErrorMessageIsCutAndNotRefused(t *testing.T) {
+func TestS0_4_ReportCutsALongErrorMessage(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -123,9 +123,9 @@ func TestS0_4_ALongErrorMessageIsCutAndNotRefused(t *testing.T) {
 	}
 }
 
-func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
+func TestS0_10_ClaimReturnsNewTasksBeforeDueRetries(t *testing.T) {
 	b := apptest.New(t)
-	// The rows are in the order of their creation. r1 was attempted once, r2 twice; late is not due.
+	// The rows are in the order of their creation. r1 was attempted once, and r2 twice. late is not due yet.
 	for i, row := range []struct {
 		id    string
 		retry int
@@ -155,7 +155,7 @@ func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
 	}
 }
 
-func TestS0_11_AFailedTaskIsRetriedIfTheSenderAsks(t *testing.T) {
+func TestS0_11_FailedTaskIsRetriedOnlyIfTheSenderRequestsIt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; ; attempt++ {
@@ -165,7 +165,7 @@ func TestS0_11_AFailedTaskIsRetriedIfTheSenderAsks(t *testing.T) {
 		}
 		b.Report(id, "app", 3, apptest.Report{"should_retry": true, "error_message": "网络超时"})
 		got := b.Task(id)
-		if attempt == 4 { // the first and MAX_RETRY_COUNT = 3 more
+		if attempt == 4 { // the first attempt and MAX_RETRY_COUNT = 3 retries
 			if got.Status != api.TaskFailed || *got.Result != "超过最大重试次数: 网络超时" || got.RetryCount != 3 ||
 				got.ProcessingAppID != nil || got.ReportedAt == nil {
 				t.Errorf("after the last: %+v", got)
@@ -188,7 +188,7 @@ func TestS0_11_AFailedTaskIsRetriedIfTheSenderAsks(t *testing.T) {
 	}
 }
 
-func TestS0_11_ASenderMaySayHowLongToWait(t *testing.T) {
+func TestS0_11_ReportSetsTheWaitOfARetry(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -198,7 +198,7 @@ func TestS0_11_ASenderMaySayHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestS0_12_LeasesThatRanOutAreTakenBack(t *testing.T) {
+func TestS0_12_SweepRecoversExpiredLeases(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; attempt <= 4; attempt++ {
@@ -229,7 +229,7 @@ func TestS0_12_LeasesThatRanOutAreTakenBack(t *testing.T) {
 	}
 }
 
-func TestS0_13_Statistics(t *testing.T) {
+func TestS0_13_StatisticsCountTasksByState(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, retry_count, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, $1, $1, 'x', s.status, s.retry, CASE s.status WHEN 1 THEN 'a' END, CASE s.status WHEN 1 THEN i END, CASE s.status WHEN 1 THEN now() END
@@ -273,7 +273,7 @@ func TestS0_14_EachSubmissionLeaseAndReportHasALogRow(t *testing.T) {
 		AND (request_data->>'should_retry')::boolean AND event = 'reported' AND effect = 'retry'`, id); n != 1 {
 		t.Errorf("%d log rows of the report", n)
 	}
-	// A refused submission has a log row too, whatever is wrong with it.
+	// Every refused submission also has a log row.
 	for status, body := range map[int]string{
 		400: `{"phone_number":`,
 		422: `{"phone_number":"12345678901","content":"` + `\u0000\ud800` + `","n":1e999}`,
@@ -293,7 +293,7 @@ func TestS0_14_EachSubmissionLeaseAndReportHasALogRow(t *testing.T) {
 	}
 }
 
-func TestS0_15_TablesAndStates(t *testing.T) {
+func TestS0_15_TablesContainTheRequiredColumnsAndStates(t *testing.T) {
 	b := apptest.New(t)
 	for table, columns := range map[string]string{
 		"templates":        "id template_name template_content is_active created_at updated_at",
@@ -314,7 +314,7 @@ func TestS0_15_TablesAndStates(t *testing.T) {
 	}
 }
 
-func TestIDsHave64BitsAndTimesHaveAZone(t *testing.T) {
+func TestDatabaseUses64BitIDsAndTimesWithZone(t *testing.T) {
 	b := apptest.New(t)
 	if n := b.Count(`SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
 		AND (data_type = 'timestamp without time zone' OR data_type = 'integer' AND column_name = 'id')`); n != 0 {

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// owners counts tasks by the first word of their texts.
+// owners counts tasks by the first word of their contents.
 func owners(tasks []api.ClaimedTask) map[string]int {
 	n := map[string]int{}
 	for _, t := range tasks {
@@ -25,7 +25,7 @@ func owners(tasks []api.ClaimedTask) map[string]int {
 	return n
 }
 
-func TestTheSmallestPriorityGoesFirst(t *testing.T) {
+func TestClaimReturnsTheSmallestPriorityFirst(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("marketing", 3, map[string]any{"message_type": "marketing"})
 	b.SubmitMany("notification", 3, nil)
@@ -42,8 +42,8 @@ func TestTheSmallestPriorityGoesFirst(t *testing.T) {
 	}
 }
 
-// A low priority waits for the higher ones no longer than the setting says.
-func TestLowPrioritiesDoNotStarve(t *testing.T) {
+// A task of low priority waits for tasks of higher priority at most for the configured time.
+func TestAgedTasksOfLowPriorityAreSent(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("low", 2, map[string]any{"priority": 9})
 	b.SubmitMany("high", 10, map[string]any{"priority": 5})
@@ -61,9 +61,9 @@ func TestLowPrioritiesDoNotStarve(t *testing.T) {
 	}
 }
 
-// Real-time messages are those of the priority of verifications, and of 1 and 0. A task that waited long goes behind them: in its own company and in
-// another, if it was queued when it became too old and if it came due with that age, and whatever the priority of verifications is.
-func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
+// Real-time messages have priority 0, priority 1 or the priority of verification codes. A task that has waited too long is sent after them. This is true for
+// tasks of the same company and of another company. It is also true whether the task was already queued when it became too old, or became due at that age.
+func TestRealTimeMessagesAreSentBeforeAgedTasks(t *testing.T) {
 	for _, verification := range []int{1, 4} {
 		t.Run(fmt.Sprint("verifications have priority ", verification), func(t *testing.T) {
 			b := apptest.New(t)
@@ -96,7 +96,7 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 					t.Errorf("position %d: %s, want one of %s", i, task.Content, want)
 				}
 			}
-			// The tasks that were moved are passed over, and none is moved again.
+			// Age does not change a task a second time.
 			if n, err := b.App.Queue.Age(t.Context()); n != 0 || err != nil {
 				t.Errorf("aged again: %d, %v", n, err)
 			}
@@ -104,7 +104,7 @@ func TestNoRealTimeMessageWaitsForAgedTasks(t *testing.T) {
 	}
 }
 
-func TestABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
+func TestBacklogOfOneCompanyDoesNotDelayAnotherCompany(t *testing.T) {
 	b := apptest.New(t)
 	big, small := b.AddCompany("big", 1), b.AddCompany("small", 1)
 	b.SubmitMany("big", 3000, nil, big...)
@@ -113,7 +113,7 @@ func TestABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
 	if got := owners(b.Take("app", 100)); got["small"] < 48 {
 		t.Errorf("of the next 100: %v", got)
 	}
-	// A company earns no credit while it has no tasks, and pays nothing for tasks that were claimed while it was alone.
+	// A company earns no credit while it has no tasks. It also has no debt for tasks that were claimed while no other company had tasks.
 	b.Take("app", 1000)
 	b.SubmitMany("small", 500, nil, small...)
 	if got := owners(b.Take("app", 200)); got["small"] < 98 || got["small"] > 102 {
@@ -121,7 +121,7 @@ func TestABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
 	}
 }
 
-func TestCompaniesAreServedByWeight(t *testing.T) {
+func TestCompaniesReceiveSharesByWeight(t *testing.T) {
 	b := apptest.New(t)
 	weights := map[string]float64{"a": 1, "b": 2, "c": 5}
 	for no, weight := range weights {
@@ -140,7 +140,7 @@ func TestCompaniesAreServedByWeight(t *testing.T) {
 	}
 }
 
-// Once the queue was empty, a company does not pay for tasks that were claimed while it was alone.
+// After the queue was empty, a company has no debt for tasks that were claimed while no other company had tasks.
 func TestAnEmptyQueueResetsTheSharesOfCompanies(t *testing.T) {
 	b := apptest.New(t)
 	busy, other := b.AddCompany("busy", 1), b.AddCompany("other", 1)
@@ -154,7 +154,7 @@ func TestAnEmptyQueueResetsTheSharesOfCompanies(t *testing.T) {
 	}
 }
 
-func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
+func TestS4_2_IntervalLimitsClaims(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "slow", "interval_ms": 60_000, "lease_seconds": 600})
 	b.SubmitMany("x", 100, nil)
@@ -170,7 +170,7 @@ func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
 	if s := b.GetSender("slow"); s.IsReady || s.NextAvailableAt == nil {
 		t.Errorf("the sender is ready: %+v", s)
 	}
-	// S4.4: a shorter interval counts from the same claim.
+	// S4.4: the shorter interval is counted from the previous claim.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 20_000})
 	ahead = apptest.Scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
 	if ahead != 60 {
@@ -178,7 +178,7 @@ func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 1000})
 	b.Exec("UPDATE sender_states SET next_available_at = now()")
-	if got := len(b.Take("slow", 1000)); got != 97 { // all that are left: the lease has time for 600
+	if got := len(b.Take("slow", 1000)); got != 97 { // all remaining tasks: 600 tasks would fit into the lease time
 		t.Errorf("claimed %d, want 97", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 60_000})
@@ -189,7 +189,7 @@ func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
 	}
 }
 
-func TestAWaitingSenderGetsATaskWhenItsIntervalIsOver(t *testing.T) {
+func TestWaitingSenderReceivesATaskAfterItsInterval(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "slow", "interval_ms": 700})
 	b.SubmitMany("x", 2, nil)
@@ -203,7 +203,7 @@ func TestAWaitingSenderGetsATaskWhenItsIntervalIsOver(t *testing.T) {
 	}
 }
 
-func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
+func TestS3_8_BalanceIsNeverOverdrawn(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100, "low_warning": 50, "low_switch": 20})
 	b.SubmitMany("short", 40, nil)
@@ -242,7 +242,7 @@ func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
 	if len(ledger.Items) != 3 || ledger.NextCursor == nil || ledger.Items[0].Change >= 0 || ledger.Items[0].LeaseID == nil {
 		t.Errorf("ledger: %+v", ledger)
 	}
-	// A sender without a balance has one from its first change on.
+	// The balance of a sender without a balance begins with the first change of the balance.
 	b.Claim("free", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/free/balance", map[string]any{"change": 2})
 	if got := len(b.Take("free", 10)); got != 1 { // each task has two segments
@@ -250,7 +250,7 @@ func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
 	}
 }
 
-// drain lets senders poll in turn until the queue is empty, and counts what each got.
+// drain polls as each sender in turn until the queue is empty. It returns the number of tasks of each sender.
 func drain(b *apptest.Bundle, senders ...string) map[string]int {
 	b.T.Helper()
 	got := map[string]int{}
@@ -267,7 +267,7 @@ func drain(b *apptest.Bundle, senders ...string) map[string]int {
 	}
 }
 
-func TestS3_9_EachReadySenderHasItsShare(t *testing.T) {
+func TestS3_9_EachReadySenderReceivesItsShare(t *testing.T) {
 	b := apptest.New(t)
 	for no, weight := range map[string]int{"three": 3, "two": 2, "one": 1, "off": 4} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
@@ -281,7 +281,7 @@ func TestS3_9_EachReadySenderHasItsShare(t *testing.T) {
 			t.Errorf("%s has %d of 10000, should have %.0f", no, got[no], share*10_000)
 		}
 	}
-	// The others take the share of a sender that is silent, out of quota or out of funds. No task waits for that sender.
+	// If a sender is silent, has no quota left or has no balance left, the other senders receive its share. No task waits for this sender.
 	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'three'")
 	b.SubmitMany("x", 1000, nil)
 	if got := drain(b, "one", "two"); got["one"]+got["two"] != 1000 || got["two"] < 620 || got["two"] > 710 {
@@ -300,7 +300,7 @@ func TestS3_9_EachReadySenderHasItsShare(t *testing.T) {
 	}
 }
 
-func TestRoutesAreTheCompanysOwn(t *testing.T) {
+func TestRoutesSendOnlyTasksOfTheirCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "中国", "dial_prefix": "86"})
@@ -320,7 +320,7 @@ func TestRoutesAreTheCompanysOwn(t *testing.T) {
 	if got := owners(b.Take("anybody", 10)); got["code"] != 1 || got["default"] != 1 || len(got) != 2 {
 		t.Errorf("the shared senders got %v", got)
 	}
-	// Tasks that wait when their last route is deleted go to the shared senders.
+	// When the last route of a pool is deleted, its waiting tasks go to the shared senders.
 	b.SubmitMany("left", 1, map[string]any{"phone_number": "+14155552671"}, acme...)
 	if got := b.Take("anybody", 10); len(got) != 0 {
 		t.Errorf("a shared sender took a task that has a route: %v", got)
@@ -331,13 +331,13 @@ func TestRoutesAreTheCompanysOwn(t *testing.T) {
 	}
 }
 
-func TestARetryPrefersAnotherSender(t *testing.T) {
+func TestRetryPrefersAnotherSender(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"one", "two"} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 		b.AddRoute("default", no, 1)
 	}
-	b.Take("two", 1) // two has polled, so it is not silent
+	b.Take("two", 1) // after a poll, the sender two is not silent
 	b.Submit("x")
 	id := b.Take("one", 1)[0].TaskID
 	b.Report(id, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
@@ -354,8 +354,8 @@ func TestARetryPrefersAnotherSender(t *testing.T) {
 	}
 }
 
-// A sender that is far ahead of its rivals may take the tasks that they leave.
-func TestATaskThatOneSenderLeavesGoesToAnother(t *testing.T) {
+// A sender that is far ahead of its rivals can claim the tasks that failed with the rivals.
+func TestTaskThatFailedWithOneSenderGoesToAnother(t *testing.T) {
 	for name, leave := range map[string]func(b *apptest.Bundle){
 		"its attempt failed": func(b *apptest.Bundle) {
 			b.Submit("x")
@@ -378,7 +378,7 @@ func TestATaskThatOneSenderLeavesGoesToAnother(t *testing.T) {
 				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 				b.AddRoute("default", no, 1)
 			}
-			b.Take("behind", 1) // behind has polled, so it is not silent
+			b.Take("behind", 1) // after a poll, the sender behind is not silent
 			b.SubmitMany("x", 8, nil)
 			if got := b.Take("ahead", 100); len(got) != 8 {
 				t.Fatalf("ahead claimed %d, want 8", len(got))
@@ -397,7 +397,7 @@ func TestATaskThatOneSenderLeavesGoesToAnother(t *testing.T) {
 	}
 }
 
-func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
+func TestS3_2_ScheduledTasksAreSentWhenTheyAreDue(t *testing.T) {
 	b := apptest.New(t)
 	at := time.Now().Add(time.Hour).Truncate(time.Second)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "later", "expect_send_time": at}).TaskID
@@ -418,8 +418,8 @@ func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": "2199-01-01T00:00:00Z"})
 }
 
-// A company that scheduled many tasks for one moment gets no more than its share when they come due.
-func TestScheduledTasksAreSharedFairly(t *testing.T) {
+// A company schedules many tasks for the same time. When they become due, the company receives only its share.
+func TestScheduledTasksReceiveOnlyTheShareOfTheirCompany(t *testing.T) {
 	b := apptest.New(t)
 	big, small := b.AddCompany("big", 1), b.AddCompany("small", 1)
 	b.SubmitMany("big", 2000, map[string]any{"expect_send_time": time.Now().Add(time.Hour)}, big...)
@@ -453,7 +453,7 @@ func TestExpiredTasksFail(t *testing.T) {
 	if last := events[len(events)-1]; last.Event != "expired" || *last.Effect != "expired" {
 		t.Errorf("last event: %+v", last)
 	}
-	b.Report(held, "app", 2, nil) // its lease began before the expiry, so the sender may have sent it
+	b.Report(held, "app", 2, nil) // the lease began before the expiry, so the sender can have sent the message
 	if got := b.Task(held).Status; got != 2 {
 		t.Errorf("the held task has status %d", got)
 	}
@@ -468,7 +468,7 @@ func TestExpiredTasksFail(t *testing.T) {
 	}
 }
 
-func TestS3_5_SignaturesAndSegments(t *testing.T) {
+func TestS3_5_SegmentsIncludeTheSignature(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "中国", "dial_prefix": "86", "signature_required": true})
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}); a.Fields() != "sign" {
@@ -491,7 +491,7 @@ func TestS3_5_SignaturesAndSegments(t *testing.T) {
 	}
 }
 
-// raceFor lets senders wait in this order, submits text, and returns the sender that got the task.
+// raceFor makes senders wait in the given order, submits text, and returns the sender that received the task.
 func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	b.T.Helper()
 	ctx, enough := context.WithCancel(b.T.Context())
@@ -519,7 +519,7 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	}
 }
 
-func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
+func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 	b := apptest.New(t)
 	other := apptest.Open(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = b.App.DB.Pool().Config().ConnString() })
 	limit := func(no string, perDay int) {
@@ -558,14 +558,14 @@ func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
 		t.Errorf("folded: the task went to %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
-	// The other server may have kept what it read before the change, which it sees within seconds.
+	// The other server can still use usage data from before the change. It reads new data within seconds.
 	apptest.Eventually(t, "on the other server, folded, the task goes to seldom", func() bool {
 		return raceFor(other, "folded", "preferred", "often", "seldom") == "seldom"
 	})
 }
 
-// A limit or a used-up share may keep the first waiting sender from a task. Then the next waiting sender gets the task.
-func TestATaskThatTheFirstWaitingSenderMayNotTakeGoesToTheNext(t *testing.T) {
+// A limit or a used-up share can prevent the first waiting sender from claiming a task. Then the next waiting sender receives the task.
+func TestTaskForbiddenForTheFirstWaitingSenderGoesToTheNext(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "small", "sort": 9, "limits": map[string]any{"per_day": 1}})
 	b.AddSender(map[string]any{"sender_no": "smaller", "sort": 8, "limits": map[string]any{"per_day": 1}})
@@ -601,8 +601,8 @@ func TestS4_3_AttemptsAndSentMessagesAreCounted(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/tries", nil)
 }
 
-// A sender that waits for many pools finds the tasks in each of them, also those that other servers stored.
-func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
+// A sender that waits for many pools receives the tasks of every pool, including tasks that other servers stored.
+func TestSenderReceivesTasksOfAllItsPools(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`WITH made AS (INSERT INTO companies (company_no, name) SELECT 'c' || i, 'c' FROM generate_series(1, 700) i RETURNING id),
 		pool AS (INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, made.id, 1 FROM made RETURNING id),
@@ -621,7 +621,8 @@ func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
 		}
 	})
 	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Queue.Waiting() == 1 })
-	// As another server stores them: half of them queued, half not yet, and more than one walk finds.
+	// The statement stores tasks in the way of another server. Half of the tasks are queued, the other half are not. Their number exceeds the limit of one
+	// walk.
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, company_id, pool_id, lane, rank, due_at)
 		SELECT 'task_' || p.id, '13800138000', '+8613800138000', 'x', p.company_id, p.id, CASE WHEN p.id % 2 = 0 THEN 160 END, CASE WHEN p.id % 2 = 0 THEN 0 END, now()
 		FROM pools p WHERE p.company_id IS NOT NULL`)
@@ -635,8 +636,8 @@ func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
 	}
 }
 
-// A new task wakes a sender that may take it, although senders that may not take it have waited longer.
-func TestANewTaskWakesASenderThatMayTakeIt(t *testing.T) {
+// A new task wakes a sender that is allowed to claim it, although other senders have waited longer.
+func TestNewTaskWakesAnAllowedSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "routed", "is_shared": false})
 	b.AddRoute("default", "routed", 1)
@@ -669,8 +670,8 @@ func TestANewTaskWakesASenderThatMayTakeIt(t *testing.T) {
 	all.Wait()
 }
 
-// A row lock writes WAL, so its commit waits for the disk, and a thousand senders poll again and again before they are ready.
-func TestAClaimThatGetsNothingLocksNoRow(t *testing.T) {
+// A row lock writes WAL, so its commit waits for the disk. A thousand senders poll repeatedly before they are ready, so an empty claim must lock nothing.
+func TestEmptyClaimLocksNoRow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for no, change := range map[string]map[string]any{
@@ -687,21 +688,22 @@ func TestAClaimThatGetsNothingLocksNoRow(t *testing.T) {
 			t.Fatalf("%s took %d more", no, got)
 		}
 	}
-	// A sender that is ready locks no row either, if its pools are empty.
+	// If the pools of a sender are empty, its claim also locks no row.
 	b.AddSender(map[string]any{"sender_no": "idle"})
 	b.AddCompany("quiet", 1)
 	b.AddRoute("quiet", "idle", 1)
 	b.Take("idle", 1)
 	b.Take("idle", 1)
-	// xmax of a row is the transaction that locked it last. For a claim that got a task, that is xmin too: the claim wrote the row.
+	// xmax of a row is the last transaction that locked the row. After a claim that leased a task, xmin is the same transaction, because the claim wrote the
+	// row.
 	locked := b.Count(`SELECT count(*) FROM (SELECT xmin, xmax FROM sender_states UNION ALL SELECT xmin, xmax FROM routes) x WHERE xmax NOT IN ('0', xmin)`)
 	if locked > 0 {
 		t.Errorf("%d rows were locked", locked)
 	}
 }
 
-// Planning a claim takes as long as running it.
-func TestAClaimIsPlannedOnce(t *testing.T) {
+// Planning a claim takes as long as running the claim.
+func TestClaimIsPlannedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 500, nil)
 	for i := range 12 {

@@ -16,7 +16,7 @@ func submitExpiring(b *apptest.Bundle, d time.Duration) string {
 	return b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "expires_at": time.Now().Add(d)}).TaskID
 }
 
-// pass lets time go by for all tasks of the queue.
+// pass moves all times of all queued tasks by d into the past.
 func pass(b *apptest.Bundle, d time.Duration) {
 	b.T.Helper()
 	b.Exec(`UPDATE queue SET expires_at = expires_at - $1::interval, lease_until = lease_until - $1::interval, start_until = start_until - $1::interval,
@@ -31,7 +31,7 @@ func expire(b *apptest.Bundle) {
 	}
 }
 
-func TestALeaseEndsWhenItsTaskExpires(t *testing.T) {
+func TestLeaseEndsWhenItsTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	always, soon := b.Submit("1"), submitExpiring(b, time.Minute)
 	tasks := map[string]api.ClaimedTask{}
@@ -50,8 +50,9 @@ func TestALeaseEndsWhenItsTaskExpires(t *testing.T) {
 	}
 }
 
-// The sender may have sent the message at the last moment, and nobody else can be given it: its report counts for a while.
-func TestAReportOfALeaseThatEndedWithItsTaskCounts(t *testing.T) {
+// The sender can have sent the message just before the lease ended, and no other sender can receive the task. A report therefore counts for a limited time
+// after the lease.
+func TestReportCountsShortlyAfterItsTaskExpired(t *testing.T) {
 	for name, c := range map[string]struct {
 		report map[string]any
 		status int16
@@ -83,7 +84,7 @@ func TestAReportOfALeaseThatEndedWithItsTaskCounts(t *testing.T) {
 	}
 }
 
-func TestALeaseThatRanOutWithItsTaskEndsTheTaskAsExpired(t *testing.T) {
+func TestRecoveryFailsTheExpiredTaskOfAnExpiredLease(t *testing.T) {
 	for onUnclear, want := range map[string]struct{ effect, result string }{
 		"retry": {"recovered expired", result.Expired}, "fail": {"recovered unclear", result.Unclear},
 	} {
@@ -100,7 +101,7 @@ func TestALeaseThatRanOutWithItsTaskEndsTheTaskAsExpired(t *testing.T) {
 			if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != want.result || got.RetryCount != 0 {
 				t.Errorf("%+v", got)
 			}
-			b.Report(id, "app", 2, nil) // logged, and too late
+			b.Report(id, "app", 2, nil) // the report is too late: it is only logged
 			if got := b.Task(id); got.Status != api.TaskFailed {
 				t.Errorf("%+v", got)
 			}
@@ -108,7 +109,7 @@ func TestALeaseThatRanOutWithItsTaskEndsTheTaskAsExpired(t *testing.T) {
 	}
 }
 
-func TestALeaseToStartEndsWhenItsTaskExpires(t *testing.T) {
+func TestUnstartedLeaseEndsWhenItsTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "a", "balance": 10})
 	submitExpiring(b, time.Minute)
@@ -125,7 +126,7 @@ func TestALeaseToStartEndsWhenItsTaskExpires(t *testing.T) {
 	if !idle.LeaseUntil.Equal(*idle.ExpiresAt) {
 		t.Errorf("%+v", idle)
 	}
-	b.Exec("UPDATE queue SET expires_at = now() WHERE task_id = $1", idle.TaskID) // as the withdrawal of a notification does
+	b.Exec("UPDATE queue SET expires_at = now() WHERE task_id = $1", idle.TaskID) // the withdrawal of a notification has the same effect
 	if got := start(b, "a", idle); got.Refused != 1 {
 		t.Errorf("an expired task was started: %+v", got)
 	}
@@ -138,7 +139,7 @@ func TestALeaseToStartEndsWhenItsTaskExpires(t *testing.T) {
 	}
 }
 
-func TestAClaimLeavesOutTasksThatExpireAtOnce(t *testing.T) {
+func TestClaimSkipsTasksThatExpireWithinASecond(t *testing.T) {
 	b := apptest.New(t)
 	id := submitExpiring(b, time.Minute)
 	b.Exec("UPDATE queue SET expires_at = now() + interval '500 milliseconds'")
@@ -150,11 +151,11 @@ func TestAClaimLeavesOutTasksThatExpireAtOnce(t *testing.T) {
 	b.ExpectEffects(id, "expired expired")
 }
 
-func TestASenderWithAnIntervalGetsOnlyTasksThatItCanSendInTime(t *testing.T) {
+func TestClaimWithIntervalSkipsTasksThatExpireBeforeTheirTurn(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "slow", "interval_ms": 10_000})
 	for range 5 {
-		submitExpiring(b, 25*time.Second) // for sending at 0, 10 and 20 seconds
+		submitExpiring(b, 25*time.Second) // at 0, 10 and 20 seconds, a message can be sent
 	}
 	always := b.Submit("always")
 	tasks := b.Take("slow", 10)
@@ -166,7 +167,7 @@ func TestASenderWithAnIntervalGetsOnlyTasksThatItCanSendInTime(t *testing.T) {
 	}
 }
 
-func TestALeaseOfAnExpiredTaskCanBeGivenBack(t *testing.T) {
+func TestLeaseOfAnExpiredTaskCanBeReleased(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "balance": 5})
 	id := submitExpiring(b, time.Minute)
@@ -182,7 +183,7 @@ func TestALeaseOfAnExpiredTaskCanBeGivenBack(t *testing.T) {
 	}
 }
 
-func TestAnExplanationSaysThatATaskCanOnlyExpire(t *testing.T) {
+func TestExplanationShowsThatATaskExpiresBeforeItIsDue(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{
 		"phone_number": apptest.Phone, "content": "x", "expect_send_time": time.Now().Add(time.Hour), "expires_at": time.Now().Add(2 * time.Hour),

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// zombies makes n tasks t1, t2, ... whose leases have run out.
+// zombies creates n tasks t1, t2, ... whose leases have expired.
 func zombies(b *apptest.Bundle, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
@@ -27,12 +27,12 @@ const cursedTask = `
 	CREATE FUNCTION curse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cursed'; END $$;
 	CREATE TRIGGER curse BEFORE UPDATE ON queue FOR EACH ROW WHEN (OLD.task_id = 't700') EXECUTE FUNCTION curse()`
 
-func TestRecoverSurvivesThousandsOfLeasesAndOneThatFails(t *testing.T) {
-	b := apptest.Open(t, apptest.DefaultRules, nil) // not parallel to other tests, because it measures the heap
+func TestRecoverHandlesThousandsOfLeasesAndOneFailure(t *testing.T) {
+	b := apptest.Open(t, apptest.DefaultRules, nil) // does not run in parallel with other tests, because it measures the heap
 	const n = 12_000
 	zombies(b, n)
 	b.Exec(cursedTask)
-	// The memory of a sweep does not grow with the number of leases that it finds.
+	// The memory of a sweep does not grow with the number of leases.
 	var most atomic.Uint64
 	stop, watched := make(chan struct{}), make(chan struct{})
 	runtime.GC()
@@ -69,7 +69,7 @@ func TestRecoverSurvivesThousandsOfLeasesAndOneThatFails(t *testing.T) {
 	if grown := int64(most.Load()) - int64(before.HeapInuse); grown > 20<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
-	// Over HTTP, the answer counts the leases that were taken back, and the log has the one that failed.
+	// The response contains the number of recovered leases. The log contains the task that failed.
 	b.Exec("UPDATE tasks SET status = 1, processing_app_id = 'gone', lease_until = now() - interval '1 hour' WHERE task_id < 't2' AND task_id <> 't700'")
 	want := b.Count("SELECT count(*) FROM tasks WHERE status = 1") - 1
 	if got := b.Recover(); got != want {
@@ -80,7 +80,7 @@ func TestRecoverSurvivesThousandsOfLeasesAndOneThatFails(t *testing.T) {
 	}
 }
 
-func TestTheServersClockDoesNotMatter(t *testing.T) {
+func TestServerClockHasNoEffectOnTheQueue(t *testing.T) {
 	for _, off := range []string{"1 hour", "-1 hour"} {
 		t.Run(off, func(t *testing.T) {
 			b := apptest.NewWithClock(t)
@@ -121,8 +121,8 @@ func TestTheServersClockDoesNotMatter(t *testing.T) {
 	}
 }
 
-// The table refuses rows that no submission makes, or the queue goes on in spite of them.
-func TestARowMadeByHandCannotStopTheQueue(t *testing.T) {
+// Either the table rejects rows that no submission creates, or the queue works in spite of them.
+func TestManuallyInsertedRowDoesNotStopTheQueue(t *testing.T) {
 	b := apptest.New(t)
 	insert := func(columns, values string) {
 		_, err := b.DB.Exec(t.Context(), fmt.Sprintf(

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// contents returns the contents of all tasks that a sender takes, n at a time, in their order.
+// contents claims all tasks as a sender, n at a time, and returns their contents in the order of the claims.
 func contents(b *apptest.Bundle, sender string, n int) (all []string) {
 	b.T.Helper()
 	for {
@@ -30,12 +30,12 @@ func contents(b *apptest.Bundle, sender string, n int) (all []string) {
 	}
 }
 
-// of returns those of contents that begin with a word.
+// of returns the contents that begin with a word.
 func of(all []string, word string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, word+" ") })
 }
 
-// expectOrder fails unless a flow has its n tasks in the order of submission.
+// expectOrder fails the test unless all contains n tasks of a flow in the order of their submission.
 func expectOrder(t *testing.T, all []string, word string, n int) {
 	t.Helper()
 	mine := of(all, word)
@@ -50,7 +50,7 @@ func expectOrder(t *testing.T, all []string, word string, n int) {
 	}
 }
 
-// expectTurns fails if a flow is ahead of another by more than two tasks while both wait.
+// expectTurns fails the test if a flow is ahead of another flow by more than two tasks while both flows wait.
 func expectTurns(t *testing.T, all []string, words ...string) {
 	t.Helper()
 	total, took := map[string]int{}, map[string]int{}
@@ -69,7 +69,7 @@ func expectTurns(t *testing.T, all []string, words ...string) {
 	}
 }
 
-// users adds users to the default company, and returns the headers with which they call.
+// users adds users to the default company. It returns the authorization headers of each user.
 func users(b *apptest.Bundle, names ...string) (all [][]string) {
 	for _, name := range names {
 		all = append(all, b.AddUser(name, "submit", map[string]any{"top_priority": 0}))
@@ -77,8 +77,8 @@ func users(b *apptest.Bundle, names ...string) (all [][]string) {
 	return all
 }
 
-// S4.1: the users of a company take turns. A message of one does not wait for 6000 of another.
-func TestS4_1_AMessageDoesNotWaitForABacklogOfAColleague(t *testing.T) {
+// S4.1: the users of a company take turns. A message of one user does not wait for 6000 messages of another user.
+func TestS4_1_MessageDoesNotWaitForTheBacklogOfAnotherUser(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)
@@ -102,7 +102,7 @@ func TestS4_1_AMessageDoesNotWaitForABacklogOfAColleague(t *testing.T) {
 	}
 }
 
-// S4.1: three users who have the same to send get the same, whatever the size of a claim, and each has its messages in their order.
+// S4.1: three users with equal numbers of messages receive equal shares, whatever the size of a claim. The messages of each user are sent in order.
 func TestS4_1_UsersOfACompanyTakeTurns(t *testing.T) {
 	for _, limit := range []int{1, 4, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -120,8 +120,9 @@ func TestS4_1_UsersOfACompanyTakeTurns(t *testing.T) {
 	}
 }
 
-// Users who submit while others are served take turns with them, and what one submits later does not pass what the same user submitted before.
-func TestUsersWhoComeLaterTakeTurns(t *testing.T) {
+// Users who submit later take turns with the users who are already served. The later messages of a user do not overtake the earlier messages of the same
+// user.
+func TestUsersWhoSubmitLaterTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert", "cora")
 	next := map[string]int{}
@@ -180,7 +181,7 @@ func rowsOf(b *apptest.Bundle, word string, n int, batch int64, user string) {
 	}
 }
 
-// A batch is a flow of its own: two batches of one user take turns, and so do a batch and the single messages of its user.
+// Each batch is a separate flow. Two batches of one user take turns. A batch and the single messages of its user also take turns.
 func TestBatchesTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna")
@@ -194,7 +195,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 	expectTurns(t, all, "first", "second", "single")
 }
 
-// A company with many flows gets no more than its share, and one with a single flow no less.
+// A company with many flows receives only its share. A company with a single flow receives its full share.
 func TestManyFlowsGetOneShare(t *testing.T) {
 	for name, limit := range map[string]int{"one": 1, "some": 7, "many": 60} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +226,7 @@ func TestManyFlowsGetOneShare(t *testing.T) {
 	}
 }
 
-// A sender of several pools: the flows of a company take turns in each of them.
+// A sender serves several pools. The flows of a company take turns in each pool.
 func TestFlowsTakeTurnsInEachPool(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
@@ -249,7 +250,7 @@ func TestFlowsTakeTurnsInEachPool(t *testing.T) {
 	}
 }
 
-// Turns change nothing of priorities: each class goes before the next, and within a class the flows take turns.
+// Turns do not change priorities. Tasks of a higher priority are sent first, and flows take turns within each priority.
 func TestTurnsKeepPriorities(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
@@ -267,7 +268,7 @@ func TestTurnsKeepPriorities(t *testing.T) {
 	}
 }
 
-// Tasks that come due take turns as well: what one user scheduled does not starve another.
+// Tasks that become due also take turns: the scheduled messages of one user do not delay the messages of another user.
 func TestTasksThatComeDueTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert", "cora")
@@ -286,9 +287,8 @@ func TestTasksThatComeDueTakeTurns(t *testing.T) {
 	expectTurns(t, all, "anna", "bert", "cora")
 }
 
-// Leases that are given back, run out or fail, batches that are paused, and tasks whose routes change: no task is lost or leased twice, and
-// the flows go on to take turns.
-func TestNothingIsLostWhereFlowsTakeTurns(t *testing.T) {
+// Leases are released, expire or fail, batches are paused, and routes of tasks change. No task is lost or leased twice, and the flows still take turns.
+func TestEachTaskIsLeasedOnceWhileFlowsTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	rowsOf(b, "list", 120, 7, "anna")
@@ -338,8 +338,8 @@ func taken(tasks []api.ClaimedTask) (all []string) {
 	return all
 }
 
-// An explanation counts what goes before a task when flows take turns.
-func TestTasksAheadCountTurns(t *testing.T) {
+// An explanation counts the tasks that are claimed before a task while flows take turns.
+func TestExplanationCountsTasksAheadByTurns(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	acme := b.AddCompany("acme", 1)
@@ -372,7 +372,7 @@ func TestTasksAheadCountTurns(t *testing.T) {
 	}
 }
 
-// Concurrent claims and submissions of several users: each task is leased once.
+// Several users submit while senders claim concurrently. Each task is leased once.
 func TestConcurrentClaimsTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	names := []string{"anna", "bert", "cora"}
@@ -399,8 +399,8 @@ func TestConcurrentClaimsTakeTurns(t *testing.T) {
 	}
 }
 
-// A server of the version before left ranks of another pool in flow_rank, or queues without one: its tasks are sent, in some order.
-func TestTasksOfAServerWithoutTurnsAreTaken(t *testing.T) {
+// A server of the previous version can store the rank of another pool in flow_rank, or queue tasks without a flow_rank. These tasks are sent, in any order.
+func TestTasksOfAServerWithoutFlowRanksAreClaimed(t *testing.T) {
 	b := apptest.New(t)
 	who := users(b, "anna", "bert")
 	b.SubmitMany("anna", 50, nil, who[0]...)

@@ -11,9 +11,9 @@ import (
 // gapTasks is the number of tasks that CloseGaps reads per lane, to find the companies that are served next.
 const gapTasks = 5000
 
-// CloseGaps repairs the ranks of companies whose backlog left the queue unsent, for example after a cancellation. It moves one portion of the tasks of
-// each such company to the front of their lane, and returns the number of moved tasks. A later call moves the next portion when this portion has been
-// claimed.
+// CloseGaps repairs the ranks of companies whose waiting tasks left the queue unsent, for example after a cancellation. For each such company, it moves one
+// portion of the remaining tasks to the front of their lane. It returns the number of moved tasks. After this portion has been claimed, a later call moves
+// the next portion.
 func (s *Service) CloseGaps(ctx context.Context) (moved int, err error) {
 	var gaps []dispatchq.RankGapsRow
 	err = claim.Dispatch(ctx, s.db, func(q *dispatchq.Queries) (err error) {

@@ -8,14 +8,14 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// twoCompanies adds the companies blue and red, and returns the headers with which the users of each call.
+// twoCompanies adds the companies blue and red. It returns the authorization headers of a user of each company.
 func twoCompanies(b *apptest.Bundle) (blue, red []string) {
 	b.AddCompany("blue", 1)
 	b.AddCompany("red", 1)
 	return b.AddUser("bea", "submit", map[string]any{"company_no": "blue"}), b.AddUser("rob", "submit", map[string]any{"company_no": "red"})
 }
 
-// expectHalf closes the gaps and fails unless the tasks whose contents begin with a word are half of the next ones.
+// expectHalf closes the gaps. It fails the test unless about half of the next tasks have contents that begin with word.
 func expectHalf(b *apptest.Bundle, word string) {
 	b.T.Helper()
 	if _, err := b.App.Queue.CloseGaps(b.T.Context()); err != nil {
@@ -33,7 +33,8 @@ func expectHalf(b *apptest.Bundle, word string) {
 	}
 }
 
-// leave takes the tasks of a company out of the queue, whose contents begin with a word: a batch that is cancelled or paused, an expiry.
+// leave contains the ways in which tasks leave the queue unsent: cancellation, a paused batch, and expiry. Each function removes the tasks whose contents
+// begin with word.
 var leave = map[string]func(b *apptest.Bundle, word string){
 	"cancelled": func(b *apptest.Bundle, word string) {
 		if _, err := b.App.Tasks.CancelAll(b.T.Context(), idsOf(b, word), "admin"); err != nil {
@@ -57,9 +58,9 @@ func idsOf(b *apptest.Bundle, word string) []string {
 	return apptest.Scan[[]string](b, "SELECT array_agg(task_id) FROM queue WHERE content LIKE $1 || ' %' AND lease_until IS NULL", word)
 }
 
-// S4.1: a company whose backlog leaves the queue unsent keeps its share: what it has waiting behind it, and what it submits then, does not wait until
-// other companies have caught up with the ranks of the backlog.
-func TestS4_1_ACompanyKeepsItsShareWhenItsBacklogLeaves(t *testing.T) {
+// S4.1: a company whose waiting tasks leave the queue unsent keeps its share. Its remaining and later tasks do not wait until other companies have reached
+// the ranks of the removed tasks.
+func TestS4_1_CompanyKeepsItsShareWhenItsBacklogIsRemoved(t *testing.T) {
 	for how, leave := range leave {
 		t.Run(how+", more waits behind it", func(t *testing.T) {
 			b := apptest.New(t)
@@ -87,8 +88,7 @@ func TestS4_1_ACompanyKeepsItsShareWhenItsBacklogLeaves(t *testing.T) {
 	}
 }
 
-// A portion of what is behind the gap is moved at a time. What is moved, what is not, and what comes later keep their order, and users of the company
-// take turns.
+// CloseGaps moves the tasks behind a gap in portions. Moved tasks, remaining tasks and later tasks keep their order, and the users of the company take turns.
 func TestTasksBehindAGapKeepTheirOrder(t *testing.T) {
 	b := apptest.New(t)
 	_, red := twoCompanies(b)
@@ -111,15 +111,15 @@ func TestTasksBehindAGapKeepTheirOrder(t *testing.T) {
 	}
 	n := len(of(all, "ben"))
 	expectOrder(t, all, "ben", n)
-	bobs := len(of(all, "bob")) + 5 // some of his went before
+	bobs := len(of(all, "bob")) + 5 // 5: bob's tasks that were claimed before the cancellation
 	if n < 1200 || bobs < 25 {
 		t.Errorf("of 2500 tasks, ben got %d and bob %d", n, bobs)
 	}
-	expectTurns(t, all[:40], "ben", "bob") // ben's tasks have no flow ranks
+	expectTurns(t, all[:40], "ben", "bob") // the tasks of ben have no flow ranks
 }
 
-// The sweep moves nothing while companies are served as their ranks say, whatever their weights.
-func TestNoGapIsSeenWhereCompaniesTakeTurns(t *testing.T) {
+// The sweep moves no task while companies are served in the order of their ranks, whatever their weights.
+func TestCloseGapsMovesNoTaskWhileCompaniesTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("light", 0.01)
 	b.AddCompany("heavy", 100)

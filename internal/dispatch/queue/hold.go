@@ -8,9 +8,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// HoldBatch holds the PENDING tasks of a paused batch until ReleaseBatch. It returns the number of held tasks. Each portion is one transaction. If the
-// batch is not paused, HoldBatch holds no task. No sender can claim a held task, but the task can still expire or be cancelled. HoldBatch does not
-// change leased tasks. If a leased task must be retried, it waits like any other task until the next HoldBatch.
+// HoldBatch holds the PENDING tasks of a paused batch until ReleaseBatch. It returns the number of held tasks. Each portion is one transaction. If the batch
+// is not paused, HoldBatch holds no task. No sender can claim a held task, but the task can still expire or be cancelled. HoldBatch does not change leased
+// tasks. If a leased task must be retried, the task can be claimed again until the next call of HoldBatch.
 func (s *Service) HoldBatch(ctx context.Context, batchID int64) (held int, err error) {
 	err = s.inPortions(ctx, "hold tasks of batch", func(q *dispatchq.Queries, after string) (n int, last string, err error) {
 		row, err := q.TaskHold(ctx, dispatchq.TaskHoldParams{BatchID: batchID, AfterID: after, Portion: sweepBatch})

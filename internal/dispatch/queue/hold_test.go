@@ -14,7 +14,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submitBatch submits n messages of a batch, changed by more, and returns the ids of the tasks.
+// submitBatch submits n messages of a batch and returns the ids of the tasks. more changes each submission; nil changes nothing.
 func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*submit.Submission)) []string {
 	b.T.Helper()
 	subs := make([]submit.Submission, n)
@@ -38,7 +38,7 @@ func submitBatch(b *apptest.Bundle, batch int64, n int, more func(*submit.Submis
 	return ids
 }
 
-// setBatch gives batch 7 a status.
+// setBatch sets the status of batch 7.
 func setBatch(b *apptest.Bundle, status string) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO batches (id, company_id, submitted_by, name, message_type, phone_column, content, dedup, request_id, source_ip, user_agent, status)
@@ -46,7 +46,7 @@ func setBatch(b *apptest.Bundle, status string) {
 		ON CONFLICT (id) DO UPDATE SET status = excluded.status`, status)
 }
 
-// hold pauses batch 7 and holds its tasks.
+// hold pauses batch 7 and holds its tasks. It fails the test unless want tasks were held.
 func hold(b *apptest.Bundle, want int) {
 	b.T.Helper()
 	setBatch(b, "paused")
@@ -55,7 +55,7 @@ func hold(b *apptest.Bundle, want int) {
 	}
 }
 
-// release lets batch 7 run and releases its tasks.
+// release resumes batch 7 and releases its tasks. It fails the test unless want tasks were released.
 func release(b *apptest.Bundle, want int) {
 	b.T.Helper()
 	setBatch(b, "running")
@@ -64,7 +64,7 @@ func release(b *apptest.Bundle, want int) {
 	}
 }
 
-// cancelBatch cancels batch 7.
+// cancelBatch cancels batch 7. It fails the test unless want tasks were cancelled.
 func cancelBatch(b *apptest.Bundle, want int) {
 	b.T.Helper()
 	if n, err := b.App.Tasks.CancelBatch(b.T.Context(), 7, "operator"); err != nil || n != want {
@@ -72,7 +72,7 @@ func cancelBatch(b *apptest.Bundle, want int) {
 	}
 }
 
-func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
+func TestClaimSkipsTasksOfAHeldBatch(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 5, nil)
 	others := submitBatch(b, 8, 2, nil)
@@ -110,8 +110,8 @@ func TestNobodyGetsTheTasksOfABatchThatIsHeld(t *testing.T) {
 	}
 }
 
-// A released batch does not go before others: its tasks are ranked when they are queued again.
-func TestAReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
+// A released batch is not preferred to other companies, because its tasks receive new ranks when they are queued again.
+func TestReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
 	b := apptest.New(t)
 	other := b.AddCompany("other", 1)
 	submitBatch(b, 7, 50, nil)
@@ -126,8 +126,8 @@ func TestAReleasedBatchTakesTurnsWithOtherCompanies(t *testing.T) {
 	}
 }
 
-// The time for which a batch was held is no wait of its tasks.
-func TestTheWaitOfAHeldTaskCountsFromItsRelease(t *testing.T) {
+// The wait of a task does not include the time for which its batch was held.
+func TestWaitOfAHeldTaskBeginsAtItsRelease(t *testing.T) {
 	b := apptest.New(t)
 	id := submitBatch(b, 7, 1, nil)[0]
 	hold(b, 1)
@@ -144,8 +144,8 @@ func TestTheWaitOfAHeldTaskCountsFromItsRelease(t *testing.T) {
 	}
 }
 
-// The sender that holds a task when its batch is held may settle it. A retry waits until the batch is held again.
-func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
+// If a sender has a lease of a task when the batch is held, the sender can still report the outcome. A retry is held by the next call of HoldBatch.
+func TestLeasedTaskOfAHeldBatchIsHeldWhenItReturns(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 4, nil)
 	b.ClaimIDs(4)
@@ -170,8 +170,8 @@ func TestATaskThatASenderHoldsIsHeldWhenItComesBack(t *testing.T) {
 	}
 }
 
-// A pause shortens no wait: a task that was to be sent later is sent then, and no sender with a wait gets it earlier.
-func TestAPauseShortensNoWait(t *testing.T) {
+// A pause does not shorten a wait. A scheduled task is not sent before its time, and a retry is not claimed before its due time.
+func TestPauseDoesNotShortenTheWaitOfATask(t *testing.T) {
 	b := apptest.New(t)
 	later := time.Now().Add(2 * time.Hour).Truncate(time.Microsecond)
 	ids := submitBatch(b, 7, 3, func(s *submit.Submission) { s.ExpectSendTime = &later })
@@ -182,20 +182,20 @@ func TestAPauseShortensNoWait(t *testing.T) {
 	retry := *b.Task(now[0]).DueAt
 	entered := apptest.Scan[time.Time](b, "SELECT entered_at FROM queue WHERE task_id = $1", now[0])
 	hold(b, 5)
-	b.Exec("UPDATE queue SET due_when_resumed = NULL WHERE task_id = $1", ids[1]) // held by a server that does not know the column
+	b.Exec("UPDATE queue SET due_when_resumed = NULL WHERE task_id = $1", ids[1]) // held by a server that does not use the column
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[2]+"/cancel", nil)
 	b.Requeue(ids[2])
 	if due := b.Task(ids[2]).DueAt; due != nil {
 		t.Errorf("due at %v", due)
 	}
-	b.Exec("UPDATE queue SET due_when_resumed = now() - interval '1 minute' WHERE task_id = $1", now[1]) // its wait was over during the pause
+	b.Exec("UPDATE queue SET due_when_resumed = now() - interval '1 minute' WHERE task_id = $1", now[1]) // the wait of the task ended during the pause
 	release(b, 5)
 	for id, want := range map[string]time.Time{ids[0]: later, ids[2]: later, now[0]: retry} {
 		if due := b.Task(id).DueAt; due == nil || !due.Equal(want) {
 			t.Errorf("due at %v, want %v", due, want)
 		}
 	}
-	// Providers know a message again by it.
+	// Providers use entered_at to recognize a repeated message.
 	if again := apptest.Scan[time.Time](b, "SELECT entered_at FROM queue WHERE task_id = $1", now[0]); !again.Equal(entered) {
 		t.Errorf("the retry entered at %v, before %v", again, entered)
 	}
@@ -207,7 +207,7 @@ func TestAPauseShortensNoWait(t *testing.T) {
 	}
 }
 
-func TestAHeldTaskExpires(t *testing.T) {
+func TestHeldTaskExpires(t *testing.T) {
 	b := apptest.New(t)
 	soon := time.Now().Add(time.Hour)
 	ids := submitBatch(b, 7, 2, func(s *submit.Submission) { s.ExpiresAt = &soon })
@@ -222,7 +222,7 @@ func TestAHeldTaskExpires(t *testing.T) {
 	release(b, 1)
 }
 
-func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
+func TestCancelBatchEndsOnlyWaitingTasks(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 3, nil)
 	b.ClaimIDs(1)
@@ -246,8 +246,8 @@ func TestOnlyTheWaitingTasksOfABatchAreCancelled(t *testing.T) {
 	b.ExpectCounts("1 new, 0 retries, 1 held, 0 sent, 0 failed")
 }
 
-// A requeued task is of its batch still, and is held at once while the batch is paused.
-func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
+// A requeued task still belongs to its batch. If the batch is paused, the task is held at once.
+func TestRequeuedTaskKeepsItsBatch(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 2, func(s *submit.Submission) { s.Test = true })
 	hold(b, 2)
@@ -262,7 +262,7 @@ func TestARequeuedTaskKeepsItsBatch(t *testing.T) {
 	hold(b, 0)
 }
 
-// More tasks than fit into one portion are held, released and cancelled, each once.
+// If the number of tasks exceeds one portion, each task is held, released and cancelled exactly once.
 func TestLargeBatchesAreHeldInPortions(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 2500, nil)
@@ -273,8 +273,8 @@ func TestLargeBatchesAreHeldInPortions(t *testing.T) {
 	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 0 failed")
 }
 
-// While claims, holds and releases of a batch run at once, no task is leased twice or lost, and none is leased after the last hold.
-func TestHoldsRaceClaims(t *testing.T) {
+// Claims, holds and releases of a batch run concurrently. No task is leased twice or lost, and no task is leased after the last hold.
+func TestHoldAndConcurrentClaimsLeaseNoTaskTwice(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 400, nil)
 	seen, mu := map[string]int{}, sync.Mutex{}
@@ -326,8 +326,8 @@ func TestHoldsRaceClaims(t *testing.T) {
 	}
 }
 
-// Of a release and a cancellation at once, each task is released or cancelled, and not both.
-func TestAReleaseRacesACancellation(t *testing.T) {
+// A release and a cancellation run concurrently. Each task is either released or cancelled.
+func TestConcurrentReleaseAndCancellationHandleEachTaskOnce(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 1200, nil)
 	hold(b, 1200)
@@ -349,8 +349,8 @@ func TestAReleaseRacesACancellation(t *testing.T) {
 	}
 }
 
-// A hold waits for the claim that is choosing, and holds what the claim leaves.
-func TestAHoldWaitsForAClaim(t *testing.T) {
+// A hold waits for a claim in progress, and then holds the tasks that were not claimed.
+func TestHoldWaitsForAClaimInProgress(t *testing.T) {
 	b := apptest.New(t)
 	ids := submitBatch(b, 7, 2, nil)
 	setBatch(b, "paused")
@@ -385,8 +385,8 @@ func TestAHoldWaitsForAClaim(t *testing.T) {
 	}
 }
 
-// A hold that is late must not hold the tasks of a batch that was resumed meanwhile, nor a late release those of one that was paused again.
-func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
+// A late hold does not hold the tasks of a batch that was resumed meanwhile. A late release does not release the tasks of a batch that was paused again.
+func TestHoldAndReleaseFollowTheStatusOfTheBatch(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 2, nil)
 	setBatch(b, "running")
@@ -397,7 +397,7 @@ func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
 	if n, err := b.App.Queue.ReleaseBatch(t.Context(), 7); n != 0 || err != nil {
 		t.Errorf("released %d of a paused batch, %v", n, err)
 	}
-	// A hold that waits for the change of the status follows it.
+	// A hold that waits for a change of the batch status uses the new status.
 	release(b, 2)
 	setBatch(b, "paused")
 	tx, err := b.DB.Begin(t.Context())
@@ -424,7 +424,7 @@ func TestAHoldAndAReleaseFollowTheStatusOfTheBatch(t *testing.T) {
 	}
 }
 
-func TestTasksAreListedByTheirBatch(t *testing.T) {
+func TestListFiltersTasksByBatch(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	b := w.Bundle
 	of7 := submitBatch(b, 7, 3, nil)
@@ -452,8 +452,8 @@ func TestTasksAreListedByTheirBatch(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?test=maybe", nil)
 }
 
-// Each row of the log says of which batch and country a task is, and whether it is a test, and so does each fact.
-func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
+// Each log row and each fact contains the batch and the country of the task, and whether the task is a test message.
+func TestLogRowsAndFactsContainBatchCountryAndTest(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	soon := time.Now().Add(time.Hour)
@@ -493,7 +493,7 @@ func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
 	}
 	got := apptest.Scan[string](b, `SELECT concat_ws(' ', sum(submitted), sum(leases), sum(success), sum(failed), sum(pending_new), sum(pending_retry),
 		sum(processing), sum(delivered), sum(requeued)) FROM facts WHERE batch_id = 7`)
-	// Two leases are left. The requeued task failed once, and is no longer FAILED.
+	// Two leases exist. The requeued task failed once, but is no longer FAILED.
 	if want := "8 7 1 1 1 0 2 1 1"; got != want {
 		t.Errorf("facts %s, want %s", got, want)
 	}
@@ -503,8 +503,8 @@ func TestTheLogAndTheFactsNameBatchCountryAndTest(t *testing.T) {
 	}
 }
 
-// A sweep holds the tasks of paused batches each second: it must not write to those that are held.
-func TestHoldingAgainWritesNothing(t *testing.T) {
+// A sweep holds the tasks of paused batches every second. It does not write to tasks that are already held.
+func TestSecondHoldWritesNothing(t *testing.T) {
 	b := apptest.New(t)
 	submitBatch(b, 7, 3, nil)
 	hold(b, 3)

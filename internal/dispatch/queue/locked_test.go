@@ -14,8 +14,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// While the partition of a day is moved, dropped or imported, requests for other days do not wait.
-func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
+// While the partition of one day is moved, dropped or imported, requests for other days do not wait.
+func TestLockedPartitionDelaysOnlyTasksOfItsDay(t *testing.T) {
 	waiting := func(b *apptest.Bundle) string { return b.Submit("x") }
 	settled := func(b *apptest.Bundle) string {
 		b.Submit("x")
@@ -29,7 +29,7 @@ func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
 	repeat := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}
 	today := "/api/v1/sms/tasks?created_from=" + url.QueryEscape(time.Now().Add(-time.Minute).Format(time.RFC3339))
 	for name, c := range map[string]struct {
-		make func(b *apptest.Bundle) string // the task, before the lock
+		make func(b *apptest.Bundle) string // creates the task before the partition is locked
 		do   func(b *apptest.Bundle, id string)
 	}{
 		"look-up":            {settled, func(b *apptest.Bundle, id string) { b.Task(id) }},
@@ -68,8 +68,8 @@ func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
 	}
 }
 
-// Late reports that come together have different fates: only those of the locked partition must be repeated.
-func TestALateReportOfALockedPartitionFailsAlone(t *testing.T) {
+// When several late reports are merged, only the reports of the locked partition fail. Their senders must repeat them.
+func TestLateReportFailsAloneIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	for range 10 {
 		b.Submit("x")
@@ -103,14 +103,14 @@ func TestALateReportOfALockedPartitionFailsAlone(t *testing.T) {
 		}
 	})
 	unlock()
-	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(locked, "app", 2, nil)) // its sender repeats it
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(locked, "app", 2, nil)) // the sender repeats the report
 	for _, id := range ids {
 		b.ExpectEffects(id, "reported success", "reported ignored", "reported ignored")
 	}
 }
 
-// A batch whose messages repeat others is not refused because one of these is in a locked partition.
-func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
+// Some messages of a batch repeat earlier messages. If an earlier message is in a locked partition, only its repeat fails.
+func TestRepeatedMessageFailsAloneIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}).TaskID
 	_, unlock := b.LockDay(5)
@@ -124,7 +124,7 @@ func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
 			t.Errorf("outcomes %s", got)
 		}
 	})
-	// With an Idempotency-Key all is one transaction, which the caller repeats.
+	// With an Idempotency-Key, the whole batch is one transaction. The caller repeats it.
 	apptest.Promptly(t, "a batch in one transaction", func() { b.Expect(503, "unavailable", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i") })
 	unlock()
 	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i")).Items
@@ -135,11 +135,11 @@ func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
 	}
 }
 
-// A repeat of a locked partition is not refused for good because it could not be stored a second time.
-func TestARepeatOfALockedPartitionHasNoFinalAnswer(t *testing.T) {
+// A repeat of a message in a locked partition is not refused permanently, although it cannot be stored as a new message.
+func TestRepeatedMessageCanBeRetriedIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	_, unlock := b.LockDay(5)
-	// It names no content, and no template is active: a first submission of this kind is refused.
+	// The repeat has no content, and no template is active. Without an earlier message with its dedup key, such a submission is refused.
 	repeat := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "locked"}
 	first := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "other"}
 	refused := b.Call("POST", "/api/v1/sms/send", first)
@@ -157,8 +157,8 @@ func TestARepeatOfALockedPartitionHasNoFinalAnswer(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/sms/send", repeat)
 }
 
-// A task of a locked partition is requeued later.
-func TestATaskOfALockedPartitionIsRequeuedLater(t *testing.T) {
+// A task in a locked partition is requeued by a later request.
+func TestRequeueFailsWhileThePartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	locked, unlock := b.LockDay(5)
 	apptest.Promptly(t, "a requeue", func() {
@@ -171,8 +171,8 @@ func TestATaskOfALockedPartitionIsRequeuedLater(t *testing.T) {
 	b.Requeue(locked)
 }
 
-// A receipt of a locked partition is left for later.
-func TestAReceiptOfALockedPartitionIsLeft(t *testing.T) {
+// A receipt for a task in a locked partition is stored later.
+func TestReceiptStaysPendingIfItsPartitionIsLocked(t *testing.T) {
 	b := apptest.New(t)
 	b.Submit("x")
 	id := b.ClaimIDs(1)[0]

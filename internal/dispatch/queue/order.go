@@ -8,8 +8,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Queue adds every due task to the queue order: retries and scheduled tasks. It returns the number of these tasks. Each batch is one transaction.
-// Claims also find due tasks that Queue has not added yet.
+// Queue adds every due task to the queue order: retries and scheduled tasks. It returns the number of added tasks. Each batch is one transaction. Claims also
+// find due tasks that Queue has not added yet.
 func (s *Service) Queue(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ const moveBatch = 10_000
 func (s *Service) Move(ctx context.Context) (int, error) {
 	began := time.Now()
 	moved, err := s.move(ctx, nil)
-	if err == nil && moved > 0 { // a task that a switch stopped in its old pool can be free in its new pool
+	if err == nil && moved > 0 { // a task that a switch holds in its old pool can be claimed in its new pool
 		_, err = s.releaseSwitched(ctx)
 	}
 	if err == nil {
@@ -49,8 +49,8 @@ func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
 	})
 }
 
-// Age raises tasks that have waited too long to the priority below real-time messages, and returns their number. A task that leaves its old place in
-// the order for a higher priority is queued again at once.
+// Age raises tasks that have waited too long to the priority below real-time messages. It returns the number of raised tasks. A task that leaves its old
+// position in the order for a higher priority is queued again at once.
 func (s *Service) Age(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 // moveLimit is the maximum time for which a change of a route waits until its tasks are moved. A sweep moves the remaining tasks.
 const moveLimit = 5 * time.Second
 
-// routesChanged moves the waiting tasks of a pool. If this fails, the sweep moves the tasks and logs its errors. The directory calls Switched
-// afterwards, because shared senders possibly must not send the moved tasks.
+// routesChanged moves the waiting tasks of a pool. If this fails, the sweep moves the tasks later and logs its errors. Afterwards, the directory calls
+// Switched, because shared senders may be forbidden to send the moved tasks.
 func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()

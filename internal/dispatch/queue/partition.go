@@ -8,9 +8,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// RunByDay runs items together in one transaction, or in a savepoint of the caller's transaction. A partition can be locked for minutes. If an item
-// needs a locked partition, RunByDay runs the items of each day separately, so that only items of the locked partition fail. idOf returns the task id
-// of an item. If the joint run fails with another error, RunByDay returns this error, and no item is done.
+// RunByDay runs all items together in one transaction, or in a savepoint of the caller's transaction. A partition can be locked for minutes. If an item needs
+// a locked partition, RunByDay runs the items of each day separately, so that only items of the locked partition fail. idOf returns the task id of an item.
+// If the first run fails with another error, RunByDay returns this error, and no item is done.
 func RunByDay[In, Out any](ctx context.Context, db *postgres.DB, items []In, idOf func(In) string,
 	run func(ctx context.Context, items []In) ([]Out, error),
 ) ([]merge.Result[Out], error) {

@@ -20,17 +20,17 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// fill puts 100,000 tasks into the queue, with the columns and values that are added.
+// fill returns a statement that inserts 100,000 tasks into the queue. columns and values are added to those of the statement.
 func fill(columns, values string) string {
 	return fmt.Sprintf(`INSERT INTO queue (
 			task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content%s
 		) SELECT 'b' || i, 1, 1, 1, 5, 1, '', '', 'x'%s FROM generate_series(1, 100000) i;`, columns, values)
 }
 
-// vacuumed makes the planner believe that each page of the queue is empty.
+// vacuumed makes the planner estimate that each page of the queue is empty.
 var vacuumed = fill("", "") + "DELETE FROM queue; VACUUM (TRUNCATE false) queue;"
 
-// tables prepares a queue for which the planner's estimates are far off, in one direction or the other.
+// tables contains statements that make the planner's estimates of the queue much too low or much too high.
 var tables = map[string]string{
 	"new":                               "",
 	"a backlog that was never analysed": fill("", ""),
@@ -46,8 +46,8 @@ var tables = map[string]string{
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
-// Whatever the planner's estimates are, the statements of dispatch walk the queue's indexes and look rows up by key: they never read a
-// whole table, and no more of an index than they need.
+// Whatever the planner estimates, the statements of dispatch walk the indexes of the queue and read rows by key. They never read a whole table. They read
+// only the part of an index that they need.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range tables {
@@ -68,7 +68,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 					if scans := reads.scans - before[table].scans; scans != 0 {
 						t.Errorf("%s was read as a whole %d times", table, scans)
 					}
-					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; 5,010 are those of bounded queries
+					if rows := reads.rows - before[table].rows; rows > 8000 { // of 100,000; queries with limits read 5,010 of them
 						t.Errorf("%d rows of %s were read through its indexes", rows, table)
 					}
 				}
@@ -77,7 +77,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	}
 }
 
-// prepareTable runs prepare in a session of its own. Later sessions plan in mode.
+// prepareTable runs prepare in a separate session. Later sessions plan in mode.
 func prepareTable(t *testing.T, url, mode, prepare string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -94,7 +94,7 @@ func prepareTable(t *testing.T, url, mode, prepare string) {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
-		// Autovacuum may hold a snapshot that keeps dead rows, while it analyses a catalog.
+		// While autovacuum analyses a catalog, it can hold a snapshot that prevents the removal of dead rows.
 		for dead := 1; dead > 0 && strings.Contains(sql, "VACUUM"); {
 			if err := conn.QueryRow(t.Context(), "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'queue'").Scan(&dead); err != nil {
 				t.Fatal(err)
@@ -113,7 +113,7 @@ func split(sql string) []string {
 	return slices.DeleteFunc(strings.Split(sql, ";"), func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// expireLeases ends the time of leases, and reads only their rows.
+// expireLeases ends leases by their ids, so that no other row is read.
 func expireLeases(t *testing.T, db *postgres.DB, rows []claim.Lease) {
 	t.Helper()
 	err := db.Tx(t.Context(), func(ctx context.Context) error {
@@ -132,7 +132,7 @@ func expireLeases(t *testing.T, db *postgres.DB, rows []claim.Lease) {
 	}
 }
 
-// runDispatch runs every statement of dispatch three times. Its sessions have ended when it returns.
+// runDispatch runs every statement of dispatch three times. When it returns, its sessions have ended.
 func runDispatch(t *testing.T, url string) {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), url)
@@ -202,7 +202,7 @@ func setBatchStatus(t *testing.T, db *postgres.DB, id int64, status string) {
 	}
 }
 
-// claimAndReport claims ten tasks, reports six, releases one, and recovers the leases of the other three.
+// claimAndReport claims ten tasks, reports six of them, releases one, and recovers the leases of the remaining three.
 func claimAndReport(t *testing.T, db *postgres.DB, s *queue.Service) {
 	t.Helper()
 	rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
@@ -222,7 +222,7 @@ func claimAndReport(t *testing.T, db *postgres.DB, s *queue.Service) {
 		t.Fatalf("released %d, %v", n, err)
 	}
 	expireLeases(t, db, rows)
-	if n, err := s.Recover(t.Context()); err != nil || n != 3 { // each lease without a report or release has run out
+	if n, err := s.Recover(t.Context()); err != nil || n != 3 { // each lease without a report or a release has expired
 		t.Fatalf("recovered %d, %v", n, err)
 	}
 }
@@ -295,10 +295,10 @@ func readQueue(t *testing.T, db *postgres.DB) {
 
 type reads struct{ scans, rows int64 }
 
-// readsOf returns how often each table of dispatch was read as a whole, and how many rows were read through its indexes.
+// readsOf returns, for each table of dispatch, the number of full scans and the number of rows that were read through indexes.
 func readsOf(t *testing.T, conn *pgx.Conn) map[string]reads {
 	t.Helper()
-	// A session adds its reads to the statistics when it ends.
+	// A session adds its reads to the statistics when the session ends.
 	for others := 1; others > 0; time.Sleep(10 * time.Millisecond) {
 		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others); err != nil {

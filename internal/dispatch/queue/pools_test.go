@@ -18,7 +18,7 @@ func routePath(r api.Route) string {
 	return fmt.Sprint("/api/v1/admin/routes/", r.RouteNo)
 }
 
-// rivals adds senders with equal routes of the default company, and lets each poll once.
+// rivals adds senders with equal routes of the default company. Each sender polls once.
 func rivals(b *apptest.Bundle, senders ...string) {
 	b.T.Helper()
 	for _, no := range senders {
@@ -30,7 +30,7 @@ func rivals(b *apptest.Bundle, senders ...string) {
 
 const abroad = "+4915112345678"
 
-func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
+func TestS3_9_SharesMatchWeightsForClaimsOfAnySize(t *testing.T) {
 	for _, limit := range []int{1, 4, 7, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)
@@ -40,7 +40,7 @@ func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
 				b.AddRoute("default", no, weight)
 			}
 			for no := range weights {
-				b.Take(no, 1) // a sender that has polled is not silent
+				b.Take(no, 1) // after a poll, a sender is not silent
 			}
 			b.SubmitMany("x", 1000, nil)
 			var took []string
@@ -73,8 +73,7 @@ func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
 	}
 }
 
-// A message follows today's routes, even if it already waits: the routes of its country, else those of any country, else the shared
-// senders.
+// A waiting message follows the current routes. The routes of its country are used first, then the routes for any country, then the shared senders.
 func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -119,7 +118,7 @@ func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	expect("without the route of the country", "shared")
 	expect("without the route of the country", "anywhere", "abroad 0", "home 0", "later 0", "new 0")
 
-	// A task that is held while its route is deleted follows today's routes when it is retried.
+	// When a task is leased while its route is deleted, the retry follows the current routes.
 	b.Exec("UPDATE tasks SET status = 4")
 	b.SubmitMany("held", 1, nil, acme...)
 	held := b.Take("anywhere", 1)
@@ -155,7 +154,7 @@ func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
 	}
 }
 
-func TestADeletedPoolTakesItsRanksWithIt(t *testing.T) {
+func TestDeletionOfAPoolDeletesItsRanks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
 	r := b.AddRoute("default", "theirs", 1)
@@ -174,8 +173,7 @@ func TestADeletedPoolTakesItsRanksWithIt(t *testing.T) {
 	}
 }
 
-// A server with an older view of the routes may store a task in the wrong pool. A sweep moves the task: into a pool that is new, and out
-// of a pool that is gone.
+// A server that still caches the old routes can store a task in the wrong pool. A sweep moves the task to a new pool, or out of a deleted pool.
 func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
@@ -190,7 +188,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	if got := b.Take("theirs", 10); len(got) != 2 {
 		t.Errorf("the route's sender got %v", got)
 	}
-	// A late sweep moves such tasks too. After this sweep the pools are settled: no server has the old view any longer.
+	// A late sweep also moves such tasks. After this sweep the pools are settled, because no server caches the old routes any longer.
 	b.SubmitMany("late", 1, nil)
 	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'late 0'")
 	b.Exec("UPDATE pools SET unsettled_since = now() - interval '1 hour' WHERE unsettled_since IS NOT NULL")
@@ -212,7 +210,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	}
 }
 
-// takeAsAll lets the sender all take n tasks, limit at a time, and counts them by company.
+// takeAsAll claims n tasks as the sender all, limit at a time. It returns the number of tasks by company.
 func takeAsAll(b *apptest.Bundle, limit, n int) map[string]int {
 	b.T.Helper()
 	got := map[string]int{}
@@ -229,7 +227,7 @@ func takeAsAll(b *apptest.Bundle, limit, n int) map[string]int {
 	return got
 }
 
-func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
+func TestSenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 	for _, limit := range []int{1, 3, 10, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)
@@ -243,13 +241,13 @@ func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 				if no != "shared" && no != "also" {
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all"})
 				}
-				if no == "two" { // two pools, but one share
+				if no == "two" { // two serves two pools, but has one share
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all", "country_no": "DE"})
 					b.SubmitMany(no, 300, map[string]any{"phone_number": abroad}, who...)
 				}
 				b.SubmitMany(no, 500, nil, who...)
 				if no == "one" {
-					takeAsAll(b, 100, 100) // alone, one may have everything, and does not pay for it later
+					takeAsAll(b, 100, 100) // a company that waits alone can use all capacity, and has no debt later
 				}
 			}
 			got := takeAsAll(b, limit, 400)
@@ -270,18 +268,19 @@ func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 	}
 }
 
-// A task that has waited for an hour goes out as if it had the highest priority below real time: among the tasks of that priority, not behind all of them.
-func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T) {
+// A task that has waited for an hour receives the highest priority below real-time messages. It is sent among the tasks of this priority, not after all of
+// them.
+func TestAgedTasksTakeTurnsWithTheHighestPriorityBelowRealTime(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("old", 30, map[string]any{"priority": 9})
-	b.Exec("UPDATE tasks SET rank = rank + 1e6") // as after many tasks of this priority
+	b.Exec("UPDATE tasks SET rank = rank + 1e6") // the same as after many tasks of this priority
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 2})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
 	if n, err := b.App.Queue.Age(t.Context()); n != 30 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	took := map[string]int{}
-	for range 8 { // urgent tasks keep coming
+	for range 8 { // urgent tasks are submitted continuously
 		b.SubmitMany("urgent", 10, map[string]any{"priority": 2})
 		for who, n := range owners(b.Take("app", 10)) {
 			took[who] += n
@@ -295,7 +294,7 @@ func TestAgedTasksDoNotStarveBehindTheHighestPriorityBelowRealTime(t *testing.T)
 	}
 }
 
-func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
+func TestS3_9_BackupReceivesTasksWhileNoPrimaryIsAvailable(t *testing.T) {
 	for name, routed := range map[string]bool{"of a route": true, "shared": false} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
@@ -316,7 +315,7 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
 				var got []string
 				for _, no := range []string{"primary", "second", "backup", "last"} {
 					makeReady()
-					b.Take(no, 1) // the sender is not silent
+					b.Take(no, 1) // after a poll, the sender is not silent
 				}
 				for _, no := range []string{"last", "backup", "second", "primary"} {
 					makeReady()
@@ -333,7 +332,7 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
 				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, body)
 			}
 			takes("all are available", "[second primary]")
-			// A primary in the interval between two messages is available.
+			// A primary sender is available while it waits for its interval between two messages.
 			b.Exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
 			if got := b.Take("backup", 1); len(got) != 0 && !routed {
 				t.Errorf("the backup took %v beside a primary in its interval", got)
@@ -351,7 +350,7 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
 				b.Exec("UPDATE sender_states st SET openings = 1, rest_reason = 'x', rest_until = " + until + " FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
 			}
 			breaker("now() + interval '1 minute'")
-			takes("the breaker of the primary is open", "[last second]") // its worker would not claim, but the test does
+			takes("the breaker of the primary is open", "[last second]") // the worker of this sender would not claim now, but the test claims
 			breaker("NULL")
 			takes("the breaker is closed", "[second]")
 			b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
@@ -363,8 +362,8 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
 	}
 }
 
-// A claim passes over tasks that are too large for the sender, with any limit and in every pool.
-func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
+// A claim skips tasks that are too large for the sender, with any limit and in every pool.
+func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "few", "limits": map[string]any{"per_day": 1}})
@@ -388,7 +387,7 @@ func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
 	if got := owners(b.Take("few", 10)); got["small"] != 1 || got[large] != 1 {
 		t.Errorf("with three segments left: %v", got)
 	}
-	// The search is bounded.
+	// The search reads a limited number of tasks.
 	b.SubmitMany(large, 2000, nil, acme...)
 	b.SubmitMany("small", 1, nil, acme...)
 	more(6)
@@ -397,9 +396,9 @@ func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
 	}
 }
 
-// Concurrent claims have locked the first tasks of the pool. A sender with a quota takes the tasks behind them, however many those are.
-// A sender with less quota left than a message may need stops its search there, and does not read the whole pool.
-func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
+// Concurrent claims have locked the first tasks of the pool. A sender with a quota claims the tasks behind them, however many tasks are locked. If the
+// remaining quota of a sender is smaller than the largest possible message, its search stops at the locked tasks and does not read the whole pool.
+func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "quota", "limits": map[string]any{"per_day": 150}})
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, lane, rank)
@@ -439,7 +438,7 @@ func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 	}
 }
 
-func TestAMessageOnAnotherChannelThanSMSCostsOneSegment(t *testing.T) {
+func TestMessageOnANonSMSChannelCostsOneSegment(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.AddSender(map[string]any{"sender_no": "pager", "channel": "pager", "balance": 10, "segment_size": 5, "sign": "签"})
@@ -454,8 +453,8 @@ func TestAMessageOnAnotherChannelThanSMSCostsOneSegment(t *testing.T) {
 	}
 }
 
-// A channel is deleted with its shared pool, so no task may wait there.
-func TestAChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
+// A channel is deleted together with its shared pool, so the deletion is refused while a task waits in this pool.
+func TestChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, pool_id)
@@ -465,8 +464,8 @@ func TestAChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
 }
 
-// The test enqueues a message without a notification: the row of a notification would keep its company from being deleted.
-func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
+// The test enqueues a message without a notification, because the row of a notification would prevent the deletion of its company.
+func TestDeletionOfAChannelDeletesItsRanks(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
@@ -496,8 +495,8 @@ func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A sender that is busy with a higher priority in another pool does not hold up its rivals in this pool.
-func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
+// A sender that is busy with a higher priority in another pool does not delay its rivals in this pool.
+func TestRivalThatIsBusyInAnotherPoolDelaysNoSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
 	rivals(b, "both", "only")
@@ -516,14 +515,14 @@ func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A claim that waited for another claim of its sender sees what that claim took, but sees its rivals as they were before. It must not
-// take them for absent and go ahead of them again.
-func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
+// A claim waits for another claim of the same sender. It sees the tasks of the other claim, but it has read its rivals before. It must not treat the rivals
+// as absent and exceed its share.
+func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 	b := apptest.New(t)
 	for no, weight := range map[string]int{"one": 1, "three": 3} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 		b.AddRoute("default", no, weight)
-		b.Take(no, 1) // a sender that has polled is not silent
+		b.Take(no, 1) // after a poll, a sender is not silent
 	}
 	b.SubmitMany("x", 100, nil)
 	b.Exec("UPDATE routes SET served = 100")
@@ -537,7 +536,7 @@ func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	serve("one", 109) // as far ahead as it may be
+	serve("one", 109) // the maximum lead
 	serve("three", 105)
 	took := make(chan int, 1)
 	go func() { took <- len(b.Take("one", 50)) }()
@@ -558,8 +557,8 @@ func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 	}
 }
 
-// A hole in the ranks of the shared pool, as an old retry leaves it, does not make the pool wait for the sender's other pools.
-func TestAHoleInTheRanksOfAPoolStarvesNoCompany(t *testing.T) {
+// An old retry can leave a hole in the ranks of the shared pool. Tasks behind the hole do not wait for the other pools of the sender.
+func TestHoleInTheRanksOfAPoolDelaysNoCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "all"})
@@ -572,9 +571,8 @@ func TestAHoleInTheRanksOfAPoolStarvesNoCompany(t *testing.T) {
 	}
 }
 
-// A company with a route for one country and other tasks in the shared pool gets its share in each pool, and the other companies get
-// theirs.
-func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirShares(t *testing.T) {
+// A company has a route for one country and other tasks in the shared pool. It receives its share in each pool, and the other companies receive their shares.
+func TestCompanyInTwoPoolsDoesNotReduceOtherShares(t *testing.T) {
 	for _, limit := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)
@@ -595,8 +593,8 @@ func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirShares(t *testing.
 	}
 }
 
-// A backup gets as many tasks as it asks for of those that are too large for its primaries' quota, and no others.
-func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
+// A backup sender receives all tasks that are too large for the quota of its primary senders, and no other tasks.
+func TestBackupReceivesTasksThatAreTooLargeForItsPrimaries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "primary", "is_shared": false, "limits": map[string]any{"per_month": 1}})
 	b.AddSender(map[string]any{"sender_no": "backup", "is_shared": false})
@@ -616,8 +614,8 @@ func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
 	}
 }
 
-// A sender retries a task that failed with it, if its rivals have too little quota left for the task.
-func TestARetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
+// A sender retries a task that failed with it if the remaining quota of its rivals is too small for the task.
+func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	b := apptest.New(t)
 	rivals(b, "one", "few")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_month": 1}})
@@ -629,8 +627,8 @@ func TestARetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	}
 }
 
-// A retry that a sender may not take costs the sender its turn only if it found nothing else.
-func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
+// A sender gives up its turn in a pool because of a retry that it is not allowed to claim only if it claimed no other task.
+func TestSenderKeepsItsTurnInAPoolIfItClaimedFromAnother(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
 	rivals(b, "both", "only")
@@ -653,8 +651,8 @@ func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
 	}
 }
 
-// A rank has a meaning only within its priority. A retry returns to the task's own priority, so it gets a new rank.
-func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
+// Ranks are comparable only within one priority. A retry of an aged task returns to its original priority, so the retry receives a new rank.
+func TestRetryOfAnAgedTaskReceivesARankOfItsOwnPriority(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
 	b.Take("app", 50) // the ranks of priority 0 are far ahead

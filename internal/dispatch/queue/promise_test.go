@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestARepeatedReportChangesNothing(t *testing.T) {
+func TestRepeatedReportChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -26,7 +26,7 @@ func TestARepeatedReportChangesNothing(t *testing.T) {
 	b.ExpectEffects(id, "reported success", "reported ignored", "reported ignored", "reported ignored")
 }
 
-func TestTenConcurrentReportsOfOneRetryAreOneAttempt(t *testing.T) {
+func TestConcurrentReportsOfOneRetryCountOneAttempt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -41,7 +41,7 @@ func TestTenConcurrentReportsOfOneRetryAreOneAttempt(t *testing.T) {
 	}
 }
 
-func TestAReportByAnAppThatNeverHeldTheTaskIsRefused(t *testing.T) {
+func TestReportByAnAppWithoutALeaseIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app", 2, nil)) // PENDING
@@ -55,7 +55,7 @@ func TestAReportByAnAppThatNeverHeldTheTaskIsRefused(t *testing.T) {
 	b.ExpectEffects(id, "reported refused", "reported refused", "reported refused", "reported refused")
 }
 
-func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
+func TestLateSuccessSettlesATaskWithoutALease(t *testing.T) {
 	for _, withLease := range []bool{false, true} {
 		t.Run(fmt.Sprint("lease ", withLease), func(t *testing.T) {
 			b := apptest.New(t)
@@ -78,8 +78,8 @@ func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
 	}
 }
 
-// The end of the lease decides whether a FAILED counts, not the time of the sweep.
-func TestAFailureReportedAfterTheLeaseDoesNotCount(t *testing.T) {
+// A FAILED report counts only before the end of the lease. The time of the sweep does not matter.
+func TestFailureReportedAfterTheLeaseChangesNothing(t *testing.T) {
 	for _, more := range []apptest.Report{{}, {"should_retry": true, "retry_after_seconds": 0}} {
 		for _, withLease := range []bool{false, true} {
 			t.Run(fmt.Sprint(more, " lease ", withLease), func(t *testing.T) {
@@ -106,11 +106,11 @@ func TestAFailureReportedAfterTheLeaseDoesNotCount(t *testing.T) {
 	id := b.Submit("x")
 	b.Claim("slow", 1)
 	b.ExpireLeases()
-	b.Report(id, "slow", 2, nil) // no other sender has the task
+	b.Report(id, "slow", 2, nil) // no other sender has a lease of the task
 	b.ExpectEffects(id, "reported success")
 }
 
-func TestALateReportDoesNotTouchTheNextLease(t *testing.T) {
+func TestLateReportDoesNotChangeTheNextLease(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	stale := b.Claim("slow", 1)[0].LeaseID
@@ -129,7 +129,7 @@ func TestALateReportDoesNotTouchTheNextLease(t *testing.T) {
 	b.ExpectEffects(id, "recovered retry", "reported ignored", "reported ignored", "reported success")
 }
 
-func TestTheSameAppIsFencedByItsLease(t *testing.T) {
+func TestReportOnAnOlderLeaseOfTheSameAppChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	stale := b.Claim("app", 1)[0].LeaseID
@@ -146,8 +146,8 @@ func TestTheSameAppIsFencedByItsLease(t *testing.T) {
 	}
 }
 
-// A sender that asked for a retry has said that it did not send. A stray SUCCESS afterwards does not settle the task.
-func TestASuccessAfterAskingForARetryChangesNothing(t *testing.T) {
+// A sender that requested a retry has reported that it did not send the message. A later SUCCESS of this sender does not settle the task.
+func TestSuccessAfterARequestedRetryChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -159,7 +159,7 @@ func TestASuccessAfterAskingForARetryChangesNothing(t *testing.T) {
 	b.ExpectEffects(id, "reported retry", "reported ignored")
 }
 
-func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
+func TestTaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.MaxRetryCount = 0
 	b := apptest.NewWith(t, rules, nil)
@@ -174,8 +174,8 @@ func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 	b.ExpectEffects(id, "recovered exhausted", "reported ignored")
 }
 
-// A sweep neither waits for nor undoes a report whose transaction has locked the row.
-func TestASweepPassesOverAReportInProgress(t *testing.T) {
+// If a report in progress has locked the row, a sweep neither waits for the report nor undoes it.
+func TestSweepSkipsAReportInProgress(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -206,7 +206,7 @@ func TestASweepPassesOverAReportInProgress(t *testing.T) {
 	}
 }
 
-func TestConcurrentSweepsCountEachLeaseThatRanOutOnce(t *testing.T) {
+func TestConcurrentSweepsCountEachExpiredLeaseOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 3000) i`, apptest.Phone)
@@ -224,8 +224,8 @@ func TestConcurrentSweepsCountEachLeaseThatRanOutOnce(t *testing.T) {
 	}
 }
 
-// The first of a cancellation and a claim wins, and the other learns of it: no task is both cancelled and sent.
-func TestATaskIsEitherCancelledOrClaimed(t *testing.T) {
+// If a cancellation and a claim run concurrently, the first one wins and the second one fails. No task is both cancelled and sent.
+func TestConcurrentCancellationAndClaimHaveOneWinner(t *testing.T) {
 	b := apptest.New(t)
 	for range 30 {
 		id := b.Submit("x")
@@ -244,8 +244,8 @@ func TestATaskIsEitherCancelledOrClaimed(t *testing.T) {
 	}
 }
 
-// An endless stream of new tasks does not starve a retry. Until a retry has waited for RetryMaxWait, the order is that of S0.10.
-func TestARetryThatHasWaitedLongGoesOutLikeANewTask(t *testing.T) {
+// A retry is sent although new tasks arrive continuously. Until the retry has waited for RetryMaxWait, new tasks are sent first (S0.10).
+func TestRetryThatHasWaitedLongIsSentLikeANewTask(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.RetryMaxWait = 10 * time.Minute
 	b := apptest.NewWith(t, rules, nil)
@@ -270,7 +270,7 @@ func TestARetryThatHasWaitedLongGoesOutLikeANewTask(t *testing.T) {
 	}
 }
 
-// The same with more tasks of each kind than one claim takes: no task is claimed twice, none is left, and no claim exceeds its limit.
+// The number of new tasks and of retries exceeds one claim. No task is claimed twice, every task is claimed, and no claim exceeds its limit.
 func TestEachOfManyNewTasksAndRetriesIsClaimedOnce(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.RetryMaxWait = 10 * time.Minute
@@ -298,7 +298,7 @@ func TestEachOfManyNewTasksAndRetriesIsClaimedOnce(t *testing.T) {
 	}
 }
 
-func TestTenReportsOfOneRetryAreOneAttempt(t *testing.T) {
+func TestRepeatedReportsOfOneRetryCountOneAttempt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -310,7 +310,7 @@ func TestTenReportsOfOneRetryAreOneAttempt(t *testing.T) {
 	}
 }
 
-func TestTheReportThatExhaustsTheRetriesIsAcceptedAndLogged(t *testing.T) {
+func TestReportThatExhaustsTheRetriesIsLogged(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.MaxRetryCount = 0
 	b := apptest.NewWith(t, rules, nil)
@@ -325,8 +325,8 @@ func TestTheReportThatExhaustsTheRetriesIsAcceptedAndLogged(t *testing.T) {
 	b.ExpectEffects(id, "reported exhausted", "reported ignored")
 }
 
-// A lease that began after the sweep's query is not the lease that ran out.
-func TestASweepDoesNotTakeBackAFreshLease(t *testing.T) {
+// A sweep does not recover a lease that began after the sweep read the expired leases.
+func TestSweepDoesNotRecoverALeaseThatBeganMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("slow", 1)
@@ -354,7 +354,7 @@ func TestASweepDoesNotTakeBackAFreshLease(t *testing.T) {
 	}
 }
 
-func TestAnAppIDThatIsTooLongChangesNothing(t *testing.T) {
+func TestRequestWithATooLongAppIDChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	long := strings.Repeat("a", 51)

@@ -56,9 +56,9 @@ func exec(t *testing.T, db queueq.DBTX, sql string) {
 	}
 }
 
-// A SUCCESS whose statement began before the sweep committed, and locked the row afterwards, settles the task. Its log row says what it
-// did.
-func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
+// The statement of a SUCCESS report begins before the sweep commits, and locks the row afterwards. The report settles the task, and its log row contains this
+// effect.
+func TestLateSuccessSettlesTheTaskAfterAConcurrentSweep(t *testing.T) {
 	t.Parallel()
 	s, _, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
@@ -94,9 +94,9 @@ func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	}
 }
 
-// After its deadline, a batch of which nothing is stored fails as a whole, with the deadline as the reason. The context of a request is
-// cancelled by its deadline, so that its error alone does not say so.
-func TestABatchEndsAtTheDeadlineOfItsRequest(t *testing.T) {
+// If no message of a batch was stored before the deadline of the request, the whole batch fails. Its error must contain the deadline, because the error of
+// the context only says that the context was cancelled.
+func TestBatchFailsAtTheDeadlineOfItsRequest(t *testing.T) {
 	t.Parallel()
 	s, submissions, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// ledger returns the ledger of a sender, newest entry first, and checks that it sums to the balance.
+// ledger returns the ledger of a sender, newest entry first. It fails the test unless the entries sum to the balance.
 func ledger(b *apptest.Bundle, no string) []api.LedgerEntry {
 	b.T.Helper()
 	rows := apptest.Decode[api.LedgerPage](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no+"/ledger?limit=100", nil)).Items
@@ -22,7 +22,7 @@ func ledger(b *apptest.Bundle, no string) []api.LedgerEntry {
 	return rows
 }
 
-func TestAReleasedLeaseCostsNothing(t *testing.T) {
+func TestReleasedLeaseIsRefunded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "limits": map[string]any{"per_day": 8, "per_month": 100}})
 	b.SubmitMany("x", 3, nil)
@@ -54,14 +54,14 @@ func TestAReleasedLeaseCostsNothing(t *testing.T) {
 	if _, err := b.DB.Exec(t.Context(), "INSERT INTO sender_ledger (sender_id, change, balance, lease_id) SELECT sender_id, change, 0, lease_id FROM sender_ledger WHERE change > 0 AND lease_id IS NOT NULL"); err == nil {
 		t.Error("a lease can be refunded twice")
 	}
-	b.Report(leases[2].TaskID, "paid", 3, nil) // not refunded: an app may have sent the message
+	b.Report(leases[2].TaskID, "paid", 3, nil) // not refunded, because an app can have sent the message
 	if s := b.GetSender("paid"); *s.Balance != 9 || *s.Consumed != 1 {
 		t.Errorf("after the failure: %+v", s)
 	}
 }
 
-// Segments of a window that is over are not taken from the current window.
-func TestAReleaseDoesNotChangeTheNextWindow(t *testing.T) {
+// Segments that were used in the previous window are not refunded to the current window.
+func TestReleaseDoesNotChangeTheUsageOfTheNextWindow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "limited", "limits": map[string]any{"per_hour": 5, "per_month": 100}})
 	b.SubmitMany("x", 4, nil)
@@ -80,7 +80,7 @@ func TestAReleaseDoesNotChangeTheNextWindow(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsRefusedForGoodCostsNothing(t *testing.T) {
+func TestPermanentlyRefusedMessageIsRefunded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 10})
 	p.Says(200, `{"code":"9","text":"no such number"}`)
 	b.AwaitStatus(b.Submit("x"), queue.Failed)
@@ -98,7 +98,7 @@ func TestAMessageThatIsRefusedForGoodCostsNothing(t *testing.T) {
 	ledger(b, "pushed")
 }
 
-func TestASenderInTroubleCostsNothing(t *testing.T) {
+func TestLeasesOfASenderInTroubleAreRefunded(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 10, "status": "off"})
 	p.Says(401, "")
 	b.SubmitMany("x", 20, nil)
@@ -113,7 +113,7 @@ func TestASenderInTroubleCostsNothing(t *testing.T) {
 	ledger(b, "pushed")
 }
 
-func TestChangedThresholdsAreInTheLedger(t *testing.T) {
+func TestLedgerContainsChangesOfThresholds(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "low_warning": 3})
 	path := "/api/v1/admin/senders/paid"
@@ -130,7 +130,7 @@ func TestChangedThresholdsAreInTheLedger(t *testing.T) {
 	if r := rows[1]; r.Change != 0 || *r.LowWarning != 5 || *r.LowSwitch != 1 {
 		t.Errorf("%+v", r)
 	}
-	// A sender whose ledger has nothing but thresholds can be deleted.
+	// A sender can be deleted if its ledger contains only changes of thresholds.
 	b.AddSender(map[string]any{"sender_no": "gone"})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/gone", map[string]any{"low_warning": 5})
 	b.Expect(200, "", "DELETE", "/api/v1/admin/senders/gone", nil)

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// originOf is a request of a company.
+// originOf returns the origin of a request of a company.
 func originOf(b *apptest.Bundle, company string) submit.Origin {
 	b.T.Helper()
 	return submit.Origin{User: "of " + company, CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = $1", company)}
@@ -25,7 +25,7 @@ func onSender(no, content string) submit.Submission {
 	return submit.Submission{PhoneNumber: apptest.Phone, Content: content, Raw: []byte("{}"), MessageType: submit.Marketing, SenderNo: no}
 }
 
-// submitOn submits a message of a company that only one sender may send, and returns the id of the task.
+// submitOn submits a message of a company that only the sender no is allowed to send. It returns the id of the task.
 func submitOn(b *apptest.Bundle, company, no, content string) string {
 	b.T.Helper()
 	made, err := b.App.Submissions.Submit(b.T.Context(), onSender(no, content), originOf(b, company))
@@ -60,7 +60,7 @@ func expectTaken(b *apptest.Bundle, no string, want ...string) {
 	}
 }
 
-// move runs the sweeps that could bring a task to another pool.
+// move runs the sweeps that move tasks to other pools.
 func move(b *apptest.Bundle) {
 	b.T.Helper()
 	if _, err := b.App.Queue.Move(b.T.Context()); err != nil {
@@ -71,7 +71,7 @@ func move(b *apptest.Bundle) {
 	}
 }
 
-func TestOnlyTheNamedSenderGetsATask(t *testing.T) {
+func TestOnlyTheNamedSenderReceivesATask(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -100,8 +100,8 @@ func TestOnlyTheNamedSenderGetsATask(t *testing.T) {
 	}
 }
 
-// A company can name the senders of its routes, and shared senders that no route names: never one that is kept for somebody else.
-func TestACompanyCannotNameTheSenderOfAnother(t *testing.T) {
+// A company can name a sender of its own routes, or a shared sender without routes. It cannot name a sender that is reserved for another company.
+func TestCompanyCannotNameTheSenderOfAnotherCompany(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -123,14 +123,14 @@ func TestACompanyCannotNameTheSenderOfAnother(t *testing.T) {
 	b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", beta.RouteNo), map[string]any{"status": "off"})
 	expectRefusedOn(b, "beta", "of-beta")
 	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", beta.RouteNo), nil)
-	submitOn(b, "acme", "of-beta", "x") // it is shared again
+	submitOn(b, "acme", "of-beta", "x") // the sender is shared again
 	b.AddRouteWith(map[string]any{"company_no": "beta", "sender_no": "free", "message_type": "marketing"})
 	expectRefusedOn(b, "acme", "free")
 	submitOn(b, "beta", "free", "x")
 }
 
-// Whatever happens to the routes of its company, a task of one sender waits for that sender: also a retry, and a lease that comes back.
-func TestATaskOfOneSenderStaysWithItWhateverHappensToRoutes(t *testing.T) {
+// A task of one sender waits for this sender, whatever happens to the routes of its company. This is also true for a retry and after an expired lease.
+func TestTaskOfOneSenderStaysWithItAfterRouteChanges(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -157,7 +157,7 @@ func TestATaskOfOneSenderStaysWithItWhateverHappensToRoutes(t *testing.T) {
 	expectTaken(b, "one", "0", "1", "2", "3", "4")
 }
 
-func TestATaskOfASenderThatIsOffWaits(t *testing.T) {
+func TestTaskOfOneSenderWaitsWhileTheSenderIsOff(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	b.AddSender(map[string]any{"sender_no": "other"})
@@ -174,8 +174,8 @@ func TestATaskOfASenderThatIsOffWaits(t *testing.T) {
 	expectTaken(b, "one", "x", "y")
 }
 
-// The route of a pool of one sender is no route of an administrator: nobody sees or changes it.
-func TestThePoolOfOneSenderShowsNoRoute(t *testing.T) {
+// The internal route of a pool of one sender is hidden: administrators cannot see or change it.
+func TestRouteOfAPoolOfOneSenderIsHidden(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
@@ -208,7 +208,7 @@ func TestThePoolOfOneSenderShowsNoRoute(t *testing.T) {
 	}
 }
 
-func TestASenderIsNotDeletedWhileTasksWaitForItAlone(t *testing.T) {
+func TestSenderCannotBeDeletedWhileTasksNameIt(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "ACME"})
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -222,8 +222,8 @@ func TestASenderIsNotDeletedWhileTasksWaitForItAlone(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A pool of one sender is deleted when it is empty and was made long ago, and made again when it is needed.
-func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
+// A pool of one sender is deleted if it is empty and more than a day old. It is created again when a task needs it.
+func TestSweepDeletesAnEmptyPoolOfOneSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	forget := func(want int) {
@@ -237,12 +237,12 @@ func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
 	b.Exec("UPDATE routes SET created_at = now() - interval '25 hours'")
 	forget(0) // a task is queued
 	hold(b, 1)
-	forget(0) // it is held
+	forget(0) // the task is held
 	release(b, 1)
 	b.Take("one", 1)
-	forget(0) // it is leased
+	forget(0) // the task is leased
 	b.Report(held, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 3600})
-	forget(0) // it is to be retried
+	forget(0) // the task waits for a retry
 	cancelBatch(b, 1)
 	forget(1)
 	if n := b.Count("SELECT (SELECT count(*) FROM pools WHERE sender_id IS NOT NULL) + (SELECT count(*) FROM routes) + (SELECT count(*) FROM fair_ranks)"); n != 0 {
@@ -252,8 +252,8 @@ func TestAnEmptyPoolOfOneSenderIsDeleted(t *testing.T) {
 	expectTaken(b, "one", "x")
 }
 
-// The sweep leaves a pool to which a task is being added, and a submission that finds its pool deleted makes another.
-func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
+// The sweep does not delete a pool to which a transaction is adding a task. If a submission finds that its pool was deleted, it creates the pool again.
+func TestSweepKeepsAPoolOfOneSenderWhileTasksAreAdded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	submitOn(b, "default", "one", "first")
@@ -275,7 +275,7 @@ func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
 	}
 	expectTaken(b, "one", "second")
 	b.Exec("DELETE FROM queue")
-	submitOn(b, "default", "one", "third") // the pool is in memory now
+	submitOn(b, "default", "one", "third") // the directory in memory now contains the pool
 	expectTaken(b, "one", "third")
 	b.Exec("DELETE FROM queue")
 	tx, err := b.DB.Begin(t.Context())
@@ -304,9 +304,9 @@ func TestAPoolOfOneSenderIsHeldWhileTasksAreAdded(t *testing.T) {
 	expectTaken(b, "one", "fourth")
 }
 
-// While pools of one sender are deleted as soon as they are empty, no task is lost: each is stored in a pool that exists. A submission sees two
-// deletions at most, because it is refused after some more: in real life a pool lives for a day.
-func TestSubmissionsRaceTheDeletionOfTheirPool(t *testing.T) {
+// Pools of one sender are deleted as soon as they are empty. No task is lost: each task is stored in an existing pool. The test deletes the pool at most
+// twice during one submission, because a submission is refused after more deletions. In production, a pool exists for at least a day.
+func TestConcurrentPoolDeletionLosesNoTask(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	origin := originOf(b, "default")
@@ -347,8 +347,8 @@ func TestSubmissionsRaceTheDeletionOfTheirPool(t *testing.T) {
 	}
 }
 
-// A requeued task waits for its only sender again, also if the pool was deleted meanwhile.
-func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
+// A requeued task waits for its only sender again, even if the pool was deleted meanwhile.
+func TestRequeuedTaskOfOneSenderWaitsForThatSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -389,8 +389,8 @@ func TestARequeuedTaskOfOneSenderGoesToItAgain(t *testing.T) {
 	expectTaken(b, "one", "a")
 }
 
-// A pool that a transaction makes is there for its tasks, and gone if the transaction is rolled back.
-func TestAPoolOfOneSenderIsMadeInATransaction(t *testing.T) {
+// A transaction creates a pool and stores tasks in it. If the transaction is rolled back, the pool does not exist.
+func TestRolledBackTransactionCreatesNoPoolOfOneSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})
 	origin := originOf(b, "default")
@@ -415,12 +415,12 @@ func TestAPoolOfOneSenderIsMadeInATransaction(t *testing.T) {
 	expectTaken(b, "one", "a", "b")
 }
 
-// A task that names its sender waits, as every other, while nobody chose that this sender sends for the company.
-func TestATaskThatNamesItsSenderWaitsWhileThatMayNotServe(t *testing.T) {
+// A task that names its sender waits while no route and no setting allows this sender to send for the company.
+func TestTaskThatNamesASenderWaitsWhileTheSenderIsNotAllowed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		off, on func(b *apptest.Bundle, route string)
-		isOwn   bool // a route of the company names the sender; else it is shared
+		isOwn   bool // true: a route of the company names the sender; false: the sender is shared
 	}{
 		{
 			"the route is off", func(b *apptest.Bundle, route string) {

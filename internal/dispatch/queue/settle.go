@@ -334,7 +334,7 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 const (
 	// maxReportGrace is the upper limit of reportGrace.
 	maxReportGrace = time.Minute
-	// recoverBatch is the maximum number of leases that one statement takes back. It limits how long the statement holds its locks.
+	// recoverBatch is the maximum number of leases that one statement recovers. It limits how long the statement holds its locks.
 	recoverBatch = 1000
 	// Recover stops after maxFailed tasks have failed, because so many failures have a common cause.
 	maxFailed = 100
@@ -351,8 +351,8 @@ func (s *Service) ReportGrace(ctx context.Context) (time.Duration, error) {
 	return reportGrace(rules), err
 }
 
-// Recover takes back every expired lease and returns the number of these leases (S0.12). Each batch is one transaction. If a task fails, Recover skips
-// the task and names it in the error. The other leases remain recovered.
+// Recover ends every expired lease and returns the number of these leases (S0.12). Each batch is one transaction. If the recovery of a task fails, Recover
+// skips the task and includes it in the error. The other leases remain recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	rules, err := s.settings.Rules(ctx)

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// claimEvent is what a timeline tells of a claim.
+// claimEvent is the event of a claim in a timeline.
 type claimEvent struct{ Event, Content, Sign string }
 
 // claimOf returns the claim in the timeline of a task.
@@ -30,9 +30,9 @@ func claimOf(b *apptest.Bundle, id string) (found claimEvent) {
 	return found
 }
 
-// A provider that adds the signature gets the text without it, and one that forbids signatures gets none. The timeline says what each got, the balance
-// pays what is sent.
-func TestASenderDecidesHowSignaturesAreSent(t *testing.T) {
+// A provider that adds the signature receives the text without the signature. A provider that forbids signatures receives the text without a signature. The
+// timeline contains the text and signature that the sender received. The balance is charged for the sent segments.
+func TestSignModeOfTheSenderDecidesTheSentText(t *testing.T) {
 	b := apptest.New(t)
 	for no, more := range map[string]map[string]any{
 		"front": {}, "adds": {"sign_mode": "by_provider"}, "bare": {"sign_mode": "none"},
@@ -99,8 +99,8 @@ func TestASenderDecidesHowSignaturesAreSent(t *testing.T) {
 	}
 }
 
-// What was sent does not change with the sender, and a later attempt of another sender has its own text.
-func TestAChangedSignModeLeavesWhatWasSent(t *testing.T) {
+// A change of the sign mode does not change the stored text of earlier attempts. A later attempt stores its own text.
+func TestChangeOfSignModeKeepsTheTextOfEarlierAttempts(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台", "sign_mode": "by_provider"})
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x"}).TaskID
@@ -123,8 +123,8 @@ func TestAChangedSignModeLeavesWhatWasSent(t *testing.T) {
 	}
 }
 
-// Each attempt is signed as its sender says, and costs that sender what it sends.
-func TestAnotherSenderSignsInItsOwnWay(t *testing.T) {
+// Each attempt is signed by the rules of its sender. The sender is charged for the segments that it sends.
+func TestEachAttemptIsSignedByTheRulesOfItsSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "sign": "平台", "balance": 10})
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 10})
@@ -136,7 +136,7 @@ func TestAnotherSenderSignsInItsOwnWay(t *testing.T) {
 		costsBare, costsAdded int64
 	}{
 		"of the message": {"公司", "【公司】" + long, "公司", 1, 2},
-		"of the sender":  {"", "【平台】" + long, "", 1, 1}, // the signature of the first sender is not that of the message
+		"of the sender":  {"", "【平台】" + long, "", 1, 1}, // the signature of the first sender does not belong to the message
 	} {
 		body := map[string]any{"phone_number": apptest.Phone, "content": long}
 		if c.sign != "" {
@@ -171,8 +171,8 @@ func TestAnotherSenderSignsInItsOwnWay(t *testing.T) {
 	}
 }
 
-// The signature of a template is that of the message. A text that begins with it, after its values were filled in, is not signed twice.
-func TestASenderSignsTemplatesToo(t *testing.T) {
+// The signature of a template becomes the signature of the message. If the rendered text already begins with the signature, the text is not signed twice.
+func TestSignModeAppliesToTheSignatureOfATemplate(t *testing.T) {
 	b := apptest.New(t)
 	for no, mode := range map[string]string{"front": "in_text", "adds": "by_provider", "bare": "none"} {
 		b.AddSender(map[string]any{"sender_no": no, "sign_mode": mode})
@@ -195,8 +195,8 @@ func TestASenderSignsTemplatesToo(t *testing.T) {
 	}
 }
 
-// Limits and totals count what a sender sends.
-func TestLimitsAndTotalsCountWhatIsSent(t *testing.T) {
+// Limits and totals count the segments that a sender sends.
+func TestLimitsAndTotalsCountSentSegments(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone, "content": strings.Repeat("长", 68), "sign": "公司"}
 	for no, c := range map[string]struct {
@@ -231,8 +231,8 @@ func TestLimitsAndTotalsCountWhatIsSent(t *testing.T) {
 	}
 }
 
-// However a lease ends, what its sender got stays known.
-func TestALeaseThatEndsLeavesWhatWasHandedOver(t *testing.T) {
+// The text that a sender received remains stored, however the lease ends.
+func TestEndedLeaseKeepsTheTextOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台", "sign_mode": "by_provider"})
 	id := b.Submit("x")
@@ -262,8 +262,8 @@ func TestALeaseThatEndsLeavesWhatWasHandedOver(t *testing.T) {
 	}
 }
 
-// A sender that forbids signatures pays the same where the users of a company take turns.
-func TestTurnsCountWhatIsSent(t *testing.T) {
+// A sender that forbids signatures is charged the same when the users of a company take turns.
+func TestClaimOfSeveralFlowsChargesSentSegments(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "sign_mode": "none", "balance": 100})
 	who := users(b, "anna", "bert")
@@ -280,7 +280,7 @@ func TestTurnsCountWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestASenderThatForbidsSignaturesHasNone(t *testing.T) {
+func TestSenderThatForbidsSignaturesCannotHaveASignature(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"sender_no": "app", "name": "app", "sign": "平台", "sign_mode": "none"}
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", body); a.Fields() != "sign" {
@@ -297,8 +297,8 @@ func TestASenderThatForbidsSignaturesHasNone(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"sign_mode": "none", "sign": nil})
 }
 
-// unsigned_segments, which the claim calls, counts each character as the submission does.
-func TestTextsWithoutSignatureCountAlikeInGoAndSQL(t *testing.T) {
+// The SQL function unsigned_segments, which the claim calls, counts each character in the same way as the submission.
+func TestGoAndSQLCountSegmentsOfUnsignedTextsEqually(t *testing.T) {
 	b := apptest.New(t)
 	var texts []string
 	var counts []int32

@@ -12,14 +12,14 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// takeToStart claims tasks that must be started within so many seconds.
+// takeToStart claims tasks that must be started within the given number of seconds.
 func takeToStart(b *apptest.Bundle, appID string, limit, seconds int) []api.ClaimedTask {
 	b.T.Helper()
 	return apptest.Decode[[]api.ClaimedTask](b.T, b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim",
 		map[string]any{"app_id": appID, "limit": limit, "start_seconds": seconds}))
 }
 
-// start says that an app starts to send tasks.
+// start reports that an app starts to send tasks.
 func start(b *apptest.Bundle, appID string, tasks ...api.ClaimedTask) api.StartedBatch {
 	b.T.Helper()
 	leases := make([]map[string]any, len(tasks))
@@ -29,16 +29,16 @@ func start(b *apptest.Bundle, appID string, tasks ...api.ClaimedTask) api.Starte
 	return apptest.Decode[api.StartedBatch](b.T, b.Expect(200, "", "POST", "/api/v1/sms/start", map[string]any{"app_id": appID, "leases": leases}))
 }
 
-// lasts returns how long a lease lasts from its claim, as the database has it.
+// lasts returns the stored duration of a lease, from its claim to its end.
 func lasts(b *apptest.Bundle, id string) time.Duration {
 	b.T.Helper()
 	seconds := apptest.Scan[float64](b, "SELECT extract(epoch FROM lease_until - updated_at)::float8 FROM queue WHERE task_id = '"+id+"'")
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// S4.6: work that was claimed and not started comes back soon; it was not sent, so no attempt counts and on_unclear does not matter. Work that was
-// started comes back at the end of the lease, as work whose outcome is unknown.
-func TestATaskThatWasNotStartedComesBackAndOneThatWasStartedIsUnclear(t *testing.T) {
+// S4.6: a task that was claimed but not started returns soon. It was not sent, so no attempt is counted, and on_unclear has no effect. A task that was
+// started returns when its lease ends, and its outcome is unknown.
+func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 	for onUnclear, effect := range map[string]string{"fail": "recovered unclear", "retry": "recovered retry"} {
 		t.Run(onUnclear, func(t *testing.T) {
 			b := apptest.New(t)
@@ -62,7 +62,7 @@ func TestATaskThatWasNotStartedComesBackAndOneThatWasStartedIsUnclear(t *testing
 			if until := b.Explain(begun.TaskID).StartUntil; until != nil {
 				t.Errorf("a started task is explained as to be started until %s", until)
 			}
-			b.Exec("UPDATE queue SET lease_until = now(), start_until = now() WHERE start_until = lease_until") // ten minutes pass
+			b.Exec("UPDATE queue SET lease_until = now(), start_until = now() WHERE start_until = lease_until") // moves the time by ten minutes
 			if n := b.Recover(); n != 1 {
 				t.Errorf("took back %d leases, want that of the task that was not started", n)
 			}
@@ -98,8 +98,8 @@ func TestATaskThatWasNotStartedComesBackAndOneThatWasStartedIsUnclear(t *testing
 	}
 }
 
-// An old sender says nothing, and keeps its tasks as long as before.
-func TestALeaseThatNeedsNoStartIsAsBefore(t *testing.T) {
+// A sender that does not use starts keeps its leases for their full time.
+func TestLeaseWithoutStartLastsItsFullTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "short", "lease_seconds": 60})
 	b.SubmitMany("x", 3, nil)
@@ -109,7 +109,7 @@ func TestALeaseThatNeedsNoStartIsAsBefore(t *testing.T) {
 			t.Errorf("%+v, want the lease until %s", got, plain.LeaseUntil)
 		}
 	}
-	short := takeToStart(b, "short", 1, 600)[0] // no longer than its lease
+	short := takeToStart(b, "short", 1, 600)[0] // no longer than the lease time of the sender
 	if d := lasts(b, short.TaskID); d != time.Minute {
 		t.Errorf("lasts %s", d)
 	}
@@ -118,7 +118,7 @@ func TestALeaseThatNeedsNoStartIsAsBefore(t *testing.T) {
 	}
 	idle := takeToStart(b, "short", 1, 600)[0]
 	b.ExpireLeases()
-	for _, got := range []api.StartedBatch{start(b, "plain", plain), start(b, "short", short, idle)} { // over, although no sweep has come yet
+	for _, got := range []api.StartedBatch{start(b, "plain", plain), start(b, "short", short, idle)} { // the leases have ended, although no sweep has run
 		if got.Started != 0 {
 			t.Errorf("leases that have run out are started: %+v", got)
 		}
@@ -160,13 +160,13 @@ func TestOnlyTheHolderStartsALease(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "mine", "start_seconds": 0})
 }
 
-// Each lease of a batch has its own outcome, in the order of the request; a repeated one has the same outcome again.
-func TestABatchOfStartsHasAnOutcomeForEachLease(t *testing.T) {
+// Each lease of a batch has its own outcome, in the order of the request. A repeated lease has the same outcome.
+func TestStartBatchReturnsOneOutcomePerLease(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 40, nil)
 	tasks := takeToStart(b, "a", 40, 60)
 	slices.Reverse(tasks)
-	b.Report(tasks[3].TaskID, "a", 2, apptest.Report{"lease_id": tasks[3].LeaseID}) // without a start
+	b.Report(tasks[3].TaskID, "a", 2, apptest.Report{"lease_id": tasks[3].LeaseID}) // reported without a start
 	b.ExpectEffects(tasks[3].TaskID, "reported success")
 	got := start(b, "a", append(tasks, tasks[0], tasks[3])...)
 	if got.Started != 40 || got.Refused != 2 || len(got.Items) != 42 {
@@ -187,8 +187,8 @@ func TestABatchOfStartsHasAnOutcomeForEachLease(t *testing.T) {
 	}
 }
 
-// A task that crashes each sender that claims it waits longer after each claim, and the other tasks are sent.
-func TestATaskThatIsNotStartedTwiceWaits(t *testing.T) {
+// A task that crashes each sender waits longer after each claim. Meanwhile the other tasks are sent.
+func TestRepeatedlyUnstartedTaskWaitsLonger(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for i, most := range []time.Duration{0, 5 * time.Second, 10 * time.Second} {
@@ -208,8 +208,8 @@ func TestATaskThatIsNotStartedTwiceWaits(t *testing.T) {
 	}
 }
 
-// A sender that sent without a start breaks its word. Its SUCCESS still counts, so that the message is not sent twice.
-func TestASuccessWithoutAStartSettlesATaskThatCameBack(t *testing.T) {
+// A sender must start a task before it sends the task. If it sends without a start, its SUCCESS still counts, so that the message is not sent twice.
+func TestSuccessWithoutAStartSettlesARecoveredTask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	task := takeToStart(b, "a", 1, 60)[0]
@@ -222,8 +222,8 @@ func TestASuccessWithoutAStartSettlesATaskThatCameBack(t *testing.T) {
 	}
 }
 
-// A start that waits for the sweep finds the lease gone; a sweep does not wait for a start, and leaves its task alone.
-func TestAStartAndTheSweepAtTheSameMoment(t *testing.T) {
+// If a start waits for the sweep, the start finds that the lease has ended. The sweep does not wait for a start, and skips its task.
+func TestStartAfterAConcurrentSweepIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 2, nil)
 	tasks := takeToStart(b, "a", 2, 3600)
@@ -235,7 +235,7 @@ func TestAStartAndTheSweepAtTheSameMoment(t *testing.T) {
 	exec(t, sweep, "SELECT FROM queue WHERE task_id = '"+tasks[0].TaskID+"' FOR UPDATE")
 	answer := make(chan api.StartedBatch, 1)
 	go func() {
-		defer close(answer) // also after a fatal failure, which ends only this goroutine
+		defer close(answer) // runs also after a fatal failure, which ends only this goroutine
 		answer <- start(b, "a", tasks[0])
 	}()
 	b.AwaitLockWait()
@@ -266,9 +266,9 @@ func TestAStartAndTheSweepAtTheSameMoment(t *testing.T) {
 	b.ExpectEffects(tasks[1].TaskID)
 }
 
-// While leases run out, senders start them, other senders claim them, and two sweeps take them back. A lease is started or taken back as untried,
-// never both: only one sender may send the task.
-func TestALeaseIsStartedOrComesBack(t *testing.T) {
+// Leases expire while senders start them, other senders claim tasks, and two sweeps recover tasks. Each lease is either started or recovered as untried. Only
+// one sender is allowed to send the task.
+func TestEachLeaseIsEitherStartedOrRecovered(t *testing.T) {
 	b := apptest.New(t)
 	const n = 200
 	b.SubmitMany("x", n, nil)
@@ -303,7 +303,7 @@ func TestALeaseIsStartedOrComesBack(t *testing.T) {
 					begun[item.LeaseID] = item.Code == 200
 				}
 				mu.Unlock()
-				time.Sleep(30 * time.Millisecond) // so that the starts are spread over the ends of the leases
+				time.Sleep(30 * time.Millisecond) // spreads the starts over the ends of the leases
 			}
 		})
 	}

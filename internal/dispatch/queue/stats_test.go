@@ -30,8 +30,8 @@ func counted(b *apptest.Bundle) (s api.Statistics) {
 	return s
 }
 
-// The oldest waiting task is the one that has been due longest, wherever it stands in the order.
-func TestTheOldestWaitingTaskIsFoundWhereverItIs(t *testing.T) {
+// The oldest waiting task is the task that has been due longest, at any position in the order.
+func TestMetricsShowTheLongestWaitOfAnyTask(t *testing.T) {
 	for name, waiting := range map[string]string{
 		"a retry behind new tasks of priority 0": `
 			('new', 1, 0, 0, 0, 0, now() - interval '1 minute'), ('old', 1, 0, 1, 1, 0, now() - interval '1 hour')`,
@@ -80,7 +80,7 @@ func oldest(b *apptest.Bundle) (seconds float64) {
 	return seconds
 }
 
-// The statistics are exact after any change of waiting tasks, even by hand, and before, while and after facts are folded.
+// The statistics are exact after every change of waiting tasks, including changes by hand. They are exact before, during and after facts are folded.
 func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	b := apptest.New(t)
 	fold := func() {
@@ -136,7 +136,8 @@ func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	}
 }
 
-// logged computes the figures of senders from the rows of leases and reports. A report after the recovery counts from the recovery.
+// logged is a query that computes the figures of senders from the rows of leases and reports. The response time of a report after a recovery is counted from
+// the recovery.
 const logged = `
 	SELECT s.sender_no, (SELECT count(*) FROM send_logs l WHERE l.app_id = s.sender_no) AS attempts,
 		count(r) FILTER (WHERE r.effect = 'success') AS succeeded, count(r) FILTER (WHERE r.effect <> 'success') AS failed,
@@ -148,19 +149,19 @@ const logged = `
 	LEFT JOIN report_logs v ON v.task_id = r.task_id AND v.lease_id = r.lease_id AND v.event = 'recovered'
 	GROUP BY s.sender_no`
 
-// lease is a lease that a sender app got.
+// lease is a lease that a sender app received.
 type lease struct {
 	api.ClaimedTask
 	app string
 }
 
-// randomWork is a server on which random things happen to the tasks of two companies.
+// randomWork is a server on which the tests run random operations on the tasks of two companies.
 type randomWork struct {
 	*apptest.Bundle
 	random  *rand.Rand
-	headers [][]string // of each company
+	headers [][]string // authorization headers, by company
 	apps    []string
-	leases  []lease // also those that have ended
+	leases  []lease // includes ended leases
 }
 
 func newRandomWork(t *testing.T) *randomWork {
@@ -179,7 +180,7 @@ func newRandomWork(t *testing.T) *randomWork {
 	return w
 }
 
-// randomLease returns a lease, which may have ended.
+// randomLease returns a random lease, which can have ended.
 func (w *randomWork) randomLease() lease { return w.leases[w.random.IntN(len(w.leases))] }
 
 func (w *randomWork) claim(app string, limit int) {
@@ -189,7 +190,7 @@ func (w *randomWork) claim(app string, limit int) {
 	}
 }
 
-// expectDoneOrRefused fails the test if a request failed for another reason than that the task is in another state.
+// expectDoneOrRefused fails the test unless a request succeeded or failed because of the state of the task.
 func (w *randomWork) expectDoneOrRefused(a apptest.Answer) {
 	w.T.Helper()
 	if a.Status != 200 && a.Status != 409 {
@@ -202,7 +203,7 @@ type step struct {
 	do   func()
 }
 
-// steps returns what can happen.
+// steps returns the possible operations.
 func (w *randomWork) steps() []step {
 	return []step{
 		{"submit", func() { w.SubmitMany("x", 1+w.random.IntN(6), nil, w.headers[w.random.IntN(len(w.headers))]...) }},
@@ -234,7 +235,7 @@ func (w *randomWork) steps() []step {
 		{"recover", func() {
 			w.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(w.random.Int()))
 			w.Recover()
-			w.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()") // which changes no figure
+			w.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()") // changes no figure
 		}},
 		{"cancel", func() {
 			w.expectDoneOrRefused(w.Call("POST", "/api/v1/sms/task/"+w.randomLease().TaskID+"/cancel", nil))
@@ -253,7 +254,7 @@ func (w *randomWork) steps() []step {
 	}
 }
 
-// expectFigures fails the test unless the statistics and the figures of senders equal the rows.
+// expectFigures fails the test unless the statistics and the figures of senders equal the values computed from the rows.
 func (w *randomWork) expectFigures(step string) {
 	w.T.Helper()
 	if got, want := statistics(w.Bundle), counted(w.Bundle); got != want {
@@ -270,8 +271,8 @@ func (w *randomWork) expectFigures(step string) {
 	}
 }
 
-// Whatever happens to tasks, and whenever facts are folded, the statistics equal the rows of tasks, and the figures of senders those of
-// leases and reports. Sums of milliseconds are rounded once for each report here.
+// After any sequence of operations and folds, the statistics equal the rows of tasks. The figures of senders equal the rows of leases and reports. In this
+// computation, milliseconds are rounded once for each report.
 func TestS4_3_FiguresOfSendersEqualTheLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := w.steps(), map[string]int{}

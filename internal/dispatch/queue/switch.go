@@ -11,16 +11,16 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// minSwitched and maxSwitched are the portions in which tasks are held and released. The first portion is small. If it contained tasks to hold, the
-// next portion is large.
+// minSwitched and maxSwitched are the sizes of the portions in which tasks are held and released. The first portion is small. If it contained tasks to hold,
+// the next portion is large.
 const (
 	minSwitched = 100
 	maxSwitched = 5000
 )
 
-// FollowSwitches holds the waiting tasks that a switch stops, so that claims need not skip them. After a change of the directory, it releases the
-// tasks that no switch stops any more. It returns the number of changed tasks. A claim never returns a task that a switch stops, even if
-// FollowSwitches has not run.
+// FollowSwitches holds the waiting tasks that a switch stops, so that claims need not skip them. After a change of the directory, it releases the tasks that
+// no switch stops any more. It returns the number of tasks that it held or released. A claim never returns a task that a switch stops, even if FollowSwitches
+// has not run.
 func (s *Service) FollowSwitches(ctx context.Context) (int, error) {
 	version, err := s.directory.Version(ctx) // read before the tasks, so that the next run follows a later change
 	if err != nil {

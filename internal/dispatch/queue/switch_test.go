@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// switchWorld is a server on which acme and beta send through the shared sender app. The country CN has the number apptest.Phone.
+// switchWorld is a server on which the companies acme and beta send through the shared sender app. The number apptest.Phone belongs to the country CN.
 type switchWorld struct {
 	*apptest.Bundle
 	acme, beta []string
@@ -24,7 +24,7 @@ func newSwitchWorld(t *testing.T) switchWorld {
 	w := switchWorld{Bundle: b, acme: b.AddCompany("acme", 1), beta: b.AddCompany("beta", 1)}
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
-	b.Claim("app", 1) // registers
+	b.Claim("app", 1) // registers the sender
 	return w
 }
 
@@ -64,8 +64,8 @@ func (w switchWorld) expectClaimed(want ...string) {
 	}
 }
 
-// Each switch holds what waits without failing it, names itself, and lets it go on.
-func TestASwitchHoldsWhatWaits(t *testing.T) {
+// Each switch holds waiting tasks and does not fail them. An explanation names the switch. When the switch is on again, the tasks can be claimed.
+func TestSwitchHoldsWaitingTasks(t *testing.T) {
 	for _, test := range []struct {
 		name, path string
 		off, on    map[string]any
@@ -91,7 +91,7 @@ func TestASwitchHoldsWhatWaits(t *testing.T) {
 			"narrowed channel", "channels/sms", map[string]any{"countries": []string{"SG"}}, map[string]any{"any_country": true},
 			"channel_country CN", true,
 		},
-		{ // from CN alone, see below
+		{ // the test first limits the company to CN, see below
 			"last country of a company", "companies/acme", map[string]any{"countries": []string{}}, map[string]any{"any_country": true},
 			"company_country CN", false,
 		},
@@ -116,7 +116,7 @@ func TestASwitchHoldsWhatWaits(t *testing.T) {
 			}
 			later := w.send(w.acme, map[string]any{"expect_send_time": time.Now().Add(time.Hour)})
 			w.patch(test.path, test.off)
-			w.Report(waiting, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0}) // what was leased comes back
+			w.Report(waiting, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0}) // the leased task returns
 			w.Exec("UPDATE queue SET due_at = now(), due_when_resumed = CASE WHEN due_when_resumed IS NOT NULL THEN now() END WHERE task_id = $1 AND due_at < held_due_at()", later)
 			for range 2 { // before and after the sweeps
 				if test.holdsBeta {
@@ -127,7 +127,7 @@ func TestASwitchHoldsWhatWaits(t *testing.T) {
 				w.expectHeld(waiting, test.heldBy)
 				w.expectHeld(later, test.heldBy)
 				w.sweep()
-				test.holdsBeta = true // it is claimed by now
+				test.holdsBeta = true // beta's task is already claimed in the second round
 			}
 			w.Exec("UPDATE queue SET due_when_resumed = now() WHERE due_when_resumed > now()")
 			w.patch(test.path, test.on)
@@ -139,7 +139,7 @@ func TestASwitchHoldsWhatWaits(t *testing.T) {
 	}
 }
 
-// sweep runs the sweeps that touch waiting tasks.
+// sweep runs the sweeps that change waiting tasks.
 func (w switchWorld) sweep() {
 	w.T.Helper()
 	move(w.Bundle)
@@ -154,8 +154,8 @@ func (w switchWorld) sweep() {
 	}
 }
 
-// Switching off or deleting the last route of a company without shared senders sends nothing through them.
-func TestARouteThatIsOffSendsNothingElsewhere(t *testing.T) {
+// The last route of a company without shared senders is switched off or deleted. The tasks of the company are not sent through shared senders.
+func TestSharedSendersReceiveNoTasksOfASwitchedOffRoute(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("companies/acme", map[string]any{"uses_shared_senders": false})
 	w.AddSender(map[string]any{"sender_no": "own"})
@@ -185,14 +185,14 @@ func TestARouteThatIsOffSendsNothingElsewhere(t *testing.T) {
 	w.expectClaimed(second, third)
 }
 
-// The claim itself refuses, whatever has been moved out of its way: no sweep ran since the switch, and a crowd of held tasks waits before the others.
-func TestAClaimPassesOverACrowdThatIsHeld(t *testing.T) {
+// A claim skips held tasks even before a sweep moves them. Here no sweep has run since the switch, and 3000 held tasks are before the other tasks.
+func TestClaimSkipsThousandsOfHeldTasks(t *testing.T) {
 	w := newSwitchWorld(t)
 	for range 3 {
 		w.SubmitMany("x", 1000, nil, w.acme...)
 	}
 	other := w.send(w.beta, nil)
-	w.Exec("UPDATE companies SET status = 'off' WHERE company_no = 'acme'") // as another server that has not moved anything yet
+	w.Exec("UPDATE companies SET status = 'off' WHERE company_no = 'acme'") // the change of another server that has not held the tasks yet
 	w.expectClaimed(other)
 	w.sweep()
 	if held := w.Count("SELECT count(*) FROM queue WHERE due_at = held_due_at()"); held != 3000 {
@@ -201,8 +201,8 @@ func TestAClaimPassesOverACrowdThatIsHeld(t *testing.T) {
 	w.expectClaimed()
 }
 
-// After the answer to the switch no claim hands anything out, also one that had begun before.
-func TestASwitchWaitsForClaimsThatHaveBegun(t *testing.T) {
+// After the API has answered the change of a switch, no claim returns a held task. This includes claims that began before the change.
+func TestSwitchWaitsForClaimsInProgress(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.SubmitMany("x", 1000, nil, w.acme...)
 	w.SubmitMany("x", 1000, nil, w.acme...)
@@ -230,7 +230,7 @@ func TestASwitchWaitsForClaimsThatHaveBegun(t *testing.T) {
 	}
 }
 
-func TestACompanyThatIsOffSubmitsNothing(t *testing.T) {
+func TestCompanyThatIsOffCannotSubmit(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("companies/acme", map[string]any{"status": "off"})
 	w.Expect(409, "company.off", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, w.acme...)
@@ -238,8 +238,8 @@ func TestACompanyThatIsOffSubmitsNothing(t *testing.T) {
 	w.send(w.beta, nil)
 }
 
-// Messages to what is off are accepted and held, and a dry run says so before.
-func TestMessagesToACountryThatIsOffAreAcceptedAndHeld(t *testing.T) {
+// Messages to a country that is off are accepted and held. A dry run returns this verdict before.
+func TestMessagesToASwitchedOffCountryAreHeld(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("countries/CN", map[string]any{"status": "off"})
 	dry := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true",
@@ -253,7 +253,7 @@ func TestMessagesToACountryThatIsOffAreAcceptedAndHeld(t *testing.T) {
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, w.acme...)
 }
 
-// A task that only one sender may send, and one that its batch holds too, obey switches.
+// Switches also hold tasks that only one sender is allowed to send, and tasks that their batch holds as well.
 func TestSwitchesHoldTasksOfOneSenderAndOfBatches(t *testing.T) {
 	w := newSwitchWorld(t)
 	bound := submitOn(w.Bundle, "acme", "app", "bound")
@@ -268,14 +268,14 @@ func TestSwitchesHoldTasksOfOneSenderAndOfBatches(t *testing.T) {
 	w.expectClaimed(bound)
 	w.expectHeld(row, "batch 7")
 	w.patch("countries/CN", map[string]any{"status": "off"})
-	release(w.Bundle, 0) // the country still holds it
+	release(w.Bundle, 0) // the country still holds the task
 	w.expectClaimed()
 	w.patch("countries/CN", map[string]any{"status": "on"})
 	w.expectClaimed(row)
 }
 
-// A task that a server of the version before stored has no submitter in the queue.
-func TestATaskOfAnOlderServerObeysTheSwitchOfItsUser(t *testing.T) {
+// A task that was stored by a server of the previous version has no submitter in the queue.
+func TestSwitchOfAUserHoldsTasksOfOlderServers(t *testing.T) {
 	w := newSwitchWorld(t)
 	id := w.send(w.acme, nil)
 	w.Exec("UPDATE queue SET submitted_by = NULL")
@@ -284,8 +284,8 @@ func TestATaskOfAnOlderServerObeysTheSwitchOfItsUser(t *testing.T) {
 	w.expectHeld(id, "user user-of-acme")
 }
 
-// Held tasks do not count as waiting for a sender.
-func TestHeldTasksAreNoLongWait(t *testing.T) {
+// The wait of a held task does not count as a wait for a sender.
+func TestHeldTasksDoNotCountAsLongWaits(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.send(w.acme, nil)
 	w.Exec("UPDATE queue SET due_at = now() - interval '1 hour'")
@@ -298,8 +298,8 @@ func TestHeldTasksAreNoLongWait(t *testing.T) {
 	}
 }
 
-// A country is deleted only while it is on: without its row, nothing would hold its tasks.
-func TestACountryThatIsOffIsNotDeleted(t *testing.T) {
+// A country can be deleted only while it is on. Without its row, its tasks would no longer be held.
+func TestSwitchedOffCountryCannotBeDeleted(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("countries/CN", map[string]any{"status": "off"})
 	id := w.send(w.acme, nil)

@@ -10,7 +10,8 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// traceClaim records one span for a claim that returned tasks, and one span in the trace of each task whose submission had a traceparent.
+// traceClaim records one span for a claim that returned tasks. For each task whose submission had a traceparent, it also records one span in the trace of the
+// task.
 func (s *Service) traceClaim(ctx context.Context, senderNo string, started time.Time, leases []claim.Lease) {
 	if !s.tracer.IsOn() || len(leases) == 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestAnUnclearAttemptFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
+func TestUnclearAttemptFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"on_unclear": "fail", "balance": 5})
 	p.Says(200, "<html>")
 	id := b.Submit("x")
@@ -20,7 +20,7 @@ func TestAnUnclearAttemptFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND error <> ''", id); n != 1 {
 		t.Errorf("%d deliveries have a reason, want 1", n)
 	}
-	if s := b.GetSender("pushed"); s.OnUnclear != api.OnUnclearFail || *s.Consumed != 1 { // charged, because the message may have gone out
+	if s := b.GetSender("pushed"); s.OnUnclear != api.OnUnclearFail || *s.Consumed != 1 { // charged, because the message was possibly sent
 		t.Errorf("sender %+v", s)
 	}
 	if e := b.Explain(id); e.OnUnclear == nil || *e.OnUnclear != api.OnUnclearFail {
@@ -31,8 +31,8 @@ func TestAnUnclearAttemptFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	}
 }
 
-// When a lease runs out, it is also unknown whether the message went out.
-func TestAnExpiredLeaseFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
+// When a lease expires, it is also unknown whether the message was sent.
+func TestExpiredLeaseFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
 	b.AddSender(map[string]any{"sender_no": "again"})

@@ -114,7 +114,7 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 	return rows, pause, err
 }
 
-// readUsage reads the usage of senders and passes it to the line of waiters.
+// readUsage reads the usage of senders and passes it to line, which stores the waiting senders.
 func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
 	before := s.line.Given(senderNos)
 	usages, err := s.senders.Usages(ctx, senderNos)

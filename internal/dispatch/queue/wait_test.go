@@ -9,8 +9,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// waiting returns a server at which three senders share a pool. They have a limit and an interval, and one of them waits, so that looks go on. Its limit
-// is used up.
+// waiting returns a server with three senders that share a pool. Each sender has a limit and an interval. The limit of the sender rival is used up, and rival
+// waits, so that the server polls the database.
 func waiting(t *testing.T) *apptest.Bundle {
 	t.Helper()
 	b := apptest.New(t)
@@ -32,7 +32,8 @@ func waiting(t *testing.T) *apptest.Bundle {
 	return b
 }
 
-// sinceSeen sets how many seconds ago a poll of a sender was stored, lets it wait for a moment, and returns how many seconds ago a poll was stored.
+// sinceSeen sets the time of the last stored poll of a sender to the given number of seconds ago. Then the sender waits for a moment. sinceSeen returns the
+// age of the last stored poll in seconds.
 func sinceSeen(b *apptest.Bundle, senderNo string, seconds int) int {
 	b.T.Helper()
 	b.Exec(fmt.Sprintf("UPDATE sender_states SET seen_at = now() - interval '%d seconds'", seconds))
@@ -49,12 +50,12 @@ func secondsSinceSeen(b *apptest.Bundle, senderNo string) int {
 		WHERE s.sender_no = $1`, senderNo)
 }
 
-// A sender on which others depend waits without a claim while no task waits. A sweep stores that it waits.
-func TestASenderWaitsWithoutAClaim(t *testing.T) {
+// A sender whose rivals depend on its polls waits without a claim while no task exists. A sweep stores that the sender waits.
+func TestWaitingSenderDoesNotClaimFromEmptyPools(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	stored := 0
-	apptest.Eventually(t, "the polls of the two are stored", func() bool { // not before the rival has read its pools again, which just came
+	apptest.Eventually(t, "the polls of the two are stored", func() bool { // the rival is stored only after it has read its pools again, which has just happened
 		n, err := b.App.Queue.RecordPolls(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -68,15 +69,15 @@ func TestASenderWaitsWithoutAClaim(t *testing.T) {
 	if n, err := b.App.Queue.RecordPolls(t.Context()); n != 0 || err != nil {
 		t.Errorf("stored polls of %d senders again, %v", n, err)
 	}
-	// A sender whose interval is over counts as ready.
+	// A sender whose interval has ended counts as ready.
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '2 seconds', next_available_at = now() - interval '1 second'")
-	if n, err := b.App.Queue.RecordPolls(t.Context()); n != 1 || err != nil { // the rival alone waits
+	if n, err := b.App.Queue.RecordPolls(t.Context()); n != 1 || err != nil { // only the rival waits
 		t.Errorf("stored polls of %d senders, %v", n, err)
 	}
 }
 
-// If a sender counts as silent so soon that a sweep comes too late, each of its polls is a claim, which stores it.
-func TestASenderThatIsSoonSilentClaims(t *testing.T) {
+// If senders count as silent too soon for the sweep, each poll of a sender is a claim, because a claim stores the poll.
+func TestSenderClaimsOnEachPollIfItIsSoonSilent(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", map[string]any{"sender_silent_after_seconds": 19})
@@ -85,8 +86,8 @@ func TestASenderThatIsSoonSilentClaims(t *testing.T) {
 	}
 }
 
-// A claim that took tasks begins the interval of its sender, so the next one must query.
-func TestASenderThatTookATaskClaims(t *testing.T) {
+// A claim that returned tasks begins the interval of its sender, so the next poll must claim again.
+func TestSenderClaimsAgainAfterItReceivedATask(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	b.Submit("x")
@@ -101,8 +102,9 @@ func TestASenderThatTookATaskClaims(t *testing.T) {
 	}
 }
 
-// A sweep does not record a sender as ready that took a task before its interval, and now sends it or died: the others of its route would wait for it.
-func TestASenderThatDoesNotComeBackIsNotSeen(t *testing.T) {
+// A sender claimed a task and has not polled since its interval ended. It is still sending, or it has stopped. The sweep must not record such a sender as
+// ready, because its rivals would wait for it.
+func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
 	b.Submit("x")

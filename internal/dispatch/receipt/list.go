@@ -30,9 +30,9 @@ type Page[Row any] struct {
 }
 
 const (
-	maxScan    = 10_000      // approximate maximum of rows that one page reads
-	maxPortion = 1000        // ids that one statement reads
-	maxBody    = 1000        // maximum characters of a body in a list
+	maxScan    = 10_000      // approximate maximum number of rows that one page reads
+	maxPortion = 1000        // maximum number of ids that one statement reads
+	maxBody    = 1000        // maximum number of characters of a body in a list
 	skew       = time.Minute // maximum difference between the order of ids and the order of times
 )
 
@@ -161,8 +161,8 @@ func (s *Service) Callbacks(ctx context.Context, f Filter) (p Page[CallbackRow],
 	return p, err
 }
 
-// beginning returns the first maxBody characters of a body of length characters, with the secret masked. body contains up to twice as many characters. If body
-// is cut, its last characters are dropped, because they may be a part of the secret.
+// beginning returns the first maxBody characters of a body, with the secret masked. length is the length of the whole body in characters. body contains at
+// most twice maxBody characters. If body is cut, its last characters are dropped, because they can be a part of the secret.
 func (r receiver) beginning(body string, length int) string {
 	runes := []rune(body)
 	if length > len(runes) {
@@ -183,7 +183,7 @@ func (r receiver) masked(body string) string {
 // Read contains the receipts of a stored callback, parsed with the current configuration of the sender.
 type Read struct {
 	Receipts []ReadReceipt
-	Unread   string // why the body cannot be parsed; empty: it was parsed
+	Unread   string // reason why the body cannot be parsed; empty: the body was parsed
 }
 
 // ReadReceipt is a parsed receipt. Stored is nil if no such receipt is stored.
@@ -192,7 +192,7 @@ type ReadReceipt struct {
 	Stored *receiptq.ReceiptsFindRow
 }
 
-// NoCallback is the reason if the sender of a callback was deleted, or accepts no callbacks.
+// NoCallback is the reason for a callback whose sender was deleted or accepts no callbacks.
 const NoCallback = "sender.no_callback"
 
 // Callback returns a callback and its parsed receipts, or the fault callback.not_found.

@@ -18,7 +18,7 @@ const (
 	proof         = "?token=" + apptest.CallbackKey
 )
 
-// numbersOf returns the provider's numbers on all pages of a list of receipts.
+// numbersOf returns the provider numbers on all pages of a list of receipts.
 func numbersOf(b *apptest.Bundle, query string) string {
 	b.T.Helper()
 	var numbers []string
@@ -57,7 +57,7 @@ func TestReceiptsThatMatchNoMessageAreListed(t *testing.T) {
 	number := *b.Task(id).ProviderNo
 	callBack(b, 200, proof, "application/json", fmt.Sprintf(`{"msgid":%q,"status":"DELIVRD"}`, number))
 	apptest.Eventually(t, "the receipt is matched", func() bool {
-		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // without this, the receipts would be due later after each try
+		b.Exec("UPDATE receipts SET look_at = now() WHERE matched_at IS NULL") // without this statement, the receipts would be due later after each try
 		if _, err := b.App.Receipts.Match(t.Context()); err != nil {
 			t.Log(err)
 		}
@@ -102,7 +102,7 @@ func TestReceiptsAreListedBetweenTwoTimes(t *testing.T) {
 		SELECT 's', '', g::text, sha256(g::text::bytea), now() - make_interval(hours => 100 - g) FROM generate_series(1, 99) g`)
 	b.Exec(`INSERT INTO receipts (callback_id, sender_no, provider_no, state, created_at, matched_at)
 		SELECT c.id, c.sender_no, c.body, 1, c.created_at, CASE WHEN c.body::int % 2 = 0 THEN now() END FROM callbacks c ORDER BY c.id`)
-	b.Exec("DELETE FROM receipts WHERE provider_no IN ('40', '50', '60')") // so that the ids have gaps
+	b.Exec("DELETE FROM receipts WHERE provider_no IN ('40', '50', '60')") // the ids then have gaps
 	at := func(hour float64) string {
 		return url.QueryEscape(time.Now().Add(time.Duration((hour - 100) * float64(time.Hour))).UTC().Format(time.RFC3339))
 	}
@@ -180,7 +180,7 @@ func TestACallbackIsShownWithTheCurrentConfiguration(t *testing.T) {
 	}
 }
 
-func TestOnlyAdminsSeeCallbacksAndReceipts(t *testing.T) {
+func TestOnlyAdminsCanReadCallbacksAndReceipts(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for _, role := range []string{"submit", "read", "send"} {
@@ -191,7 +191,7 @@ func TestOnlyAdminsSeeCallbacksAndReceipts(t *testing.T) {
 	}
 }
 
-// Receipts arrive for days after a message. The receipts of a sender that is off or retired count. A receipt with an unknown number matches no message.
+// Receipts can arrive for days after a message. The receipts of a sender that is off or retired count. A receipt with an unknown number matches no message.
 func TestLateReceiptsOfDisabledOrRetiredSendersCount(t *testing.T) {
 	for _, status := range []string{"off", "retired"} {
 		t.Run(status, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestTheProviderNumberIsShownInTheTaskAndCanBeFiltered(t *testing.T) {
 	}
 }
 
-// With a provider's number, a company cannot find tasks of other companies.
+// A company cannot use a provider number to find tasks of other companies.
 func TestACompanyFindsOnlyItsOwnTasksByProviderNumber(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Match matches receipts that arrived before the provider's response to the message, and returns how many it matched. Its cost depends only on the number of
-// due receipts, not on the number of parked receipts.
+// Match matches receipts that arrived before the provider's response to the message. It returns the number of matched receipts. Its cost depends only on the
+// number of due receipts, and not on the number of stored receipts.
 func (s *Service) Match(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -28,7 +28,8 @@ func (s *Service) Match(ctx context.Context) (int, error) {
 	}
 }
 
-// MatchSent matches receipts that arrived before the given reports. The sweep matches receipts that arrive at the same moment. Errors are only logged.
+// MatchSent matches receipts that arrived before the given reports. If a receipt arrives at the same moment as a report, the sweep matches it later. Errors
+// are only logged.
 func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queue.Report) {
 	var numbers []string
 	for _, r := range reports {
@@ -48,8 +49,8 @@ func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queu
 	}
 }
 
-// match matches receipts with tasks in one transaction, and returns how many it matched. A receipt matches by the provider's number and, if the receipt
-// contains a recipient, by the recipient.
+// match matches receipts with tasks in one transaction, and returns the number of matched receipts. A receipt matches a task by the provider's number and, if
+// the receipt contains a recipient, by the recipient.
 func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -61,7 +62,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			return fmt.Errorf("find the messages of receipts: %w", err)
 		}
 		var final []queue.Final
-		var of []int64 // the receipts of final
+		var of []int64 // the receipts that belong to final
 		for len(rows) > 0 {
 			n := slices.IndexFunc(rows, func(r receiptq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
 			if n < 0 {
@@ -99,8 +100,8 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	return len(params.Found), nil
 }
 
-// matchedBy returns the candidates that match one receipt: candidates whose full number the receipt contains, else candidates whose national number it
-// contains. It returns no candidates if the national number belongs to several recipients.
+// matchedBy returns the candidates that match one receipt. It prefers candidates whose full number the receipt contains to candidates whose national number
+// it contains. If the national number belongs to several recipients, it returns no candidates.
 func matchedBy(candidates []receiptq.ReceiptCandidatesRow) []receiptq.ReceiptCandidatesRow {
 	var inFull, national []receiptq.ReceiptCandidatesRow
 	for _, c := range candidates {

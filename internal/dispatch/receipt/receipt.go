@@ -1,5 +1,5 @@
-// Package receipt owns the callbacks of providers and their receipts, which report the delivery of accepted messages. It finds the tasks of these messages, and
-// settles them through queue.
+// Package receipt processes the callbacks of providers. The receipts in a callback report whether accepted messages were delivered. The package finds the
+// tasks of these messages, and settles them through package queue.
 package receipt
 
 import (
@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	matchBatch  = 1000           // maximum receipts matched in one transaction, which is also the maximum of a callback
-	parkedFor   = 72 * time.Hour // the time during which unmatched receipts are tried again
-	deleteBatch = 1000           // maximum rows deleted by one statement
+	matchBatch  = 1000           // maximum number of receipts that one transaction matches, and of receipts in a callback
+	parkedFor   = 72 * time.Hour // time for which unmatched receipts are tried again
+	deleteBatch = 1000           // maximum number of rows that one statement deletes
 )
 
-// KeptFor is how long callbacks and receipts are stored, and how long receipts of a retired sender are accepted.
+// KeptFor is the time for which callbacks and receipts are stored, and for which receipts of a retired sender are accepted.
 const KeptFor = 30 * 24 * time.Hour
 
 // Service accepts callbacks.
@@ -93,9 +93,8 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 	return all, nil
 }
 
-// verifierOf returns the verifier for a call that proves to come from the provider. A network with many unproven calls has to wait, but correct proofs from
-// this network are still accepted, because a stranger may share the address of the provider. During the wait, a secret that is short enough to be guessed is
-// not compared.
+// verifierOf returns the verifier for a call that proves its origin. After many calls without proof, a network has to wait. A correct proof from this network
+// is still accepted, because a stranger can share the address of the provider. During the wait, a secret that is short enough to be guessed is not compared.
 func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
 	all, err := s.receivers.Get(ctx)
 	if err != nil {
@@ -114,8 +113,8 @@ func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven f
 	return nil, fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
-// Admit rejects a call that no body could prove, before the body is read. isKnown reports whether the token or the address already proves the caller. Faults:
-// auth.forbidden, auth.too_many_failures.
+// Admit rejects a call before its body is read if no body could prove the origin of the call. isKnown reports whether the token or the address already proves
+// the origin. Faults: auth.forbidden, auth.too_many_failures.
 func (s *Service) Admit(ctx context.Context, call callback.Call) (isKnown bool, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).MayBeProven)
 	return err == nil && v.IsKnownBeforeBody(), err
@@ -164,25 +163,25 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	return v.Config.Answer.Body, contentType, nil
 }
 
-// proven is a call with a proof that it comes from the provider, and its receipts.
+// proven is a call that proves to come from the provider, with its receipts.
 type proven struct {
 	callback.Call
 	hash     [sha256.Size]byte
 	receipts []callback.Receipt
-	refused  string // the reason why the call cannot be parsed
-	leftOut  int    // number of items that are no receipts
+	refused  string // reason why the call cannot be parsed
+	leftOut  int    // number of items that are not receipts
 }
 
-// Concurrent calls are stored together, and their receipts matched together: two commits for all of them. They also wait together while one of the receipts
-// needs a partition that is being moved.
+// Concurrent calls are stored in one transaction, and their receipts are matched in another transaction. If one of the receipts needs a partition that is
+// being moved, all calls of the run wait.
 //
-// Providers need no answer within milliseconds. A server therefore has at most fifty such runs per second, for any number of calls: the commits of more runs
-// would slow down submissions and claims on all servers of the database.
+// Providers do not need an answer within milliseconds. A server therefore starts at most fifty such runs per second, for any number of calls. The commits of
+// more runs would slow down submissions and claims on all servers of the database.
 const (
 	callsPace      = 20 * time.Millisecond
-	callsMerged    = 100       // maximum calls of one run
-	receiptsMerged = 10        // a call with more receipts, or
-	bytesMerged    = 64 * 1024 // with a longer body, runs alone
+	callsMerged    = 100       // maximum number of calls of one run
+	receiptsMerged = 10        // maximum number of receipts of a merged call; a call with more receipts runs alone
+	bytesMerged    = 64 * 1024 // maximum size of the body of a merged call in bytes; a call with a longer body runs alone
 )
 
 // keep stores calls with distinct bodies, and matches their receipts. The sweep matches receipts that cannot be matched now.
@@ -198,11 +197,11 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 			p.States, p.Codes = append(p.States, r.State), append(p.Codes, r.Code)
 		}
 	}
-	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // an erasure may cause a deadlock
+	ids, err := postgres.Again(ctx, s.db, func() ([]int64, error) { return s.q.CallbacksKeep(ctx, p) }) // a concurrent erasure can cause a deadlock
 	if err != nil {
 		return nil, fmt.Errorf("store callbacks: %w", err)
 	}
-	if _, err := s.match(ctx, ids); err != nil { // the sweep will match the receipts
+	if _, err := s.match(ctx, ids); err != nil { // the sweep matches the receipts later
 		s.log.WarnContext(ctx, "receipts are matched later", "receipts", len(ids), "first_sender_no", calls[0].SenderNo, "error", err)
 	}
 	return make([]struct{}, len(calls)), nil

@@ -162,17 +162,17 @@ func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 	}
 	for n := range 60 {
 		switch n % 6 {
-		case 0: // the same body each time
+		case 0: // always the same body
 			call("pushed", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 1:
 			call("pushed", 422, fmt.Sprintf(`{"status":"DELIVRD","n":%d}`, n))
-		case 2: // the same body for another sender, too
+		case 2: // the same body, also for another sender
 			call("another", 200, `{"msgid":"n-1","status":"DELIVRD"}`)
 		case 3: // a body whose receipt is also in another body
 			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-2","status":"UNDELIV"},{"n":%d}]`, n))
 		case 4:
 			call("pushed", 200, fmt.Sprintf(`[{"msgid":"n-%d","status":"DELIVRD"},{"n":%d}]`, 3+n%8, n))
-		case 5: // too large to be stored together with others
+		case 5: // too large to be stored together with other callbacks
 			call("pushed", 200, fmt.Sprintf(`{"msgid":"n-2","status":"DELIVRD","n":%d}`, n)+strings.Repeat(" ", 100_000))
 		}
 	}
@@ -203,7 +203,7 @@ func TestConcurrentCallbacksAreStoredTogether(t *testing.T) {
 	}
 }
 
-// An erasure deletes receipts before it changes their callbacks. A repeated callback locks them in the reverse order.
+// An erasure deletes receipts before it changes their callbacks. A repeated callback locks the same rows in the reverse order, so both can deadlock.
 func TestACallbackIsRepeatedAfterADeadlock(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
@@ -235,7 +235,7 @@ func TestCallbacksAreDeletedAfterAMonth(t *testing.T) {
 		t.Errorf("left: %s", got)
 	}
 	before := b.Task(id)
-	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // a repeat changes nothing, although the first callback was deleted
+	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // a repeated callback changes nothing, although the stored callback was deleted
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", `{"msgid":"n-1","status":"UNDELIV"}`)
 	if got := b.Task(id); deliveryOf(b, id) != "delivered" || !got.DeliveredAt.Equal(*before.DeliveredAt) {
 		t.Errorf("%+v", got)
@@ -291,8 +291,8 @@ func setShortSecret(b *apptest.Bundle, text string) {
 	b.App.Receipts.Changed()
 }
 
-// After some wrong proofs, a caller has to wait. The provider does not have to wait, even at the same address.
-func TestOnlyWrongProofsAreThrottled(t *testing.T) {
+// After some wrong proofs, a caller has to wait. The provider does not have to wait, even if it uses the same address.
+func TestOnlyCallbacksWithWrongProofsAreThrottled(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	body := func(i int) string { return fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, i) }
 	for i := range 50 {
@@ -315,7 +315,7 @@ func TestOnlyWrongProofsAreThrottled(t *testing.T) {
 	callBack(b, 429, "?token=abc", "application/json", body(1))
 }
 
-// A receipt may arrive before the provider's response to the message.
+// A receipt can arrive before the provider's response to the message.
 func TestS3_11_AReceiptCanArriveBeforeTheResponse(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	release := make(chan struct{})
@@ -379,7 +379,7 @@ func TestAReceiptMatchesItsRecipientInAnyNotation(t *testing.T) {
 		{"6591234567", "+6591234567"}, {"004791234567", "+4791234567"}, {"81234567", "+6581234567"}, {"(415) 555-2671", "+14155552671"},
 		{"13800138000", "+8613800138000"}, {"+39 347 123 4567", "+393471234567"}, {"0912345678", "+886912345678"},
 		{"１３８００１３８０００", "+8613800138000"}, {"13800138000.0", "+8613800138000"}, {"٨٦١٣٨٠٠١٣٨٠٠٠", "+8613800138000"},
-		{"91234567", ""}, // the national number of two recipients
+		{"91234567", ""}, // the national number belongs to two recipients
 		{"1234567", ""}, {"0000013800138000", ""}, {"x", ""},
 	} {
 		b.Exec("UPDATE tasks SET delivery = NULL")
@@ -434,7 +434,7 @@ func TestAnUnreadableCallbackOfTheProviderIsStored(t *testing.T) {
 	}
 }
 
-func TestACallbackNeedsTheProvidersProof(t *testing.T) {
+func TestCallbackWithoutProofIsRefused(t *testing.T) {
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	sum := hmac.New(sha256.New, []byte(apptest.CallbackKey))
 	sum.Write([]byte(body))

@@ -2,7 +2,7 @@ package receipt
 
 import "lksms/gen/receiptq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// CallbackRow is a stored callback of a provider.
 	CallbackRow = receiptq.CallbackListOfRow

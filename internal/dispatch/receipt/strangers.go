@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxStrange      = 50          // unproven callbacks of a network within strangeFor before the network has to wait
+	maxStrange      = 50          // number of unproven callbacks of a network within strangeFor after which the network has to wait
 	strangeFor      = time.Minute // counted from the first unproven callback
-	strangeNetworks = 50_000      // maximum networks in memory
+	strangeNetworks = 50_000      // maximum number of networks in memory
 )
 
 // strangers counts unproven callbacks by network. Use newStrangers.

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	unmatchedGrace = 2 * time.Minute // a receipt counts as unmatched only after this time, because it may have arrived before the response to its message
-	maxUnmatched   = 10_000          // maximum counted receipts per sender
-	unmatchedNamed = 1000            // maximum counted senders; those with the most receipts are counted
+	unmatchedGrace = 2 * time.Minute // a receipt counts as unmatched only after this time, because it can arrive before the response to its message
+	maxUnmatched   = 10_000          // maximum number of counted receipts per sender
+	unmatchedNamed = 1000            // maximum number of counted senders; the senders with the most receipts are counted
 	unmatchedDay   = 24 * time.Hour  // the period that the metric covers
 )
 

@@ -3,14 +3,15 @@ package segment
 
 import "strings"
 
-// The characters of GSM 03.38. A character of basic takes one septet (seven bits), and a character of extension takes two.
+// These are the characters of GSM 03.38. A character of basic takes one septet (seven bits). A character of extension takes two septets.
 const (
 	basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
 		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 	extension = "\f^{}\\[~]|€"
 )
 
-// The capacity of a single segment, and of one part of a longer message, whose header takes some space. Septets apply to GSM 03.38, and units to UCS-2.
+// These are the capacities of a single segment and of one part of a longer message, which also contains a header. Septets apply to GSM 03.38, and units to
+// UCS-2.
 const (
 	septetsAlone, septetsInPart = 160, 153
 	unitsAlone, unitsInPart     = 70, 67
@@ -43,7 +44,7 @@ func Count(text string) int {
 	})
 }
 
-// IsGSM reports whether text contains only characters of GSM 03.38, of which a segment can contain the most.
+// IsGSM reports whether text contains only characters of GSM 03.38. A segment can contain more characters of such a text.
 func IsGSM(text string) bool {
 	return strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0
 }

@@ -7,7 +7,7 @@ import (
 	"lksms/internal/dispatch/segment"
 )
 
-func TestCount(t *testing.T) {
+func TestCountReturnsTheNumberOfSegments(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		text string

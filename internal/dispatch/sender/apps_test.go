@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An app cannot claim or settle the tasks of a driven sender in any of these ways.
+// An app cannot claim or settle the tasks of a driven sender.
 func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log","status":"on","is_shared":true}`)
@@ -76,7 +76,7 @@ func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 					status = 3
 				}
 				b.Report(task.TaskID, "app", status, nil)
-				b.Report(task.TaskID, "app", status, nil) // a repeat counts once
+				b.Report(task.TaskID, "app", status, nil) // a repeated report counts once
 			}
 		})
 		all.Go(func() {
@@ -96,7 +96,7 @@ func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 	}
 }
 
-// A retried attempt lowers the success rate of the sender's attempts, but not the success rate of its tasks.
+// A retried attempt lowers the success rate of the sender's attempts, but not the success rate of the sender's tasks.
 func TestAttemptsAndTasksOfASenderHaveSeparateSuccessRates(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"one", "two"} {

@@ -8,32 +8,32 @@ import (
 	"lksms/gen/senderq"
 )
 
-// The reasons why a sender cannot take the tasks of a pool.
+// These are the reasons why a sender cannot claim the tasks of a pool.
 const (
 	WhyOff          = "off"
 	WhyPaused       = "paused"
 	WhyNoQuota      = "no_quota"
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
-	WhyOutranked    = "outranked" // a sender with a larger sort is available
-	WhyAhead        = "ahead"     // the sender has used its share, and another sender of the pool has not
+	WhyOutranked    = "outranked" // another sender with a larger sort is available
+	WhyAhead        = "ahead"     // the sender has used its share, but another sender of the pool has not
 	WhyFailedBefore = "failed_before"
 )
 
-// Candidate is a sender that may serve a pool. An empty Why means that the sender can claim a task now.
+// Candidate is a sender that possibly serves a pool. An empty Why means that the sender can claim a task now.
 type Candidate struct {
 	SenderNo string
 	Why      string
-	Until    *time.Time // end of the pause, for a paused sender
+	Until    *time.Time // end of the pause of a paused sender
 	Weight   *int64     // weight of its route; nil: no route
 	Served   float64    // tasks served by its route, divided by the weight
 	Shares   bool       // the sender counts in the distribution of tasks by weight
 	Segments int        // segments that an attempt costs
 	Sort     float64    // sort in the pool
-	GivesWay bool       // the circuit breaker is not closed: the sender leaves tasks that it failed to others
+	GivesWay bool       // the circuit breaker is not closed: tasks that failed with this sender are left to other senders
 }
 
-// Need contains the properties of a task that matter to senders.
+// Need contains the properties of a task that decide which senders can send it.
 type Need struct {
 	PoolID   int64
 	Content  string

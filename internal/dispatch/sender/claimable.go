@@ -12,14 +12,14 @@ import (
 
 // claimable contains the pools of a sender.
 type claimable struct {
-	pools       map[int64]float64 // id of the pool to the sort of the sender in the pool
-	isPaced     bool              // a successful claim may start the interval of the sender
-	isRested    bool              // when it was read, no interval delayed the sender, and the sender has claimed no tasks at this server since
-	isCountedOn bool              // other senders depend on this sender's presence, because of a route or its sort, so that its polls must be stored soon
+	pools       map[int64]float64 // sort of the sender in each pool, by pool id
+	isPaced     bool              // a successful claim possibly starts the interval of the sender
+	isRested    bool              // when the data was read, no interval delayed the sender; since then, the sender has claimed no tasks at this server
+	isCountedOn bool              // other senders depend on the polls of this sender, because of a route or its sort, so its polls must be stored soon
 }
 
-// poolsKept is how long the pools of a sender are cached. While a sender waits, a change of the directory clears the cache earlier. The registration of an app
-// does not clear the cache, although other senders may depend on this sender from then on.
+// poolsKept is the time for which the pools of a sender are cached. While a sender waits, a change of the directory clears the cache earlier. The
+// registration of an app does not clear the cache, although other senders possibly depend on this app afterwards.
 const poolsKept = time.Minute
 
 // claimables caches the pools of senders.
@@ -27,8 +27,8 @@ type claimables struct {
 	cache *expirable.LRU[string, claimable]
 
 	mu      sync.Mutex
-	clears  int   // number of clears; the result of a read during which the cache is cleared is not cached
-	version int64 // last seen version of the directory
+	clears  int   // number of times that the cache was cleared; if the cache is cleared during a read, the result of the read is not cached
+	version int64 // last known version of the directory
 }
 
 func newClaimables() *claimables {
@@ -86,8 +86,8 @@ func (c *claimables) setVersion(version int64) bool {
 	return true
 }
 
-// Waits returns, for a sender that found no task, how long its interval still delays it, and the pools that it serves with its sort in each pool. A change by
-// another server takes effect after Notice.
+// Waits returns the remaining interval of a sender that found no task, and the pools of the sender with its sort in each pool. A change by another server
+// takes effect after Notice.
 func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(senderNo); known && !c.isPaced {
 		return 0, c.pools, nil
@@ -112,8 +112,8 @@ func (s *Service) readPools(ctx context.Context, senderNo string) (wait time.Dur
 	return wait, c, nil
 }
 
-// MayWait returns the pools of a sender with its sort in each pool. may reports whether the sender can wait for tasks without a claim if its pools are empty:
-// no interval delays it, and its polls are stored soon enough without a claim. Call Polled first.
+// MayWait returns the pools of a sender with its sort in each pool. may reports whether the sender can wait for tasks without a claim while its pools are
+// empty. It can wait if no interval delays it, and if its polls are stored soon enough without a claim. Call Polled first.
 func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64]float64, may bool, err error) {
 	c, known := s.pools.get(senderNo)
 	if !known {
@@ -136,8 +136,8 @@ func (s *Service) MayWait(ctx context.Context, senderNo string) (pools map[int64
 // Took records that a sender claimed tasks at this server.
 func (s *Service) Took(senderNo string) { s.pools.took(senderNo) }
 
-// Notice receives the version of the directory in the database, and reports whether it changed since the last call. If it changed, the pools of senders may
-// have changed, and Notice clears the caches.
+// Notice receives the version of the directory in the database, and reports whether it changed since the last call. If it changed, Notice clears the caches,
+// because the pools of senders can be different.
 func (s *Service) Notice(version int64) (isNew bool) {
 	isNew = s.pools.setVersion(version)
 	if isNew {

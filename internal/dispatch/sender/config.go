@@ -41,7 +41,7 @@ func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
 	return c.box.Open(sealed, sealOwner(senderNo, field))
 }
 
-// hidden replaces a secret in answers. If a caller sends it back, the stored secret is kept.
+// hidden replaces a secret in answers. If a caller sends hidden back, the stored secret is kept.
 const hidden = "***"
 
 // sealOwner returns the owner of a sealed field, so that the field cannot be opened for another field or sender.
@@ -52,7 +52,7 @@ func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and its URLs, which may contain a token.
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and its URLs, because a URL can contain a token.
 func sealedOf(kind string) []string { return append(secretsOf(kind), driver.Addresses(kind)...) }
 
 // Opened is a configuration with open secrets.
@@ -113,7 +113,7 @@ func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	})
 }
 
-// shownAddress returns the displayed form of a URL, given as JSON text: credentials, path and query may contain a token.
+// shownAddress returns the displayed form of a URL in JSON: credentials, path and query are masked, because they can contain a token.
 func shownAddress(value json.RawMessage) string {
 	var address string
 	_ = json.Unmarshal(value, &address) // the driver has checked it
@@ -138,7 +138,7 @@ func isHidden(value json.RawMessage) bool {
 	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
 }
 
-// holdsCredentials reports whether a URL, given as JSON text, contains a part for credentials.
+// holdsCredentials reports whether a URL in JSON contains a part for credentials.
 func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(value, "?@") }
 
 // dropSecrets removes the sealed fields of a configuration.
@@ -391,8 +391,8 @@ func isOpen(kind, name string, value json.RawMessage) bool {
 	return driver.IsAddress(kind, name) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
-// Rotate seals all fields again that were not sealed with the first key, and returns how many configurations it changed. Each configuration is stored with a
-// separate statement. A configuration that changes meanwhile is skipped.
+// Rotate seals again all fields that were not sealed with the first key. It returns the number of changed configurations. Each configuration is stored with a
+// separate statement. If a configuration changes meanwhile, Rotate skips it.
 func (c *Configs) Rotate(ctx context.Context) (int, error) {
 	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestSecretsOfSendersAreSealedAndHidden(t *testing.T) {
 	}
 }
 
-func TestNullRemovesASecret(t *testing.T) {
+func TestPatchWithNullRemovesASecret(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": map[string]any{
@@ -170,7 +170,7 @@ func changed(p *apptest.Provider, change func(config map[string]any)) map[string
 	return map[string]any{"config": config}
 }
 
-// expectSecretsRequired fails the test if the sender of p can be changed to send to a thief without new secrets.
+// expectSecretsRequired fails the test if the sender of p can be changed to send to thief without new secrets.
 func expectSecretsRequired(b *apptest.Bundle, p, thief *apptest.Provider) {
 	b.T.Helper()
 	_, port, err := net.SplitHostPort(p.Listener.Addr().String())
@@ -267,7 +267,7 @@ func TestAChangeOfTheMailServerRequiresTheNewPassword(t *testing.T) {
 	}
 }
 
-// Only the host of a URL is displayed. The rest may contain a token: it is sealed in the database, and masked in answers, logs and events.
+// Only the host of a URL is displayed. The rest can contain a token, so it is sealed in the database, and masked in answers, logs and events.
 func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
@@ -335,7 +335,7 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	}
 }
 
-// Without a key, a URL that may contain credentials is refused. Any other URL is stored in plain text, but still masked.
+// Without a key, a URL that can contain credentials is refused. Any other URL is stored in plain text, but still masked.
 func TestURLsWithCredentialsAreRefusedWithoutAKey(t *testing.T) {
 	b := apptest.New(t)
 	sender := func(url string) map[string]any {
@@ -375,8 +375,8 @@ func TestANewSecretThatLooksSealedIsUsedLiterally(t *testing.T) {
 	}
 }
 
-// Rotating secrets changes the stored configuration but not the version. A patch that has read the sender before, and that changes other fields, does not
-// change the configuration.
+// A rotation of secrets changes the stored configuration but not the version. A patch has read the sender before the rotation, and changes other fields. The
+// patch does not change the configuration.
 func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "config": map[string]any{"a": "before"}})
@@ -402,7 +402,7 @@ func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	}
 }
 
-// The error for a value of the wrong type contains the required type, anywhere in the configuration.
+// The error for a value of the wrong type contains the required type, for a value at any position in the configuration.
 func TestTheErrorForAWrongTypeContainsTheRequiredType(t *testing.T) {
 	t.Parallel()
 	b := apptest.Open(t, apptest.DefaultRules, apptest.WithSecrets)

@@ -42,7 +42,8 @@ func TestADrivenSenderStartsDisabledAndServesOnlyItsRoutes(t *testing.T) {
 	}
 }
 
-// If the request is the same for every message, no message reaches its recipient. If the answer is not checked, every message counts as sent.
+// If the request is the same for every message, no message reaches its recipient. If the answer is not checked, every message counts as sent. Such
+// configurations are refused.
 func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)

@@ -22,7 +22,7 @@ func TestSendersAreFoundByAPartOfTheirNumberOrName(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone_2", map[string]any{"status": "off"})
 	b.AddRoute("acme", "phone_1", 1)
 	for _, c := range []struct {
-		query, want string // sender numbers in alphabetical order
+		query, want string // want: sender numbers in alphabetical order
 		headers     []string
 	}{
 		{"q=phone", "phone_1 phone_2 z", nil},
@@ -74,7 +74,7 @@ func TestASearchOfSendersReadsABoundedNumberOfRows(t *testing.T) {
 		WITH made AS (INSERT INTO senders (sender_no, name) SELECT 'sender-' || i, 'Phone ' || i FROM generate_series(1, 10000) i RETURNING id)
 		INSERT INTO sender_states (sender_id) SELECT id FROM made;
 		ANALYZE senders; ANALYZE sender_states`)
-	read := func(ctx context.Context) (n int, err error) { // rows of all tables that this connection has read since it last reported its statistics
+	read := func(ctx context.Context) (n int, err error) { // returns the number of rows that this connection has read in all tables since its last report of statistics
 		err = b.App.DB.QueryRow(ctx, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables").Scan(&n)
 		return n, err
 	}

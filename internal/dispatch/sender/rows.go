@@ -2,11 +2,11 @@ package sender
 
 import "lksms/gen/senderq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// Answer is one of the latest outcomes of calls of a driven sender.
 	Answer = senderq.SenderAnswer
-	// Params is the parameters of a new sender.
+	// Params contains the parameters of a new sender.
 	Params = senderq.SenderCreateParams
 	// LedgerRow is an entry of the ledger of a sender.
 	LedgerRow = senderq.SenderLedger

@@ -69,12 +69,12 @@ type refusal struct {
 const fullFor = time.Second
 
 const (
-	// SeenApart is the minimum time between stored polls of a sender, if no other sender depends on it and its shared pool has no waiting tasks. A thousand
-	// idle senders thus write almost nothing.
+	// SeenApart is the minimum time between stored polls of a sender. It applies if no other sender depends on the sender and its shared pool has no waiting
+	// tasks. A thousand idle senders therefore write almost nothing.
 	SeenApart = 10 * time.Minute
 	// RecordEvery is the interval of the sweep that stores polls.
 	RecordEvery = 5 * time.Second
-	// recordedSteps is how often within silent_after the polls of a sender are stored if other senders depend on it.
+	// recordedSteps is the number of times per silent_after that the polls of a sender are stored if other senders depend on it.
 	recordedSteps = 4
 )
 

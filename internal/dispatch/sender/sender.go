@@ -29,7 +29,7 @@ const KindApp = "app"
 // drivenLease is the default lease of a driven sender in seconds. It is much longer than the timeout of a request to a provider.
 const drivenLease int64 = 120
 
-// Service manages senders. Every method is at most one transaction.
+// Service manages senders. Every method runs in at most one transaction.
 type Service struct {
 	db        *postgres.DB
 	q         *senderq.Queries
@@ -123,8 +123,7 @@ func (s *Service) Create(ctx context.Context, p Params) (Row, error) {
 	return s.Get(ctx, nil, p.SenderNo)
 }
 
-// Get returns one sender, or the fault sender.not_found. A non-nil company restricts it to the senders of that
-// company's routes.
+// Get returns one sender, or the fault sender.not_found. If company is non-nil, Get finds only senders of this company's routes.
 func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Service) List(ctx context.Context, f Filter, before int64, limit int) (
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 
-// Settings are the settings of a sender that can be changed.
+// Settings contains the settings of a sender that can be changed.
 type Settings struct {
 	Name, Kind, Status, TimeZone, OnUnclear string
 	Sort                                    float64
@@ -170,7 +169,7 @@ type Settings struct {
 	LowWarning, LowSwitch                   *int64
 	SegmentPrice                            *int64 // in 1/10000 of the currency
 	Config                                  []byte // nil: the configuration is kept
-	IsMended                                bool   // the circuit breaker is closed, because the change may have repaired the sender
+	IsMended                                bool   // the circuit breaker is closed, because the change can have repaired the sender
 }
 
 // Update changes a sender with change. If version is not nil, the sender must have this version. Secrets that are missing or masked in the configuration are
@@ -248,8 +247,8 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 	return entry, err
 }
 
-// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. If company is not nil, attempts for other companies are omitted.
-// Fault: sender.not_found.
+// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. If company is not nil, the list omits attempts for other
+// companies. Fault: sender.not_found.
 func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]LedgerRow, error) {
 	if _, err := s.Get(ctx, company, no); err != nil {
 		return nil, err
@@ -271,7 +270,7 @@ func (s *Service) Answers(ctx context.Context, no string) ([]Answer, error) {
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var sums senderq.SenderTotalsAddParams
 	for _, f := range facts {
-		failed := max(0, f.Failed) // a requeued task is no longer FAILED, but it did fail
+		failed := max(0, f.Failed) // a requeued task is no longer FAILED, but its failed attempt still counts
 		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed+failed == 0 {
 			continue // only states of tasks changed: the sender did nothing
 		}
@@ -289,9 +288,9 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 // ledgerBatch is the maximum number of ledger rows that one statement sums.
 const ledgerBatch = 20_000
 
-// SumUpLedger replaces charges and refunds of leases that are older than the setting history.ledger_days by their sums per company and day. It returns the
-// number of rows and partitions. The rows of a partition are dropped with the partition. For rows from before the first partition, a day with more rows than
-// one statement replaces keeps several sums.
+// SumUpLedger replaces charges and refunds of old leases by their sums per company and day. A lease is old if it is older than the setting
+// history.ledger_days. SumUpLedger returns the number of rows and partitions. The rows of a partition are dropped with the partition. For days before the
+// first partition, a day with more rows than one statement replaces keeps several sums.
 func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
 	rows, err := s.settings.DeleteExpiredCharges(ctx, ledgerBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.SenderLedgerFold(ctx, senderq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: keep, Remark: result.LedgerOfDay})

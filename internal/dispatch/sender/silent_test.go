@@ -10,8 +10,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// Every answer about a sender follows one rule: an app whose polls are rarely stored is silent as soon as a task of its pool has waited for too long. An app of
-// another channel without waiting tasks is not silent.
+// All responses use the same rule for silent apps. An app whose polls are rarely stored is silent as soon as a task of its pool has waited for too long. An
+// app of another channel without waiting tasks is not silent.
 func TestAllAnswersUseOneRuleForSilentApps(t *testing.T) {
 	b := apptest.New(t)
 	for no, channel := range map[string]string{"alive": "sms", "dead": "sms", "other": "oa"} {
@@ -65,7 +65,7 @@ func silentOf(views []api.SenderView) string {
 	return strings.Join(silent, " ")
 }
 
-// A shared app that a route names is silent for the shared pool, too.
+// A shared app that a route names is also silent for the shared pool.
 func TestASharedAppWithARouteIsSilentInBothItsPools(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -77,7 +77,8 @@ func TestASharedAppWithARouteIsSilentInBothItsPools(t *testing.T) {
 	}
 }
 
-// While tasks wait, the polls of shared apps are stored soon. An app that cannot claim these tasks is not silent only because other apps do not claim them.
+// While tasks wait, the polls of shared apps are stored soon. An app that cannot claim these tasks does not become silent because other apps do not claim
+// them.
 func TestPollsAreStoredSoonWhileTasksWait(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"a", "b"} {

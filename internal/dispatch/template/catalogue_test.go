@@ -73,8 +73,9 @@ func TestS3_10_AMessageChoosesItsTemplate(t *testing.T) {
 	}
 }
 
-// One list can contain messages of the documented flow and messages with a chosen template, and an invalid message does not cause the rejection of others.
-func TestS3_10_ABatchMixesTemplates(t *testing.T) {
+// One list can contain messages with the first active template and messages with a chosen template. An invalid message does not cause the rejection of other
+// messages.
+func TestS3_10_BatchCanContainSeveralTemplates(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "first {code}", nil)
 	off := add(b, "off", map[string]any{"template_no": "off", "status": "draft"})
@@ -159,7 +160,7 @@ func TestS3_10_FieldsThatExcludeEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// Two companies have templates of the same scene. Neither company can use the other's template, nor find out that it exists.
+// Two companies have templates of the same scene. A company can neither use the other company's template nor find out that it exists.
 func TestS3_10_ATemplateOfAnotherCompanyIsHidden(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -267,7 +268,7 @@ func TestS3_10_ATemplateChangesOnlyBetweenAllowedStates(t *testing.T) {
 }
 
 // is_active enables and disables a template as documented.
-func TestS0_5_IsActiveChangesTheState(t *testing.T) {
+func TestS0_5_IsActiveEnablesAndDisablesATemplate(t *testing.T) {
 	b := apptest.New(t)
 	if made := add(b, "x", nil); made.Status != api.TemplateActive || !made.IsActive {
 		t.Errorf("%+v", made)
@@ -303,7 +304,7 @@ func TestS0_5_IsActiveChangesTheState(t *testing.T) {
 	b.Expect(200, "", "DELETE", pathOf(made), nil)
 }
 
-// A template is approved in exactly the form that was reviewed.
+// A template that is in review cannot be changed, so that the approved text is the reviewed text.
 func TestS3_10_TextsInReviewCannotBeChanged(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "{a}", map[string]any{"status": "in_review", "sign": "公司"})
@@ -480,7 +481,7 @@ func TestS3_5_TheSignatureOfATemplateIsAdded(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", `{"signature_required":true}`)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("plain", "x", nil))
 	b.Expect(200, "", "POST", "/api/v1/sms/send", chosen("signed", "x", nil))
-	// A default content of parameters gets the signature, too, alone and in a list.
+	// A default content that contains parameters also gets the signature, as a single message and in a list.
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "text=欢迎", "use_template": true})
 	for i, headers := range [][]string{nil, {apptest.KeyHeader, "key"}} {
 		if got := *apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{"messages": []any{map[string]any{"phone_number": apptest.Phone}}}, headers...)).Items[0].FinalContent; got != "【示例公司】欢迎" {
@@ -503,7 +504,7 @@ func TestS3_5_TheSignatureOfATemplateIsAdded(t *testing.T) {
 	}
 }
 
-// A template may be longer than most messages. Its rendered messages obey the limits of the message type, including the signature.
+// A template can be longer than most messages. Its rendered messages, including the signature, must fit the limits of the message type.
 func TestS3_10_ARenderedMessageObeysTheLimitsOfItsType(t *testing.T) {
 	b := apptest.New(t)
 	a := func(n int) string { return strings.Repeat("短", n) }
@@ -556,8 +557,8 @@ func TestS3_10_ARenderedMessageObeysTheLimitsOfItsType(t *testing.T) {
 	}
 }
 
-// S3.2: the send type of the chosen template counts, not the send type of the first template.
-func TestS3_2_AChosenTemplateCanSchedule(t *testing.T) {
+// S3.2: the send type of the chosen template applies, and not the send type of the first template.
+func TestS3_2_ChosenTemplateCanScheduleItsMessages(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "first", nil)
 	add(b, "news {n}", map[string]any{"template_no": "news", "send_type": "scheduled"})
@@ -614,7 +615,7 @@ func TestATemplateVoidedDuringASubmissionIsStillUsed(t *testing.T) {
 	}
 }
 
-// Dedup keys and idempotency keys work in the same way with a template: a repeat returns the first answer, even if the template has changed.
+// Dedup keys and idempotency keys work in the same way with a template: a repeated message returns the first answer, even if the template has changed.
 func TestARepeatedMessageIsNotRenderedAgain(t *testing.T) {
 	b := apptest.New(t)
 	made := add(b, "one {n}", map[string]any{"template_no": "t"})

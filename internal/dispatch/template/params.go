@@ -21,8 +21,8 @@ type Params struct {
 	inOrder []string          // nil: the values are named
 }
 
-// ParseParams parses params: an object of texts and numbers, or a text of values separated by ;. A value that contains ; must be in an object. Missing JSON and
-// null contain no values. All errors are faults of the field params.
+// ParseParams parses params. params is either an object of texts and numbers, or a text of values separated by ;. A value that contains ; must be in an
+// object. Missing JSON and null contain no values. All errors are faults of the field params.
 func ParseParams(sent json.RawMessage) (Params, error) {
 	sent = bytes.TrimSpace(sent)
 	wrong := func(field string) error { return fault.InvalidField(field, fault.NothingElseIsKnown, nil) }
@@ -68,7 +68,7 @@ func ParseParams(sent json.RawMessage) (Params, error) {
 	return p, nil
 }
 
-// of returns the values for placeholders. There must be exactly one value for each placeholder.
+// of returns the values for placeholders. Each placeholder must have exactly one value, and no other value is allowed.
 func (p Params) of(names []string) (map[string]string, error) {
 	if p.inOrder != nil {
 		values := p.inOrder

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Template is a stored template for rendering messages. Later changes of the stored template do not change it.
+// Template is a stored template for rendering messages. It does not change when the stored template changes later.
 type Template struct {
 	ID       int64
 	No       string
@@ -56,9 +56,9 @@ func (t Template) In(language string) (Text, string) {
 // Rendered is a rendered text.
 type Rendered struct {
 	Content  string
-	Sign     string  // signature of the template; empty: none
+	Sign     string  // signature of the template; empty: no signature
 	Deferred bool    // the message is sent at the next full interval
-	Source   *Source // the template of the text; nil: none
+	Source   *Source // the template of the text; nil: no template
 }
 
 // Source identifies the template, version and language from which a message was rendered.
@@ -154,7 +154,7 @@ type Choice struct {
 	Form       string          // form-encoded values, for the first active template
 }
 
-// Finder renders the messages of one request for a company. It reads each template once. Only one goroutine may use a Finder.
+// Finder renders the messages of one request for a company. It reads each template once. A Finder must not be used by several goroutines at once.
 type Finder struct {
 	service   *Service
 	companyID int64

@@ -17,7 +17,7 @@ func render(text, params string) (string, error) {
 	return r.Content, err
 }
 
-func TestRender(t *testing.T) {
+func TestRenderReplacesPlaceholders(t *testing.T) {
 	for _, c := range []struct{ name, text, params, want string }{
 		{"the document's example", "您的验证码是{code}，用户{name}", "code=123456&name=张三", "您的验证码是123456，用户张三"},
 		{"order is irrelevant", "{a}{b}", "b=2&a=1", "12"},

@@ -2,7 +2,7 @@ package template
 
 import "lksms/gen/templateq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// DefaultRow is a stored default content.
 	DefaultRow = templateq.DefaultContent

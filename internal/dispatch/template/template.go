@@ -38,7 +38,7 @@ var (
 // scheduled is the send type of a template whose messages are sent at the next full interval (S3.2).
 const scheduled = "scheduled"
 
-// The states of a template (S3.10). Only active templates can be used for messages.
+// These are the states of a template (S3.10). Only active templates can be used for messages.
 const (
 	Draft    = "draft"
 	InReview = "in_review"
@@ -67,7 +67,7 @@ func before(status string) []string {
 	return from
 }
 
-// Settings are the settings of a template that an administrator sets.
+// Settings contains the settings of a template that an administrator sets.
 type Settings struct {
 	Name, Content, Scene, Purpose string
 	Language                      *string           // language of Content; nil: unknown
@@ -294,7 +294,7 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete template", errTemplateNotFound)
 }
 
-// CreateDefault stores the default content of a company for a phone number. If the number already has a default content, in any notation, the fault is
+// CreateDefault stores the default content of a company for a phone number. If the number already has a default content in any notation, the fault is
 // default_content.exists. region applies to a number without a country code.
 func (s *Service) CreateDefault(ctx context.Context, companyID int64, region, number, content string, useTemplate bool) (DefaultRow, error) {
 	read, err := phone.Read("phone_number", number, region)
@@ -373,21 +373,21 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
 }
 
-// ConsumeDefault returns the default content of a company for recipient, and marks it as sent (S0.9). It renders the content with a template if the default
-// content or isForm requires this. The mark is committed with the transaction of ctx; only one transaction can set it. Faults: default_content.already_sent,
-// request.invalid, and those of FirstActive.
+// ConsumeDefault returns the default content of a company for recipient, and marks the content as sent (S0.9). It renders the content with a template if the
+// default content or isForm requires this. The mark is committed with the transaction of ctx; only one transaction can set it. Faults:
+// default_content.already_sent, request.invalid, and those of FirstActive.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentConsume(ctx, templateq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
-// PeekDefault is ConsumeDefault without the mark.
+// PeekDefault returns the same content as ConsumeDefault, but does not mark it as sent.
 func (s *Service) PeekDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentPeek(ctx, templateq.DefaultContentPeekParams{CompanyID: companyID, Recipient: recipient})
 	return s.renderDefault(ctx, companyID, recipient, isForm, row.Content, row.UseTemplate, err)
 }
 
-// renderDefault renders a default content, or returns the reason why no text exists.
+// renderDefault renders a default content, or returns the reason why the content has no text.
 func (s *Service) renderDefault(
 	ctx context.Context, companyID int64, recipient string, isForm bool, content string, usesTemplate bool, err error,
 ) (Rendered, error) {

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestS3_2_ATemplateCanSchedule(t *testing.T) {
+func TestS3_2_TemplateCanScheduleItsMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "news", "template_content": "news {n}", "send_type": "scheduled"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 600})
@@ -52,7 +52,7 @@ func TestATemplateCanBeRestrictedToCompanies(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A company cannot be deleted while a template that names the company is being stored.
+// While a template that names a company is being stored, the company cannot be deleted.
 func TestACompanyOfATemplateCannotBeDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"acme","name":"n"}`)
@@ -89,7 +89,7 @@ func TestACompanyOfATemplateCannotBeDeleted(t *testing.T) {
 	}
 }
 
-func TestAValueIsNeverExpandedAgain(t *testing.T) {
+func TestPlaceholdersInValuesAreNotReplaced(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"您的验证码是{code}，用户{name}"}`)
 	for _, params := range []string{"code={name}&name=张三", "name=张三&code={name}"} {
@@ -233,7 +233,7 @@ func TestS0_8_TheFirstActiveTemplateIsRendered(t *testing.T) {
 	}
 	before := b.Count("SELECT count(*) FROM tasks")
 	for params, status := range map[string]int{
-		"name=%E5%BC%A0%E4%B8%89&code=1+2": 200, // another order, escapes, a space
+		"name=%E5%BC%A0%E4%B8%89&code=1+2": 200, // another order of the parameters, escapes, and a space
 		"code=&name=":                      200, // an empty value is allowed
 		"code=1":                           422, // a missing value is not allowed
 		"code=%zz&name=x":                  422,
@@ -282,7 +282,7 @@ func TestASpacedPlaceholderIsRefusedWhenATemplateIsStored(t *testing.T) {
 	}
 	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{code}"})).ID
 	b.Expect(422, "request.invalid", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_content": "{a b}"})
-	// A template that was stored before this check existed still sends the same text, and its other fields can be changed.
+	// A template that was stored before this check existed still produces the same text, and its other fields can be changed.
 	b.Exec("UPDATE templates SET template_content = '{ code } {code}'")
 	b.Expect(200, "", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_name": "y"})
 	if got := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code=1", "use_template": true}).FinalContent; got != "{ code } 1" {
@@ -290,8 +290,8 @@ func TestASpacedPlaceholderIsRefusedWhenATemplateIsStored(t *testing.T) {
 	}
 }
 
-// The users of a company send the default contents of their company, even if another company has a default content for the same number.
-func TestDefaultContentsBelongToACompany(t *testing.T) {
+// The users of a company send the default contents of their own company, even if another company has a default content for the same number.
+func TestDefaultContentsBelongToOneCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	const path = "/api/v1/admin/default-sms"
 	store := func(no any, text string) api.DefaultContent {
@@ -322,7 +322,7 @@ func TestDefaultContentsBelongToACompany(t *testing.T) {
 		}
 		w.Expect(409, "default_content.already_sent", "POST", "/api/v1/sms/send", send, c.headers...)
 	}
-	// A company without a default content does not get another company's.
+	// A company without a default content does not receive the default content of another company.
 	if a := w.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", send, w.AddCompany("gamma", 1)...); a.Fields() != "content" {
 		t.Errorf("wrong fields %q", a.Fields())
 	}

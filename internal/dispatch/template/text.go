@@ -11,7 +11,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// maxContent is the maximum length of a rendered message in characters, which the database can store. The settings may allow less, which package queue checks.
+// maxContent is the maximum length in characters of a rendered message that the database can store. Package queue checks the configured limits, which can be
+// lower.
 const maxContent = 1024
 
 // placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around any other text are plain text.

@@ -42,7 +42,7 @@ func finished(b *apptest.Bundle, after string) (all []api.NotificationEventData)
 	return all
 }
 
-// B13: the end of a notification is published when its last task has ended, and again when one of its tasks was requeued and has ended again.
+// B13: the end of a notification is published when its last task has ended. If a task is requeued and ends again, the end is published again.
 func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -97,7 +97,7 @@ func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	}
 }
 
-// B13: a receipt that is staged after the last end of a task does not publish the end of the notification. This end does not wait for the receipt.
+// B13: a receipt is staged after the last end of a task. The receipt neither publishes nor delays the end of the notification.
 func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -115,7 +115,7 @@ func TestAStagedReceiptDoesNotHideTheEndOfANotification(t *testing.T) {
 	}
 }
 
-// B13: if two causes of the end of a notification are moved to the feed in different runs, only the last one publishes it.
+// B13: if two causes of the end of a notification are moved to the feed in different runs, only the later run publishes the end.
 func TestTwoCausesPublishTheEndOfANotificationOnce(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	pull(b, "", "")
@@ -178,7 +178,7 @@ func TestANotificationWithARequeuedTaskHasNotEnded(t *testing.T) {
 	}
 }
 
-// B13: while an old partition is moved to another tablespace, the end of a notification that may have tasks in this partition waits. Other events do not wait.
+// B13: while an old partition is moved to another tablespace, the ends of notifications that can have tasks in this partition wait. Other events do not wait.
 func TestOnlyTheEndOfANotificationWaitsForALockedPartition(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -211,7 +211,7 @@ func TestOnlyEventsOfALockedPartitionWait(t *testing.T) {
 	b.Exec(`INSERT INTO feed_staged (company_id, type, task_id, log_id, at)
 		SELECT company_id, 'message.delivered', task_id, log_id, at FROM feed_staged WHERE task_id = $1`, locked)
 	id := send(b, 2, nil)
-	// More than one portion, so that each portion must skip the waiting events.
+	// The events exceed one portion, so each portion must skip the waiting events.
 	b.Exec("INSERT INTO feed_staged (company_id, submitted_by, type, at, data) SELECT 1, '', 'batch.finished', now(), '{}' FROM generate_series(1, 1500)")
 	apptest.Promptly(t, "moving events", func() { sequence(b) })
 	if n := b.Count("SELECT count(*) FROM feed WHERE task_id = $1", id); n != 1 {
@@ -275,7 +275,7 @@ func TestCompaniesGetNoEventsOfSendersAndAlerts(t *testing.T) {
 	if !slices.Equal(types, want) {
 		t.Errorf("got %v\nwant %v", types, want)
 	}
-	// The event of an alert that was not sent contains its subject and its receivers. The event does not count as a second silence of the sender.
+	// The event alert.not_sent contains the subject and the receivers of the alert. The feed contains no second event for the silence of the sender.
 	b.Exec(`INSERT INTO events (event, subject, detail) SELECT 'alert.not_sent', a.subject, jsonb_build_object('alert_id', a.id, 'kind', a.kind,
 		'receiver_no', 7, 'escalated_channels', ARRAY['email'], 'escalated_receivers', ARRAY[8]) FROM alerts a ORDER BY a.id LIMIT 1`)
 	sequence(b)
@@ -304,7 +304,7 @@ func silenceSender(b *apptest.Bundle) int64 {
 	evaluate()
 	b.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'paid')")
 	evaluate()
-	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // deleting the rule ends the alert, but not the silence
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/alert-rules/", rule), nil) // the deletion of the rule ends the alert, but not the silence of the sender
 	return rule
 }
 
@@ -335,7 +335,7 @@ func checkEvent(b *apptest.Bundle, e api.EventOfFeed, rule int64) {
 	}
 }
 
-// checkNotSent fails the test unless all contains n events and the last one has the type alert.not_sent.
+// checkNotSent fails the test unless all contains n events and the last event has the type alert.not_sent.
 func checkNotSent(b *apptest.Bundle, all []api.EventOfFeed, n int, rule int64) {
 	b.T.Helper()
 	var d api.AlertEventData
@@ -373,8 +373,8 @@ func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 	}
 }
 
-// B13: one transaction at a time assigns ids of the feed. Without FeedLock, a second transaction could take events that became visible meanwhile, and commit
-// larger ids before the smaller ids are visible. A reader would then move its cursor past events that it has not seen.
+// B13: only one transaction at a time assigns ids of the feed. Without FeedLock, a second transaction could commit larger ids before the smaller ids are
+// visible. A reader would then move its cursor past events that it has not read.
 func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 	b := apptest.New(t)
 	start := pull(b, "", "").NextCursor
@@ -388,7 +388,7 @@ func TestOneTransactionAtATimeAssignsIDsOfTheFeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Exec(fmt.Sprintf(stage, 1))
-	held, err := b.App.DB.Pool().Begin(t.Context()) // the first transaction that assigns ids conflicts with this one, and waits
+	held, err := b.App.DB.Pool().Begin(t.Context()) // the first transaction that assigns ids needs a lock of this transaction, and waits
 	if err != nil {
 		t.Fatal(err)
 	}

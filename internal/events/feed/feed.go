@@ -1,4 +1,5 @@
-// Package feed owns the feed: the events of messages and batches, in one order for all readers. Programs pull the feed, and webhooks post it.
+// Package feed owns the feed: the events of messages and batches, in one order for all readers. Programs read the feed with pulls, or receive it through
+// webhooks.
 package feed
 
 import (
@@ -17,7 +18,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The types of events.
+// These are the types of events.
 const (
 	MessageSent        = "message.sent"
 	MessageFailed      = "message.failed"
@@ -29,7 +30,7 @@ const (
 
 	NotificationFinished = "notification.finished"
 
-	// Events of the service itself. Only listeners of all companies get them.
+	// SenderSilent and the following types belong to events of the service itself. Only listeners of all companies receive such events.
 	SenderSilent     = "sender.silent"
 	SenderRecovered  = "sender.recovered"
 	SenderLowBalance = "sender.low_balance"
@@ -48,11 +49,11 @@ type Service struct {
 	db       *postgres.DB
 	settings *setting.Service
 	q        *feedq.Queries
-	inParts  *feedq.Queries // each run is planned for its parameters, see DB.InPartitions
+	inParts  *feedq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
 	watcher  *watcher
 }
 
-// New returns a Service on db. Call Close to stop it.
+// New returns a Service on db. Call Close to stop the Service.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{db: db, settings: settings, q: feedq.New(db), inParts: feedq.New(db.InPartitions())}
 	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
@@ -67,11 +68,11 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// portion is the maximum number of events that one transaction of Sequence moves, which takes milliseconds.
+// portion is the maximum number of events that one transaction of Sequence moves. Such a transaction takes milliseconds.
 const portion = 1000
 
-// Sequence moves staged events to the feed and returns how many it moved. Several servers may call Sequence: their transactions run one after the other. While
-// a partition is locked, the events of its tasks stay staged, in their order, and do not delay other events.
+// Sequence moves staged events to the feed and returns the number of moved events. Several servers can call Sequence: their transactions run one after the
+// other. While a partition is locked, the events of its tasks stay staged, in their order, and do not delay other events.
 func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	locked := []string{} // days of locked partitions
 	for isMore := true; isMore; {
@@ -93,11 +94,11 @@ func (s *Service) Sequence(ctx context.Context) (moved int, err error) {
 	if moved == 0 {
 		return 0, nil
 	}
-	// Without VACUUM, the next runs would read the dead rows until autovacuum runs, a minute later.
+	// Without VACUUM, the next runs would read the dead rows until autovacuum removes them a minute later.
 	return moved, postgres.Wrap("vacuum staged events", s.db.Vacuum(ctx, "feed_staged"), nil)
 }
 
-// errLocked is the error of a portion with events of tasks in a locked partition. It rolls the transaction of the portion back.
+// errLocked is the error of a portion with events of tasks in a locked partition. The error rolls back the transaction of the portion.
 var errLocked = errors.New("a partition is locked")
 
 // sequencePortion moves up to portion events, except events of tasks of the days in without. With errLocked, it returns further days to exclude.
@@ -186,15 +187,15 @@ func appendEvent(p *feedq.FeedAppendParams, company int64, by, ofType, task stri
 // deleteBatch is the maximum number of events that one transaction of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// Kept returns how long events are kept, and how long events are recorded after the last pull. This time is longer than the time after which a failing webhook
-// is switched off, so that all events of the webhook still exist at that time.
+// Kept returns the time for which events are kept, which is also the time for which events are recorded after the last pull. This time is longer than the
+// time after which a failing webhook is switched off, so that all events of the webhook still exist then.
 func (s *Service) Kept(ctx context.Context) (time.Duration, error) {
 	values, err := s.settings.Get(ctx)
 	return values.History.FeedKept(), err
 }
 
-// DeleteExpired deletes events that are older than Kept, and expired listeners. It returns how many events it deleted. If a webhook loses events, because the
-// webhook is too slow or its user was disabled for too long, an operator event is stored in the same transaction.
+// DeleteExpired deletes events that are older than Kept, and expired listeners. It returns the number of deleted events. If a webhook loses events because it
+// is too slow, or because its user was disabled for too long, an operator event is stored in the same transaction.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {
@@ -225,8 +226,8 @@ func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return n, postgres.Wrap("delete listeners", err, nil)
 }
 
-// Listen starts to record the events of a company, or of all companies if company is nil. Recording lasts for Kept and, if isPushed, as long as the company has
-// enabled webhooks. Listen returns the id after which all events were recorded (since), and the last id.
+// Listen starts to record the events of a company. If company is nil, it records the events of all companies. Recording lasts for Kept and, if isPushed, as
+// long as the company has enabled webhooks. since is the id after which all events were recorded, and last is the last id.
 func (s *Service) Listen(ctx context.Context, company *int64, isPushed bool) (since, last int64, err error) {
 	kept, err := s.Kept(ctx)
 	if err != nil {

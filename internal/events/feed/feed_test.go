@@ -100,7 +100,7 @@ func TestEachEndOfATaskIsPublished(t *testing.T) {
 	if _, err := b.App.Queue.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range []int16{2, 1} { // first undelivered, then delivered
+	for _, state := range []int16{2, 1} { // the message is first undelivered, then delivered
 		receipt(b, queue.Final{TaskID: sent, State: state, Code: fmt.Sprint("C", state), SenderNo: "app"})
 	}
 	sequence(b)
@@ -222,7 +222,8 @@ func TestAnEventSurvivesASequencerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: a reader that continues after the last id sees every event, while tasks end and two servers sequence. The events of one task are in order.
+// B13: while tasks end and two servers sequence the feed, a reader that always continues after its last id reads every event. The events of one task are in
+// order.
 func TestAReaderMissesNothingWhileTwoServersSequence(t *testing.T) {
 	b := apptest.New(t)
 	second := apptest.Another(b)
@@ -282,7 +283,7 @@ func TestAnExpiredCursorIsRefused(t *testing.T) {
 			t.Fatalf("deleted %d after %d days, %v", n, keep.days, err)
 		}
 	}
-	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // less than the five days for which a webhook can fail
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"feed_days": 5}}) // three days are less than the five days for which a webhook can fail
 	oldest := func(cursor string) string {
 		var body struct{ Error struct{ Oldest string } }
 		if err := json.Unmarshal([]byte(b.Expect(409, "events.cursor_gone", "GET", "/api/v1/events?after="+cursor, nil).Raw), &body); err != nil {

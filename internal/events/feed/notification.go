@@ -11,10 +11,10 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// causes are notifications that may have ended, because an event was staged.
+// causes contains notifications that possibly have ended, because an event was staged.
 type causes struct {
 	latest map[int64]time.Time // time of the latest cause, by notification
-	noted  []int64             // notifications that were ended themselves, or that have no further run
+	noted  []int64             // notifications that were ended by an operator, or that have no further run
 }
 
 // add records that a task of a notification ended. The id 0 means that the task has no notification.
@@ -37,8 +37,8 @@ func (c *causes) note(e feedq.FeedTakeRow) error {
 	return nil
 }
 
-// tellNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have committed.
-// If a notification has several causes, the last one that is moved publishes its end, so that each end is published once.
+// tellNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have
+// committed. If a notification has several causes, only the last moved cause publishes the end, so that each end is published once.
 func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendPara
 		told, err = s.inParts.FeedNotificationsRender(ctx, tell)
 		return err
 	})
-	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: all other events continue
+	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: only these events wait
 		return s.q.FeedNotificationsAgain(ctx, again)
 	}
 	if err != nil {

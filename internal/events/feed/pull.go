@@ -15,18 +15,18 @@ import (
 // Pull is a request for events.
 type Pull struct {
 	task.Viewer
-	After    *int64   // nil: from now on
+	After    *int64   // events after this id; nil: only events after this call
 	Types    []string // nil: all types
 	Limit    int
 	Wait     time.Duration
-	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller may have been disabled meanwhile; nil: always allowed
+	StillMay func(context.Context) error // called before Pull returns events after a wait, because the caller can have been disabled meanwhile; nil: always allowed
 }
 
 // maxRead is the minimum number of events that one statement reads if the caller filters by type.
 const maxRead = 1000
 
-// Pull returns events, oldest first, and the id for the next call. If there are no events, Pull waits. Faults: events.cursor_gone, request.invalid, those of
-// StillMay.
+// Pull returns events, oldest first, and the id for the next call. If no event exists, Pull waits for one. Faults: events.cursor_gone, request.invalid, those
+// of StillMay.
 func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int64, err error) {
 	if p.CompanyID != nil && slices.ContainsFunc(p.Types, IsOfService) {
 		return nil, 0, fault.InvalidField("type", fault.OnlyOfAllCompanies, nil)
@@ -45,7 +45,7 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	enough := time.NewTimer(p.Wait)
 	defer enough.Stop()
 	for next = *p.After; ; {
-		mine := s.watcher.join(p.Viewer) // joined before the read, so that a later event wakes this waiter
+		mine := s.watcher.join(p.Viewer) // the waiter joins before the read, so that a later event wakes it
 		found, next, err = s.read(ctx, p, since, next)
 		if err == nil && len(found) > 0 && p.StillMay != nil {
 			err = p.StillMay(ctx)
@@ -60,7 +60,7 @@ func (s *Service) Pull(ctx context.Context, p Pull) (found []Rendered, next int6
 	}
 }
 
-// listenAgain is the interval at which the listener of a puller is stored again, instead of with each pull.
+// listenAgain is the time after which the listener of a puller is stored again. It is not stored with each pull.
 const listenAgain = 24 * time.Hour
 
 // listen records the puller as a listener, and returns the id after which all events were recorded.
@@ -111,7 +111,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 			return nil, after, cursorGone(oldest)
 		}
 		if next > now.LastID {
-			return nil, after, errNotACursor // a cursor of another database
+			return nil, after, errNotACursor // the cursor belongs to another database
 		}
 		if len(rows) < limit {
 			next = max(next, ends.LastID)
@@ -137,7 +137,7 @@ func (s *Service) read(ctx context.Context, p Pull, since, after int64) (found [
 
 var errNotACursor = fault.InvalidField("after", fault.NotACursor, nil)
 
-// cursorGone returns the fault of a cursor after which events were deleted, or were not recorded.
+// cursorGone returns the fault of a cursor after which events were deleted or were not recorded. oldest is the id of the oldest event.
 func cursorGone(oldest int64) *fault.Error {
 	err := fault.New(fault.Conflict, fault.EventsCursorGone)
 	err.Oldest = strconv.FormatInt(oldest, 10)

@@ -9,16 +9,16 @@ import (
 	"lksms/internal/dispatch/queue/task"
 )
 
-// lookEvery is the interval at which a server with waiters polls for new events, once for all waiters.
+// lookEvery is the time between two polls for new events while callers wait. One poll serves all waiters of a server.
 const lookEvery = 500 * time.Millisecond
 
-// maxNews is a number of new events. If there are more, all waiters are woken without reading the owners of the events.
+// maxNews is the maximum number of new events whose owners are read. If more events are new, all waiters are woken.
 const maxNews = 10_000
 
 // waiter is a caller that waits for events.
 type waiter struct {
 	viewer task.Viewer
-	woken  chan struct{} // closed when new events may exist
+	woken  chan struct{} // closed when new events possibly exist
 }
 
 // watcher polls for new events while callers wait, and wakes the callers that can see these events.
@@ -77,7 +77,7 @@ func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Ti
 	return false
 }
 
-// run polls for events until no caller waits. Callers that joined earlier may have missed events before the first poll, so the first poll wakes all of them.
+// run polls for events until no caller waits. Callers that joined earlier can have missed events before the first poll, so the first poll wakes all callers.
 func (w *watcher) run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func (w *watcher) close() {
 	}
 }
 
-// news returns the owners of the events after an id, or all if there are too many events, and the last id.
+// news returns the owners of the events after the given id, and the last id. If too many events are new, all is true and the owners are not read.
 func (s *Service) news(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error) {
 	ends, err := s.q.FeedEnds(ctx)
 	if err != nil || ends.LastID == after {

@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	maxRuns        = 64  // maximum webhooks that run concurrently on one server, of webhooks whose last post was accepted
-	maxFailingRuns = 16  // the same for all other webhooks: hanging receivers use no slot of working receivers
-	maxPosts       = 8   // maximum concurrent posts to one webhook
-	maxRead        = 200 // maximum events that one transaction of a run settles
+	maxRuns        = 64  // maximum number of concurrent runs on one server, for webhooks whose last post was accepted
+	maxFailingRuns = 16  // maximum number of concurrent runs of all other webhooks: hanging receivers use no slot of working receivers
+	maxPosts       = 8   // maximum number of concurrent posts to one webhook
+	maxRead        = 200 // maximum number of events that one transaction of a run settles
 	maxProbe       = maxPosts
-	maxTurns       = 50 // maximum transactions of one run; the webhook then waits for its next run
+	maxTurns       = 50 // maximum number of transactions of one run; afterwards the webhook waits for its next run
 
-	// runLast is how long a run starts further posts: a slow receiver that accepts posts then frees its slot for others.
+	// runLast is the time during which a run starts further posts. A slow receiver then frees its slot for other webhooks.
 	runLast = 10 * time.Second
 
 	// againAfter is the delay before a run that could not be settled is repeated. The delay doubles each time, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// maxWaiting is the maximum number of failed events of a webhook. Beyond it, the webhook posts no further events, which stay in the feed.
+	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more, it posts no further events, which stay in the feed.
 	maxWaiting = 1000
 
 	maxFailing = 5 * 24 * time.Hour // a webhook is switched off if no post was accepted for this time
 	maxPause   = 5 * time.Minute    // maximum pause of a webhook after a failed run, unless its receiver asked for a longer pause
 	minPause   = 5 * time.Second
 
-	maxDeliveries = 100 // stored posts of a webhook
+	maxDeliveries = 100 // maximum number of stored posts of a webhook
 
 	lookEvery = 200 * time.Millisecond
 )
@@ -51,7 +51,7 @@ var delays = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
-// jittered returns d, changed by up to a tenth at random, so that posts that failed at the same time are not repeated at the same time.
+// jittered returns d, changed at random by at most a tenth. Posts that failed at the same time are then repeated at different times.
 func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64())) //nolint:gosec // dice
 }
@@ -63,8 +63,9 @@ type end struct {
 	err   error
 }
 
-// Deliver posts events to webhooks until none is due, and returns how many posts were accepted. Each webhook has a separate goroutine during its run, so that a
-// hanging webhook delays no other. Several servers may call Deliver: if two run the same webhook, events are posted twice, but none is lost.
+// Deliver posts events to webhooks until no event is due, and returns the number of accepted posts. Each webhook has its own goroutine during its run, so
+// that a hanging webhook does not delay others. Several servers can call Deliver: if two servers run the same webhook, events are posted twice, but no event
+// is lost.
 func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	running := map[int64]webhookq.WebhooksDueRow{}
 	broken, ran := map[int64]breakage{}, map[int64]time.Time{}
@@ -102,7 +103,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if err != nil {
 			return taken, postgres.Wrap("find due webhooks", err, nil)
 		}
-		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // the webhooks that waited longest come first
+		slices.SortStableFunc(due, func(a, b webhookq.WebhooksDueRow) int { return ran[a.ID].Compare(ran[b.ID]) }) // the webhooks that have waited longest come first
 		for _, w := range due {
 			if hasSlot(w, running) {
 				running[w.ID], ran[w.ID] = w, time.Now()
@@ -115,7 +116,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 		if len(running) == 0 {
 			return taken, nil
 		}
-		for isTime := false; !isTime; { // not after each end, because many webhooks may end at about the same time
+		for isTime := false; !isTime; { // the loop does not continue after each end, because many webhooks can end at nearly the same time
 			select {
 			case e := <-ended:
 				note(e)
@@ -130,8 +131,8 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 	return taken, nil
 }
 
-// hasSlot reports whether another webhook can run concurrently. A company may use at most as many slots as stay free. A company with many slow receivers thus
-// leaves slots for others, and a company that is alone can use half of them.
+// hasSlot reports whether another webhook can run concurrently. A company can use at most as many slots as remain free. A company with many slow receivers
+// therefore leaves slots for other companies, and a company that is alone can use half of the slots.
 func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRow) bool {
 	free, own := maxRuns, 0
 	if w.IsFailing {
@@ -148,11 +149,11 @@ func hasSlot(w webhookq.WebhooksDueRow, running map[int64]webhookq.WebhooksDueRo
 	return own < free
 }
 
-// breakage records that the last runs of a webhook could not be settled.
+// breakage describes a webhook whose last runs could not be settled.
 type breakage struct {
 	err   error // error of the last run
 	runs  int
-	until time.Time // when the webhook is tried again
+	until time.Time // time of the next try
 }
 
 // run posts the due events of a webhook, in several transactions, and returns how many posts were accepted.
@@ -170,11 +171,11 @@ func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	return taken, nil
 }
 
-// item is an event that a turn may post.
+// item is an event that a turn can post.
 type item struct {
 	feed.Event
 	tries   int64
-	isRetry bool // the event is in webhook_retries; false: its id is after after_id
+	isRetry bool // true: the event is in webhook_retries; false: its id is after after_id
 	answer  *Answer
 	isLate  bool // the event waits for an earlier event of its task
 }
@@ -184,13 +185,13 @@ type turn struct {
 	webhookq.WebhookReadRow
 	until   time.Time
 	items   []*item
-	next    int64 // the last event that was read; it is settled if all events were posted
+	next    int64 // the last event that was read; if all events were posted, next is settled
 	hasMore bool
 
 	stopped    atomic.Bool // no further post is started: the receiver does not answer, or asked for a pause
 	taken      []*item
 	isGone     bool
-	retryAfter time.Duration // the pause that the receiver asked for
+	retryAfter time.Duration // pause that the receiver requested
 }
 
 // turn posts the next events of a webhook, and starts no post after until. It returns nil if the webhook is off.
@@ -212,7 +213,7 @@ func (s *Service) turn(ctx context.Context, id int64, until time.Time) (*turn, e
 	return t, s.settle(ctx, t)
 }
 
-// collect reads the events of a turn: first due retries, then events after after_id. A failing webhook gets only a few events.
+// collect reads the events of a turn: first due retries, then events after after_id. For a failing webhook, it reads only a few events.
 func (s *Service) collect(ctx context.Context, t *turn) error {
 	most := maxRead
 	if t.FailedRuns > 0 {
@@ -324,7 +325,7 @@ func (s *Service) post(ctx context.Context, t *turn) error {
 		})
 	}
 	all.Wait()
-	return ctx.Err() // the server stops: failures after that do not count for the receiver
+	return ctx.Err() // the server stops: later failures are not failures of the receiver
 }
 
 // bodies returns the bodies of the posts of events, by event id.
@@ -346,14 +347,14 @@ func (s *Service) bodies(ctx context.Context, items []*item, form form) (map[int
 	return bodies, nil
 }
 
-// outcome is the result of a turn, which settle stores.
+// outcome is the result of a turn in the form that settle stores.
 type outcome struct {
 	posted    []*item // items with an answer
 	done      []int64 // retries that were accepted
 	retries   webhookq.WebhookRetriesPutParams
 	reached   int64 // the webhook continues after this event: earlier events that were not posted become retries, and later events are read again
 	hasFailed bool
-	pause     time.Duration // before the next turn
+	pause     time.Duration // time before the next turn
 }
 
 // outcome divides the events of a turn into accepted events, events that are retried, and events that are read again.
@@ -383,7 +384,7 @@ func (t *turn) outcome() outcome {
 			o.retry(one, one.tries, behind)
 		case !one.isRetry && one.ID < o.reached:
 			o.retry(one, 0, 0)
-		case !one.isRetry: // the event was not posted, and neither were later events
+		case !one.isRetry: // neither this event nor any later event was posted
 			t.next = min(t.next, one.ID-1)
 		}
 	}
@@ -401,7 +402,7 @@ func (o *outcome) retry(one *item, tries int64, wait float64) {
 	r.DeliveryIds, r.AreRetries = append(r.DeliveryIds, 0), append(r.AreRetries, one.isRetry)
 }
 
-// settle stores the outcome of a turn, in one transaction. If the webhook was changed meanwhile, settle stores nothing, and the events are posted again.
+// settle stores the outcome of a turn in one transaction. If the webhook was changed meanwhile, settle stores nothing, and the events are posted again.
 func (s *Service) settle(ctx context.Context, t *turn) error {
 	o := t.outcome()
 	t.hasMore = t.hasMore && o.pause == 0
@@ -434,7 +435,7 @@ func (s *Service) settle(ctx context.Context, t *turn) error {
 	return postgres.Wrap("settle posts", err, nil)
 }
 
-// storeRetries stores which events were posted, and which events are retried. If a webhook accepts posts again, all its retries become due at once.
+// storeRetries stores which events were posted and which events are retried. If a webhook accepts posts again, all its retries become due at once.
 func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 	if len(o.done) > 0 {
 		if err := s.q.WebhookRetriesDone(ctx, webhookq.WebhookRetriesDoneParams{WebhookID: t.ID, FeedIds: o.done}); err != nil {
@@ -465,11 +466,11 @@ func (s *Service) storeRetries(ctx context.Context, t *turn, o *outcome) error {
 // behind is the wait of an event that waits for an earlier event of its task.
 const behind = -1
 
-// wellAfter is a number of consecutive failed runs. After at least this many, an accepted post shows that the receiver has recovered, and all failed events
-// become due. After fewer, a single event may have been the cause, and would be posted again together with each new event.
+// wellAfter is a number of consecutive failed runs. If a post is accepted after at least wellAfter failed runs, the receiver has recovered, and all failed
+// events become due. After fewer failed runs, a single event can be the cause. Such an event would otherwise be posted again with each new event.
 const wellAfter = 2
 
-// keepDeliveries stores the last posts, and all failed posts, which retries refer to.
+// keepDeliveries stores the last posts and all failed posts. Retries refer to the failed posts.
 func (s *Service) keepDeliveries(ctx context.Context, id int64, posted []*item, retries *webhookq.WebhookRetriesPutParams) error {
 	p := webhookq.WebhookDeliveriesAddParams{WebhookID: id}
 	slices.SortStableFunc(posted, func(a, b *item) int { return a.answer.At.Compare(b.answer.At) })
@@ -572,7 +573,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 		return a, err
 	}
 	a = s.posterFor(w.IsTrusted).Do(ctx, posting{URL: w.Url, ID: feed.IDText(eventID), Body: body, Secrets: keys, Form: signedAs(w.Form)})
-	a.At = at // the stored time allows to render the same body again
+	a.At = at // with the stored time, the same body can be rendered again
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.WebhookHold(ctx, id); err != nil {
 			return postgres.Wrap("lock webhook", err, errNone) // the webhook was deleted meanwhile
@@ -587,7 +588,7 @@ func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, e
 	return a, err
 }
 
-// Replay selects events that are posted again: by their ids, or by a period.
+// Replay selects the events to post again, either by their ids or by a period.
 type Replay struct {
 	IDs      []int64
 	From, To *time.Time
@@ -601,9 +602,9 @@ var errFull = fault.AtLimit(maxReplay)
 // Replayed is the result of a replay.
 type Replayed struct {
 	Events     int64
-	LastID     int64      // the last event that is posted again; 0: none
+	LastID     int64      // the last event that is posted again; 0: no event is posted again
 	IsComplete bool       // the replay covers all requested events
-	KeptSince  *time.Time // time of the oldest event, if earlier requested events were deleted; nil: none were deleted
+	KeptSince  *time.Time // time of the oldest event, if earlier requested events were deleted; nil: no requested event was deleted
 }
 
 // Replay posts events to a webhook again, with the same ids, even if the webhook is paused. It skips events that are still waiting to be posted. Faults:
@@ -645,7 +646,7 @@ func (s *Service) Replay(ctx context.Context, user *string, id int64, r Replay) 
 		if err == nil {
 			err = s.q.WebhookRetriesBehind(ctx, id)
 		}
-		if err == nil && row.Events > 0 { // ends a pause, and invalidates a run in progress, so that an event that is being posted is posted again
+		if err == nil && row.Events > 0 { // ends a pause and invalidates a run in progress, so that an event that is being posted now is posted again
 			err = s.q.WebhookBegins(ctx, id)
 		}
 		out = Replayed{Events: row.Events, LastID: row.LastID, IsComplete: row.Events < room}

@@ -9,10 +9,10 @@ import (
 	"lksms/internal/platform/optional"
 )
 
-// The forms of webhooks, which define how posts are written and signed.
+// These are the forms of webhooks. A form defines how posts are written and signed.
 const (
 	Standard = "standard" // Standard Webhooks
-	Smsgate  = "smsgate"  // like the app of SMSGate
+	Smsgate  = "smsgate"  // posts like the app of SMSGate
 )
 
 // form writes the bodies of posts.

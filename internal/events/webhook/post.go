@@ -28,10 +28,10 @@ const postLimit = 10 * time.Second
 // maxResponse is the number of bytes of an answer that are stored.
 const maxResponse = 1024
 
-// poster sends posts under an outbound policy.
+// poster sends posts. Its outbound policy decides which addresses it can call.
 type poster struct{ http *http.Client }
 
-// maxIdle is the maximum number of idle connections per host: the receivers of many webhooks may share one gateway.
+// maxIdle is the maximum number of idle connections per host, because the receivers of many webhooks can share one gateway.
 const maxIdle = 64
 
 // newPoster returns a poster that connects under a policy.
@@ -43,29 +43,29 @@ func newPoster(policy outbound.Policy) *poster {
 	return &poster{client}
 }
 
-// The reasons why a post was not accepted.
+// These are the reasons why a post was not accepted.
 const (
 	RefusedAddress = "refused_address" // the policy forbids the address
 	NotConnected   = "not_connected"
 	Timeout        = "timeout"
-	BadStatus      = "status" // the status of the answer is no success; redirects are not followed
+	BadStatus      = "status" // the status of the answer means no success; redirects are not followed
 	NoSecret       = "no_secret"
 )
 
-// Answer is the result of a post. It contains nothing about the network of the server, because users without administrator rights can see it.
+// Answer is the result of a post. It contains nothing about the network of the server, because users without administrator rights can read it.
 type Answer struct {
 	At         time.Time
 	Duration   time.Duration
-	Status     int           // 0: no answer
+	Status     int           // status of the answer; 0: no answer
 	Error      string        // empty: the post was accepted
 	Response   string        // the beginning of the body of the answer
-	RetryAfter time.Duration // the pause that the receiver asked for: for all posts if IsPause, otherwise for this event; 0: none
+	RetryAfter time.Duration // pause that the receiver requested; if IsPause, the pause applies to all posts, otherwise only to this event; 0: no pause
 }
 
 // IsGone reports whether the receiver refuses all future posts.
 func (a Answer) IsGone() bool { return a.Status == http.StatusGone }
 
-// IsPause reports whether further posts would fail now, because the receiver does not answer or asks for a pause.
+// IsPause reports whether further posts would fail now, because the receiver does not answer or requests a pause.
 func (a Answer) IsPause() bool {
 	return a.Status == 0 || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable
 }
@@ -73,22 +73,22 @@ func (a Answer) IsPause() bool {
 // posting is one post of an event.
 type posting struct {
 	URL     string
-	ID      string // the same for each attempt
+	ID      string // id of the event; every attempt has the same id
 	Body    []byte
-	Secrets []string // each secret signs the post; the current one comes first
+	Secrets []string // secrets that sign the post, the current secret first
 	Form    signing
 }
 
 // signing is a method to sign posts.
 type signing int
 
-// The signing methods.
+// These are the signing methods.
 const (
 	standardSigning signing = iota // Standard Webhooks (https://www.standardwebhooks.com)
-	smsgateSigning                 // like the app of SMSGate, with the current secret only
+	smsgateSigning                 // the method of the app of SMSGate, with the current secret only
 )
 
-// Do posts an event. Any success status counts as accepted, whatever the body contains.
+// Do posts an event. Any success status means that the post was accepted, whatever the body contains.
 func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	a.At = time.Now()
 	defer func() { a.Duration = time.Since(a.At) }()
@@ -161,12 +161,12 @@ func errorOf(err error) string {
 	}
 }
 
-// maxRetry is the maximum pause that a receiver can ask for.
+// maxRetry is the maximum pause that a receiver can request.
 const maxRetry = 24 * time.Hour
 
 // retryAfter parses a Retry-After header: seconds, or a time.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // if out of range, ParseInt returns the nearest number
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) { // if the number is out of range, ParseInt returns the nearest number
 		return time.Duration(min(max(0, seconds), int64(maxRetry/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {
@@ -178,6 +178,6 @@ func retryAfter(text string, now time.Time) time.Duration {
 // newSecret returns a new secret.
 func newSecret() string {
 	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails
+	_, _ = rand.Read(raw) // rand.Read never fails
 	return standardwebhooks.Prefix + base64.StdEncoding.EncodeToString(raw)
 }

@@ -2,7 +2,7 @@ package webhook
 
 import "lksms/gen/webhookq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// Row is a stored webhook.
 	Row = webhookq.WebhookListRow

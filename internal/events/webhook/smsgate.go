@@ -19,14 +19,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// smsgateEvent is an event of SMSGate: its name, the corresponding types of the feed, and the name of its time in the payload.
+// smsgateEvent describes an event of SMSGate: its name, the corresponding types of the feed, and the name of its time in the payload.
 type smsgateEvent struct {
 	name  string
 	types []string
 	time  string
 }
 
-// smsgateEvents are the SMSGate events of outgoing messages.
+// smsgateEvents contains the SMSGate events of outgoing messages.
 var smsgateEvents = []smsgateEvent{
 	{"sms:sent", []string{feed.MessageSent}, "sentAt"},
 	{"sms:delivered", []string{feed.MessageDelivered}, "deliveredAt"},
@@ -81,7 +81,7 @@ func (f smsgateForm) body(told feed.Rendered) ([]byte, error) {
 	switch e.name {
 	case "sms:sent":
 		payload["partsCount"] = m.Segments
-	case "sms:failed": // the app sends reason, and its npm client reads error
+	case "sms:failed": // the app sends reason, but its npm client reads error
 		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(told.Type, "message.")))
 		payload["reason"], payload["error"] = reason, reason
 	}
@@ -92,7 +92,7 @@ func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {
 	return encoded(smsgateBody{ID: feed.IDText(event), WebhookID: f.webhookID, Event: smsgatePing, Payload: map[string]any{}})
 }
 
-// Registration is a webhook as an SMSGate program registers it.
+// Registration is a webhook in the form in which an SMSGate program registers it.
 type Registration struct {
 	ID    string // empty: Register creates an id
 	URL   string
@@ -130,9 +130,9 @@ func (r Registration) check() (types []string, err error) {
 // maxURL is the maximum length of an address. The contract has the same maximum.
 const maxURL = 2000
 
-// Register adds a webhook of a user in the form of SMSGate, or replaces the webhook with the same id. All such webhooks of a user are signed with the same key,
-// like those of a phone. If the user has no key yet, Register returns a new key, which is shown once; otherwise key is empty. Faults: request.invalid,
-// limit.reached, auth.forbidden for the configured admin, who is stored in no table and can own nothing.
+// Register adds a webhook of a user in the form of SMSGate, or replaces the webhook with the same id. All such webhooks of a user are signed with the same
+// key, because a phone also has one key. If the user has no key yet, Register returns a new key, which is shown only once; otherwise key is empty. Faults:
+// request.invalid, limit.reached. For the configured admin, the fault is auth.forbidden, because this user is not stored in a table and cannot own rows.
 func (s *Service) Register(ctx context.Context, username string, company int64, r Registration) (row Row, key string, err error) {
 	types, err := r.check()
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) Register(ctx context.Context, username string, company int64, 
 			if optional.Value(was.ExternalID) != r.ID {
 				continue
 			}
-			if slices.Equal(was.Events, types) { // a program may register its webhook at each start: waiting events are kept
+			if slices.Equal(was.Events, types) { // a program can register its webhook at each start: waiting events are kept
 				if was.Url == r.URL && was.Status == On { // an update would end the pause of the webhook
 					row = was
 					return nil
@@ -204,7 +204,7 @@ func (s *Service) holdSmsgate(ctx context.Context, username string, company int6
 	return s.ListSmsgate(ctx, username)
 }
 
-// smsgateKey returns the key of a user's webhooks. It returns a new key if the user has no webhook with a key that can be opened.
+// smsgateKey returns the key of a user's webhooks. If the user has no webhook with a key that can be opened, smsgateKey returns a new key.
 func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew bool, err error) {
 	for _, w := range all {
 		keys, err := s.secretsOf(ctx, w.ID)
@@ -218,7 +218,7 @@ func (s *Service) smsgateKey(ctx context.Context, all []Row) (key string, isNew 
 	return newSecret(), true, nil
 }
 
-// maxList is the maximum number of webhooks of an owner: see the trigger webhooks_rows_bound.
+// maxList is the maximum number of webhooks of an owner. The trigger webhooks_rows_bound enforces this limit.
 const maxList = 20
 
 // ListSmsgate returns the webhooks of a user in the form of SMSGate, newest first.
@@ -240,11 +240,11 @@ func (s *Service) Unregister(ctx context.Context, username, externalID string) e
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// The minimum and maximum length of a key that a program sets.
+// minSigningKey and maxSigningKey are the minimum and maximum length of a key that a program sets.
 const minSigningKey, maxSigningKey = 8, 200
 
-// SetSigningKey sets the key of all webhooks of a user in the form of SMSGate, at once: a receiver of SMSGate has one key. Faults: request.invalid;
-// webhook.not_found if the user has no such webhooks; auth.forbidden as for Register.
+// SetSigningKey sets the key of all webhooks of a user in the form of SMSGate, because a receiver of SMSGate has one key. Faults: request.invalid;
+// webhook.not_found if the user has no such webhooks; auth.forbidden for the configured admin, as in Register.
 func (s *Service) SetSigningKey(ctx context.Context, username string, company int64, key string) error {
 	switch length := len([]rune(key)); {
 	case length < minSigningKey:
@@ -264,7 +264,7 @@ func (s *Service) SetSigningKey(ctx context.Context, username string, company in
 		for _, w := range all {
 			if keys, err := s.secretsOf(ctx, w.ID); err != nil {
 				return err
-			} else if len(keys) == 1 && keys[0] == key { // a program may set the same key at each start
+			} else if len(keys) == 1 && keys[0] == key { // a program can set the same key at each start
 				continue
 			}
 			if err := s.replaceSecret(ctx, w.ID, key, 0); err != nil {

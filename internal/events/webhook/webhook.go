@@ -1,4 +1,4 @@
-// Package webhook owns webhooks: their addresses, to which it posts events of the feed, their progress, and their failures.
+// Package webhook owns webhooks and posts events of the feed to their addresses. It stores the progress and the failures of each webhook.
 package webhook
 
 import (
@@ -21,13 +21,13 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The states of a webhook.
+// These are the states of a webhook.
 const (
 	On  = "on"
 	Off = "off"
 )
 
-// The reasons why the service itself switched a webhook off.
+// These are the reasons why the service itself switched a webhook off.
 const (
 	gone    = "gone"    // the receiver answered 410
 	failing = "failing" // all posts failed for maxFailing
@@ -65,7 +65,7 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Settings are the settings of a webhook that can be changed.
+// Settings contains the settings of a webhook that can be changed.
 type Settings struct {
 	URL         string
 	Events      []string
@@ -73,7 +73,7 @@ type Settings struct {
 	Status      string
 }
 
-// Owner defines which events a webhook gets: those that a user submitted for its company, those of a company, or those of all companies.
+// Owner defines which events a webhook receives: the events that a user submitted for its company, the events of a company, or the events of all companies.
 type Owner struct {
 	CompanyID *int64
 	Username  *string
@@ -112,7 +112,7 @@ func (s *Service) checkReach(row Row) error {
 	return nil
 }
 
-// checkHeard returns the fault request.invalid, which names the item, for events that a webhook of a company or of a user never gets.
+// checkHeard returns the fault request.invalid if a webhook of a company or of a user lists events that it never receives. The fault names the item.
 func checkHeard(events []string, company *int64) error {
 	if company == nil {
 		return nil
@@ -125,7 +125,8 @@ func checkHeard(events []string, company *int64) error {
 	return nil
 }
 
-// Create adds a webhook, which gets all later events, and returns its secret, which is shown once. Faults: request.invalid, limit.reached.
+// Create adds a webhook, which receives all later events. It returns the secret of the webhook, which is shown only once. Faults: request.invalid,
+// limit.reached.
 func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string) (row Row, key string, err error) {
 	if err := c.check(); err != nil {
 		return row, "", err
@@ -155,7 +156,8 @@ func (s *Service) Create(ctx context.Context, owner Owner, c Settings, by string
 // sealOwner returns the owner with which a secret is sealed.
 func sealOwner(id int64) string { return fmt.Sprintf("webhook_secret %d", id) }
 
-// complete stores the first secret of a new webhook, and returns the webhook. It returns the fault of checkReach if posts are not allowed to reach its address.
+// complete stores the first secret of a new webhook and returns the webhook. If posts are not allowed to reach its address, complete returns the fault of
+// checkReach.
 func (s *Service) complete(ctx context.Context, id int64, key string) (row Row, err error) {
 	if err := s.addSecret(ctx, id, key); err != nil {
 		return row, err
@@ -183,7 +185,7 @@ func (s *Service) addSecret(ctx context.Context, webhook int64, key string) erro
 	return postgres.Wrap("store secret", err, nil)
 }
 
-// Get returns a webhook, or the fault webhook.not_found. If user is set, Get returns only webhooks of this user.
+// Get returns a webhook, or the fault webhook.not_found. If user is non-nil, Get finds only webhooks of this user.
 func (s *Service) Get(ctx context.Context, user *string, id int64) (Row, error) {
 	rows, err := s.q.WebhookList(ctx, webhookq.WebhookListParams{BeforeID: math.MaxInt64, ID: &id, Username: user, PageLimit: 1})
 	return postgres.One(rows, err, "get webhook", errNone)
@@ -196,8 +198,8 @@ func (s *Service) List(ctx context.Context, user *string, before int64, limit in
 }
 
 // Update changes a webhook with change, and ends its pause. In the Settings that change receives, Events is nil: the webhook keeps its events unless change
-// sets Events. A webhook that is switched on again continues with the event at which it stopped, as far as events are kept. If version is not nil, the webhook
-// must have this version. Faults: webhook.not_found, version.stale, request.invalid.
+// sets Events. If a webhook is switched on again, it continues with the event at which it stopped, if this event still exists. If version is not nil, the
+// webhook must have this version. Faults: webhook.not_found, version.stale, request.invalid.
 func (s *Service) Update(ctx context.Context, user *string, id int64, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		read := func() (Row, error) { return s.Get(ctx, user, id) }
@@ -220,7 +222,7 @@ func (s *Service) Update(ctx context.Context, user *string, id int64, version *i
 					return 0, err
 				}
 			}
-			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // its receiver expects one event
+			if was.Form == Smsgate && !slices.Equal(c.Events, was.Events) { // the receiver of this form expects one event
 				return 0, fault.InvalidField("events", fault.NotAllowed, was.Events)
 			}
 			if c.Status == On {
@@ -250,7 +252,7 @@ func (s *Service) Delete(ctx context.Context, user *string, id int64) error {
 	return postgres.DeletedOne(n, err, "delete webhook", errNone)
 }
 
-// maxSecrets is the maximum number of secrets of a webhook that still sign, in addition to the new secret.
+// maxSecrets is the maximum number of old secrets of a webhook that still sign posts, in addition to the new secret.
 const maxSecrets = 4
 
 // Rotate creates a new secret of a webhook and returns it. The previous secret still signs for overlap. Fault: webhook.not_found.
@@ -300,7 +302,7 @@ func (s *Service) secretsOf(ctx context.Context, id int64) (keys []string, err e
 	return keys, nil
 }
 
-// posterFor returns the poster for the address of a webhook: the address of a user without administrator rights must not reach the networks of the server.
+// posterFor returns the poster for the address of a webhook. The address of a user without administrator rights must not reach the networks of the server.
 func (s *Service) posterFor(isTrusted bool) *poster {
 	if isTrusted {
 		return s.trusted
@@ -308,8 +310,8 @@ func (s *Service) posterFor(isTrusted bool) *poster {
 	return s.public
 }
 
-// StopUnused ends the unlimited recording for companies without webhooks: recording then ends after Kept. It also makes events due that wait for deleted
-// events. It returns how many rows it changed.
+// StopUnused ends the unlimited recording for companies without webhooks: recording then ends after Kept. If an event waits for an event that was deleted,
+// StopUnused makes the waiting event due. It returns the number of changed rows.
 func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	kept, err := s.feed.Kept(ctx)
 	if err != nil {
@@ -330,7 +332,7 @@ func (s *Service) StopUnused(ctx context.Context) (int, error) {
 	return int(n + freed), postgres.Wrap("free events", err, nil)
 }
 
-// RotateSecrets seals the secrets of all webhooks with the first key of box, and returns how many it changed.
+// RotateSecrets seals the secrets of all webhooks with the first key of box, and returns the number of changed secrets.
 func RotateSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
 	q := webhookq.New(db)
 	rows, err := q.WebhookSecretList(ctx)

@@ -39,7 +39,7 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	got    []taken
-	answer func(w http.ResponseWriter, one taken) // nil: 204
+	answer func(w http.ResponseWriter, one taken) // answer of the receiver; nil: 204
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -268,7 +268,7 @@ func TestAFailedPostIsRepeated(t *testing.T) {
 	}
 }
 
-// B13: the Retry-After of a receiver is honoured, for the event and for the webhook.
+// B13: the server obeys the Retry-After header of a receiver, for the event and for the webhook.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -299,7 +299,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// B13: a Retry-After that is out of range counts as the maximum. The Retry-After of an answer that is no pause delays only its event.
+// B13: a Retry-After that is out of range counts as the maximum. If an answer does not request a pause, its Retry-After delays only its event.
 func TestTheRetryAfterOfOneEventDelaysNoOtherEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -344,8 +344,8 @@ func TestSettingTheClockBackStopsNoWebhook(t *testing.T) {
 	}
 }
 
-// B13: if another server settles an event while this server posts it again, the event is not stored as a retry. Otherwise the receiver would get it after later
-// events of its task.
+// B13: this server posts an event again while another server settles the same event. The event is not stored as a retry. Otherwise the receiver would receive
+// it after later events of its task.
 func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -354,7 +354,7 @@ func TestAnEventPostedByAnotherServerIsNotPostedAgain(t *testing.T) {
 	b.deliver()
 	b.wait()
 	r.answers(func(w http.ResponseWriter, _ taken) {
-		b.Exec("DELETE FROM webhook_retries") // like the other server, whose post was accepted
+		b.Exec("DELETE FROM webhook_retries") // the same effect as an accepted post of the other server
 		w.WriteHeader(500)
 	})
 	b.deliver()
@@ -375,7 +375,7 @@ func TestLostEventsOfAWebhookCauseAnOperatorEvent(t *testing.T) {
 	first := b.send(acme...)
 	b.deliver() // the post fails
 	b.send(acme...)
-	b.receipt(first) // a type that the webhook does not get
+	b.receipt(first) // the webhook does not receive this type
 	b.send(other...)
 	b.Exec("UPDATE webhooks SET rest_until = now() + interval '1 hour' WHERE id = $1", hook.WebhookID)
 	b.deliver()
@@ -432,7 +432,7 @@ func TestTheEventsOfATaskStayInOrder(t *testing.T) {
 	}
 }
 
-// B13: an event that a receiver refuses is not posted again together with each new event.
+// B13: an event that a receiver refuses is not posted again with each new event.
 func TestARefusedEventIsNotPostedAgainWithEachNewEvent(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -459,7 +459,7 @@ func TestARefusedEventIsNotPostedAgainWithEachNewEvent(t *testing.T) {
 	}
 }
 
-// B13: when a receiver recovers, all failed events are posted at once, and none is lost.
+// B13: when a receiver recovers, all failed events are posted at once, and no event is lost.
 func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -491,7 +491,7 @@ func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	}
 }
 
-// B13: hanging or dead receivers delay no other receiver.
+// B13: hanging or dead receivers do not delay other receivers.
 func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	b := setup(t)
 	released := make(chan struct{})
@@ -551,7 +551,7 @@ func TestACompanyWithManySlowReceiversCannotUseAllSlots(t *testing.T) {
 		b.hook(slow.URL, map[string]any{"company_no": "acme"})
 	}
 	b.hook(quick.URL, map[string]any{"company_no": "beta"})
-	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // the webhook of beta comes last
+	b.Exec("UPDATE webhooks SET failing_since = now() - id * interval '-1 second'") // the webhook of beta is the last in the order
 	b.send(acme...)
 	b.send(beta...)
 	if _, err := b.App.Feed.Sequence(t.Context()); err != nil {
@@ -589,8 +589,8 @@ func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	}
 }
 
-// B13: a webhook is switched off at once if its receiver answers 410, and after five days without an accepted post. Both cause an operator event. A webhook
-// that is switched on again continues where it stopped.
+// B13: a webhook is switched off at once if its receiver answers 410, or after five days without an accepted post. Both cases cause an operator event. If the
+// webhook is switched on again, it continues where it stopped.
 func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -617,7 +617,7 @@ func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) 
 	if _, err := b.App.Webhooks.StopUnused(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.send() // still recorded
+	b.send() // the event is still recorded
 
 	r.answersStatus(500)
 	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"status": "on"})
@@ -644,7 +644,8 @@ func TestAWebhookIsSwitchedOffAfterStatusGoneOrFiveDaysOfFailures(t *testing.T) 
 	}
 }
 
-// B13: a dead receiver has at most maxWaiting rows of failed events. Further events stay in the feed, and are posted when the receiver recovers.
+// B13: the number of stored failed events of a dead receiver is at most maxWaiting. Further events stay in the feed, and are posted when the receiver
+// recovers.
 func TestADeadReceiverStoresABoundedNumberOfRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.hook(r.URL, nil)
@@ -693,7 +694,7 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: the address of a user never reaches the networks of the server, whatever the name resolves to, and redirects are not followed.
+// B13: a post to the address of a user never reaches the networks of the server, whatever the host name resolves to. Redirects are not followed.
 func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
@@ -720,7 +721,7 @@ func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM webhook_deliveries WHERE type <> 'webhook.test' AND error <> 'refused_address'"); n > 0 {
 		t.Errorf("%d posts failed otherwise", n)
 	}
-	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // changed by an admin: it stays a webhook of the user
+	b.Expect(422, "request.invalid", "PATCH", path(hook.WebhookID), map[string]any{"url": r.URL}) // an admin changes the webhook: it remains a webhook of the user
 	b.Expect(200, "", "PATCH", path(hook.WebhookID), map[string]any{"url": strings.Replace(r.URL, "127.0.0.1", "localhost", 1)})
 	if a := apptest.Decode[api.WebhookTest](t, b.Expect(200, "", "POST", path(hook.WebhookID)+"/test", nil)); a.Taken {
 		t.Error("an admin lets the webhook of a user reach the server's network")
@@ -738,7 +739,7 @@ func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	}
 }
 
-// B13: a test is posted at once, even to a webhook that is off, and its post can be read with the request.
+// B13: a test event is posted at once, even to a webhook that is off. The stored post contains the request.
 func TestATestIsPostedAtOnce(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -764,7 +765,7 @@ func TestATestIsPostedAtOnce(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "POST", path(99)+"/test", nil)
 }
 
-// B13: events are posted again by their ids or by a period, with the same ids. Only events that the webhook gets are posted.
+// B13: a replay posts events again, selected by their ids or by a period, with the same ids. It posts only events that the webhook receives.
 func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -821,7 +822,7 @@ func TestAReplayPostsTheSameEvents(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", path(hook.WebhookID)+"/replay", map[string]any{"event_ids": []string{"evt_1"}})
 }
 
-// B13: a replay does not wait for the end of a pause, whether the receiver failed or asked for the pause.
+// B13: a replay ends a pause, whether the receiver failed or requested the pause.
 func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -844,7 +845,7 @@ func TestAReplayEndsThePauseOfAWebhook(t *testing.T) {
 	}
 }
 
-// B13: an event that is being posted at the moment of a replay is posted again.
+// B13: an event that is being posted during a replay is posted again.
 func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)
@@ -864,7 +865,7 @@ func TestAReplayDuringAPostIsNotLost(t *testing.T) {
 	}
 }
 
-// B13: a webhook gets events of the types that it lists and that its owner can see. Users see only their own webhooks.
+// B13: a webhook receives events of its listed types that its owner can see. Users can read only their own webhooks.
 func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.AddCompany("acme", 1)
@@ -901,8 +902,8 @@ func TestAWebhookGetsTheEventsThatItsOwnerCanSee(t *testing.T) {
 	b.Expect(409, "limit.reached", "POST", "/api/v1/webhooks", map[string]any{"url": "https://x.example", "events": everything}, acme...)
 }
 
-// B13: a webhook of a user or of a company cannot list events that it never gets, even if an admin changes it. A webhook that already lists them can still be
-// changed.
+// B13: a webhook of a user or of a company cannot list events that it never receives, even if an admin changes it. A webhook that already lists such events
+// can still be changed.
 func TestOnlyWebhooksOfAllCompaniesCanSubscribeToServiceEvents(t *testing.T) {
 	b := setup(t)
 	b.AddCompany("acme", 1)
@@ -953,7 +954,7 @@ func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 		}
 	}
 	mine := b.send(user...)
-	b.send() // submissions of others in the company, even the last ones, cause no posts
+	b.send() // submissions of other users of the company cause no posts, even if they are the last submissions
 	deliver()
 	if p := r.posts(); len(p) != 1 || p[0].Data.TaskID != mine {
 		t.Errorf("posts %+v", p)
@@ -974,8 +975,8 @@ func TestAWebhookIsDeletedWithItsUser(t *testing.T) {
 	b.Expect(404, "webhook.not_found", "GET", path(hook.WebhookID), nil)
 }
 
-// B13: deleting a webhook deletes all its rows. A company with a webhook cannot be deleted. The events of a company without webhooks are recorded for one more
-// week.
+// B13: the deletion of a webhook deletes all its rows. A company with a webhook cannot be deleted. The events of a company without webhooks are recorded for
+// one more week.
 func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
@@ -1026,7 +1027,8 @@ func TestTheRunOfAChangedWebhookIsRepeated(t *testing.T) {
 	}
 }
 
-// S4.10, B13: an erasure deletes the answers of receivers, which may contain posted data. Later, an event is published without the person.
+// S4.10, B13: an erasure deletes the answers of receivers, because they can contain posted data. An event that is published later does not contain the
+// person.
 func TestAnErasureDeletesTheResponsesOfReceivers(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	hook := b.hook(r.URL, nil)

@@ -1,5 +1,5 @@
-// Package alert owns alert rules, the alerts that they raise, the receivers of alerts (package delivery notifies them), and the list of operator events. Most
-// operator events are written by the SQL statement that makes the recorded change.
+// Package alert owns alert rules, the alerts that they raise, the receivers of alerts, and the list of operator events. Package delivery notifies the
+// receivers. Most operator events are written by the SQL statement that makes the recorded change.
 package alert
 
 import (
@@ -84,7 +84,7 @@ func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
 func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // on an error the gauge is missing from this scrape; the gauges of the connection pool show why
+	if seconds, err := c.alerts.backlog.LongestWait(ctx); err == nil { // if the query fails, the gauge is missing from this scrape; the gauges of the connection pool show the cause
 		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
 	}
 }

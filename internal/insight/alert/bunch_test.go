@@ -63,7 +63,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL AND tries = 1 AND failures = 0"); n != 101 {
 		t.Errorf("%d alerts count as delivered", n)
 	}
-	// Four alerts repeat, because all others are acknowledged.
+	// Four alerts repeat, because all other alerts are acknowledged.
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
 	w.after(3600)
 	w.evaluate()
@@ -114,7 +114,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w.silence("email", "m", 4)
 	w.silence("oa", "o", 2)
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
-	for range 3 { // e-mail fails: alerts about sms are not delivered, alerts about e-mail are
+	for range 3 { // e-mail fails: alerts about sms are not delivered, but alerts about e-mail are
 		w.polled("mail", "phone")
 		w.evaluate()
 		w.tell()
@@ -167,7 +167,7 @@ func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	}
 }
 
-// Apps become silent one after the other. People receive some messages, and then one message about all others.
+// Apps become silent one after the other. People receive some messages, and then one message about all other apps.
 func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	w := newSilence(t, "")
 	addRule(w.Bundle, `{"kind":"disk_low","level":"critical","for_seconds":0,"resolve_seconds":0}`)
@@ -190,7 +190,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 		t.Fatalf("delivered %q", all)
 	}
 	w.after(90)
-	step() // except the first message, people received two others and the critical one within five minutes
+	step() // besides the first message, people received two messages and the critical message within five minutes
 	if all := w.texts(); len(all) != 4 {
 		t.Fatalf("delivered %q", all)
 	}
@@ -200,7 +200,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 	}
 }
 
-// Two servers find different alerts due, because another alert fires in between. No alert is sent twice.
+// Two servers find different alerts due, because another alert fires in the meantime. No alert is sent twice.
 func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
 	w := newSilence(t, "")
 	w.silence("dingtalk", "s", 4)

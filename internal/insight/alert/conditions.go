@@ -27,7 +27,7 @@ func matches(r RuleRow, company, channel, senderNo string) bool {
 	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
 }
 
-// maxLateTasks is how many tasks TasksLate reads in each of its orders to find the longest waits.
+// maxLateTasks is the number of tasks that TasksLate reads in each of its orders to find the longest waits.
 const maxLateTasks = 10_000
 
 // waits finds channels on which a task has waited for longer than the threshold.
@@ -44,7 +44,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 			least = min(least, seconds)
 		}
 	}
-	longest, err := s.backlog.LongestWait(ctx) // a cheap query, which in almost all cases shows that the costly one below is not needed
+	longest, err := s.backlog.LongestWait(ctx) // this query is cheap; in almost all cases, its result shows that the expensive query below is not needed
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +84,11 @@ func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late,
 // BizType is the business type of notifications about alerts.
 const BizType int16 = 32767
 
-// WaitKinds are the kinds of alerts about waiting tasks.
+// WaitKinds contains the kinds of alerts about waiting tasks.
 var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 
-// tellingOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks: on a channel without a
-// sender, the notification of each alert would wait too, and would raise the next alert.
+// tellingOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks. Otherwise, on a channel
+// without a sender, the notification of each alert would also wait and raise the next alert.
 func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, alertq.AlertRenderingsParams{
 		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
@@ -99,7 +99,7 @@ func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
 // maxLater is the maximum number of tasks with a future due time that due counts.
 const maxLater = 20_000
 
-// depths finds queues with more waiting tasks than the threshold: of one company, or of all.
+// depths finds queues with more waiting tasks than the threshold. A queue contains the tasks of one company or of all companies.
 func (s *Service) depths(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
 	rows, err := s.q.TasksPending(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func whether(holds bool, f finding) []finding {
 	return []finding{f}
 }
 
-// minEnded is how many tasks must have ended within a window: a failure rate of fewer tasks is not evaluated.
+// minEnded is the minimum number of tasks that must have ended within a window. With fewer tasks, the failure rate is not evaluated.
 const minEnded = 20
 
 // sums reads the outcomes of tasks within windows. All arrays of p have one element for each question, and the result has one row for each.
@@ -242,7 +242,7 @@ func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting
 	}, postgres.Wrap("find pools without sender", err, nil)
 }
 
-// goneAfter is for how long a silent app raises alerts after the threshold. Later, only rules that name the sender raise them.
+// goneAfter is the time after the threshold during which a silent app raises alerts. Afterwards only rules that name the sender raise alerts.
 const goneAfter = 7 * 24 * time.Hour
 
 // silentSenders finds apps that have stopped polling.
@@ -412,7 +412,7 @@ func (s *Service) lowDisks(ctx context.Context, _ []RuleRow, _ setting.Values) (
 	}, postgres.Wrap("read disk spaces", err, nil)
 }
 
-// missingPartitions finds out whether the tasks of one of the next days would have no partition.
+// missingPartitions reports that the tasks of one of the next days would have no partition.
 func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.Values) (finder, error) {
 	days, err := s.q.PartitionDays(ctx)
 	return func(r RuleRow) []finding {
@@ -420,7 +420,7 @@ func (s *Service) missingPartitions(ctx context.Context, _ []RuleRow, _ setting.
 	}, postgres.Wrap("count days with partitions", err, nil)
 }
 
-// overdueDays finds days whose partition should have become history or been dropped already, and why it was not.
+// overdueDays finds days whose partition should already have become history or been dropped. A finding contains the reason why this has not happened.
 func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
 	rows, err := s.q.TaskPartitionsOverdue(ctx, alertq.TaskPartitionsOverdueParams{
 		AfterDays: int32(values.History.AfterDays), KeepDays: int32(values.History.KeepDays), Most: maxAlerts,
@@ -454,8 +454,8 @@ func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setti
 	}, postgres.Wrap("find failing receivers", err, nil)
 }
 
-// differKept is for how long a reconciliation with differences raises an alert. A later reconciliation of the same day without differences ends the alert
-// earlier.
+// differKept is the time for which a reconciliation with differences raises an alert. A later reconciliation of the same day without differences ends the
+// alert earlier.
 const differKept = 7 * 24 * time.Hour
 
 // differingStatements finds days on which LKSMS and the provider's statement differ.

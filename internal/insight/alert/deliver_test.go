@@ -459,7 +459,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
 	w.polled("mail")
 	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
-	w.late() // an alert about another channel does not add channels
+	w.late() // an alert about another channel does not use additional channels
 	w.tell()
 	if channels() != "email" {
 		t.Errorf("notified through %s", channels())
@@ -509,7 +509,7 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	w.after(7 * 3600)
 	expect("[emergency]") // the other alerts fire and are due again
 	w.finish("phone")
-	expect("[resolved]", "[resolved]", "[resolved]") // for all alerts that they were notified of
+	expect("[resolved]", "[resolved]", "[resolved]") // one message for each alert about which people were notified
 
 	// An alert that is not sent to a receiver does not suppress other alerts for this receiver.
 	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
@@ -574,7 +574,7 @@ func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	pass(1, "pool_unserved critical sms", "wait_time critical sms")
 }
 
-// Another channel cannot replace the own one if nobody has an address on it, or if its sender cannot send.
+// Another channel cannot replace the alert's own channel if nobody has an address on it, or if its sender cannot send.
 func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 	for name, set := range map[string]func(w *watched){
 		"no address": func(w *watched) { w.polled("mail") },
@@ -675,7 +675,7 @@ func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	}
 }
 
-// An alert about all channels needs two channels, because any one of them may be failing.
+// An alert about all channels needs two channels, because one of them possibly fails.
 func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w := newWatched(t)
 	acme := w.AddCompany("acme", 1)
@@ -824,7 +824,7 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	}
 }
 
-// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not get the end before the start.
+// A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not receive the end before the start.
 func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 	w, _ := newTelling(t, "")
 	am := newAlertmanager(t)

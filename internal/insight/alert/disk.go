@@ -11,7 +11,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MeasureDisks records the size and free space of the file systems of this server's folders, and returns how many it measured. Each server runs it.
+// MeasureDisks records the size and free space of the file systems of this server's folders, and returns the number of measured file systems. Each server
+// runs MeasureDisks.
 func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	n := 0
 	for _, folder := range s.options.Folders {

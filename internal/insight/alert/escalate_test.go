@@ -75,7 +75,7 @@ func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	return w, first, second
 }
 
-// sends makes an app claim and report all its tasks with a status, and returns how many.
+// sends makes an app claim all its tasks and report them with a status. It returns the number of tasks.
 func (w *watched) sends(sender string, status int) int {
 	w.T.Helper()
 	tasks := w.Claim(sender, 100)
@@ -126,8 +126,8 @@ func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	}
 }
 
-// The route of the receiver's channel is switched off, so its message waits. The alert escalates to the other channel of the receiver. That channel sends
-// nothing either, so the alert escalates to the other receiver, and then no further.
+// The route of the receiver's channel is switched off, so its message waits. The alert escalates to the other channel of the receiver. This channel sends no
+// message either, so the alert escalates to the other receiver. Then the escalation ends.
 func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	w, first, second := newEscalating(t)
 	route := fmt.Sprint("/api/v1/admin/routes/", w.AddRoute("default", "mail", 1).RouteNo)
@@ -176,7 +176,7 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	}
 }
 
-// After a failed message, the next way is tried immediately.
+// After a failed message, the next channel or receiver is tried immediately.
 func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.late()
@@ -192,7 +192,7 @@ func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	if d[second].QueuedAt == nil || d[first].DeliveredAt != nil {
 		t.Fatalf("%+v", d)
 	}
-	w.sends("mail", 3) // the message to the second receiver fails too
+	w.sends("mail", 3) // the message to the second receiver also fails
 	w.pass(5)
 	w.pass(600)
 	if got := w.notSent(); len(got) != 2 {
@@ -258,7 +258,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 			if got := w.notSent(); len(got) != 0 || len(w.deliveries()) != 1 {
 				t.Errorf("events %v, %+v", got, w.deliveries())
 			}
-			w.sends("mail", 2) // the queued message is sent, and the API shows it as delivered
+			w.sends("mail", 2) // the queued message is sent, and the API shows the delivery as sent
 			w.pass(1)
 			if w.deliveries()[first].DeliveredAt == nil {
 				t.Errorf("%+v", w.deliveries())

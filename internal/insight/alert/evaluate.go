@@ -19,7 +19,7 @@ import (
 // finding is one subject that meets the condition of a rule.
 type finding struct {
 	subject                  string
-	company, channel, sender string // empty: the finding is not about a company, channel or sender
+	company, channel, sender string // empty: the finding does not belong to a company, channel or sender
 	value                    float64
 	threshold                *float64
 }
@@ -27,8 +27,8 @@ type finding struct {
 // maxAlerts is the maximum number of open alerts of one rule.
 const maxAlerts = 1000
 
-// Evaluate checks the conditions of all rules and updates their alerts. It returns how many alerts began or ended. If the check of a kind fails, the alerts
-// of this kind do not change. Several servers can evaluate at the same time.
+// Evaluate checks the conditions of all rules and updates their alerts. It returns the number of alerts that began or ended. If the check of a kind fails,
+// the alerts of this kind do not change. Several servers can evaluate at the same time.
 func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
-	for _, same := range byKind { // the worst level first: while its alert fires, people are not notified of the lower levels
+	for _, same := range byKind { // the worst level first: while an alert of this level fires, people are not notified of lower levels
 		slices.SortStableFunc(same, func(a, b RuleRow) int {
 			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
 		})
@@ -79,7 +79,7 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	return total, failures
 }
 
-// maxRules is larger than the number of rules that can exist.
+// maxRules exceeds the number of rules that can exist.
 const maxRules = 10_000
 
 func (s *Service) enabledRules(ctx context.Context) ([]RuleRow, error) {
@@ -115,8 +115,9 @@ func chosen(found []finding, open []string) []finding {
 	return found
 }
 
-// advance updates the alerts of one rule, and returns how many began to fire or were resolved. It changes nothing if the rule was changed since it was read.
-// It also changes nothing if another server has updated the alerts with data newer than lookedAt: the older findings may be outdated.
+// advance updates the alerts of one rule, and returns the number of alerts that began to fire or were resolved. It changes nothing if the rule was changed
+// after r was read. It also changes nothing if another server has updated the alerts with data newer than lookedAt, because the older findings can be
+// outdated.
 func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, found []finding, hasOpen bool) (n int, err error) {
 	if len(found) == 0 && !hasOpen {
 		return 0, nil

@@ -74,7 +74,7 @@ func (w *watched) expect(want ...string) {
 	}
 }
 
-// only disables all existing rules and adds one.
+// only disables all existing rules and adds one rule.
 func (w *watched) only(body string) api.AlertRule {
 	w.T.Helper()
 	w.Exec("UPDATE alert_rules SET is_enabled = false")
@@ -94,7 +94,7 @@ func (w *watched) finish(appID string) {
 	}
 }
 
-// silence adds n apps on a channel whose numbers begin with prefix. They last sent and polled an hour ago.
+// silence adds n apps on a channel. Their numbers begin with prefix. The apps last sent and polled an hour ago.
 func (w *watched) silence(channel, prefix string, n int) {
 	w.T.Helper()
 	w.Exec(`WITH made AS (
@@ -298,7 +298,7 @@ func TestAlertFiresAndEndsOnlyAfterConfiguredTimes(t *testing.T) {
 	}
 	w.evaluateFor(20)
 	w.expect("queue_depth warning default")
-	for range 5 { // the condition flaps, and the alert remains one alert
+	for range 5 { // the condition changes repeatedly, but the alert remains one alert
 		stop()
 		w.evaluateFor(50)
 		stop = wait()
@@ -479,8 +479,8 @@ func TestPhoneThatStopsPollingRaisesAlert(t *testing.T) {
 	}
 }
 
-// An app that stopped polling raises an alert for a week. Many such apps do not hide an app that becomes silent today, even if they exceed the limit of one
-// query.
+// An app that stopped polling raises an alert for a week. Many such apps do not hide an app that becomes silent today, even if their number exceeds the limit
+// of one query.
 func TestAlertAboutMissingAppEndsAfterOneWeek(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
@@ -561,7 +561,7 @@ func TestHighFailureRateRaisesAlert(t *testing.T) {
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 }
 
-// The shipped rule names the failing sender, although other senders deliver its messages in the end and the total failure rate is small.
+// The shipped rule names the failing sender, although other senders finally deliver its messages and the total failure rate is small.
 func TestSenderWithManyFailedAttemptsRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	for _, no := range []string{"bad", "good", "rare", "off"} {
@@ -742,7 +742,7 @@ func TestReceiptsDisksPartitionsAndReceiversRaiseAlerts(t *testing.T) {
 
 func TestServerMeasuresItsDisks(t *testing.T) {
 	folder := t.TempDir()
-	later := filepath.Join(folder, "made", "later") // like the export folder before the first export
+	later := filepath.Join(folder, "made", "later") // the folder does not exist yet, like the export folder before the first export
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Folders = []string{folder, later} })
 	if n, err := b.App.Alerts.MeasureDisks(t.Context()); n != 2 || err != nil {
 		t.Fatalf("%d, %v", n, err)
@@ -760,7 +760,7 @@ func TestLateTaskIsFoundBehindManyTasksOfAnotherCompany(t *testing.T) {
 	w.AddRoute("acme", "s", 1)
 	w.only(`{"kind":"wait_time","level":"critical","threshold":60,"company_no":"acme"}`)
 	addRule(w.Bundle, `{"kind":"wait_time","level":"critical","threshold":60,"channel":"oa"}`)
-	w.SubmitMany("x", 11_000, nil) // more than one query reads, and due earlier
+	w.SubmitMany("x", 11_000, nil) // more than one query reads, and due earlier than the late task
 	w.after(10)
 	w.SubmitMany("x", 1, nil, acme...)
 	w.after(59)
@@ -803,7 +803,7 @@ func (w *watched) keepHistory() {
 	_, _ = w.App.History.Keep(w.T.Context())
 }
 
-// A day that should have become history or been dropped raises an alert that names the reason. The alert ends when the day is dropped.
+// A day that should have become history or been dropped raises an alert. The alert contains the reason, and ends when the day is dropped.
 func TestOverdueDayRaisesAlert(t *testing.T) {
 	w := newWatched(t)
 	w.only(`{"kind":"history_overdue","level":"warning","for_seconds":0}`)

@@ -27,11 +27,11 @@ const EscalateSeconds int64 = 300
 // Receiver contains the fields of a receiver that callers can change.
 type Receiver struct {
 	Name, Language    string
-	CompanyNo         *string // of kind notification, like Channels and UserIDs
+	CompanyNo         *string // only for the kind notification, like Channels and UserIDs
 	Channels, UserIDs []string
-	URL               *string // of kind alertmanager
-	Authorization     *string // nil: unchanged
-	IsOpen            bool    // removes the header Authorization
+	URL               *string // only for the kind alertmanager
+	Authorization     *string // nil: the stored header does not change
+	IsOpen            bool    // true: removes the header Authorization
 	EscalateSeconds   int64   // seconds until an unsent alert escalates; 0: never
 }
 
@@ -85,7 +85,7 @@ func (s *Service) checkReceiver(ctx context.Context, ofKind string, r *Receiver)
 	return &found.CompanyID, nil
 }
 
-// SealOwner returns the owner that a sealed header is bound to. The header of one receiver cannot be opened for another.
+// SealOwner returns the owner to which a sealed header is bound. The header of one receiver cannot be opened for another receiver.
 func SealOwner(id int64) string { return fmt.Sprintf("alert_receiver %d/authorization", id) }
 
 // seal encrypts and stores the header Authorization of a receiver.
@@ -137,7 +137,8 @@ func (s *Service) Receivers(ctx context.Context, before int64, limit int) ([]Rec
 	return rows, postgres.Wrap("list receivers", err, nil)
 }
 
-// UpdateReceiver applies change to a receiver. A non-nil version must be the current one. Faults: alert_receiver.not_found, version.stale, request.invalid.
+// UpdateReceiver applies change to a receiver. If version is non-nil, the receiver must have this version. Faults: alert_receiver.not_found, version.stale,
+// request.invalid.
 func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, change func(*Receiver)) (row ReceiverRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var to Receiver
@@ -153,7 +154,7 @@ func (s *Service) UpdateReceiver(ctx context.Context, id int64, version *int64, 
 				return 0, err
 			}
 			if was.SealedAuthorization != nil && to.Authorization == nil && !to.IsOpen && hostOf(was.Url) != hostOf(to.URL) {
-				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could redirect the stored header to a host of its own
+				return 0, fault.InvalidField("authorization", fault.GiveAgain, nil) // otherwise a caller could redirect the stored header to another host
 			}
 			n, err := s.q.AlertReceiverUpdate(ctx, alertq.AlertReceiverUpdateParams{
 				ID: id, Version: was.Version, Name: to.Name, Language: to.Language, CompanyID: company, Channels: to.Channels,
@@ -201,7 +202,7 @@ func (s *Service) DeleteReceiver(ctx context.Context, id int64) error {
 	})
 }
 
-// Rotate seals the headers of all receivers again with the first key of box, and returns how many it changed.
+// Rotate seals the headers of all receivers again with the first key of box, and returns the number of changed headers.
 func Rotate(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error) {
 	s := &Service{db: db, q: alertq.New(db), box: box}
 	rows, err := s.Receivers(ctx, math.MaxInt64, math.MaxInt32)

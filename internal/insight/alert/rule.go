@@ -100,8 +100,8 @@ func (s *Service) Rules(ctx context.Context, before int64, limit int) ([]RuleRow
 	return rows, postgres.Wrap("list alert rules", err, nil)
 }
 
-// UpdateRule applies change to a rule. A non-nil version must be the current one. The open alerts of the rule end if the rule is disabled, or if its level,
-// company, channel or sender changes. Faults: alert_rule.not_found, version.stale, request.invalid.
+// UpdateRule applies change to a rule. If version is non-nil, the rule must have this version. The open alerts of the rule end if the rule is disabled, or if
+// its level, company, channel or sender changes. Faults: alert_rule.not_found, version.stale, request.invalid.
 func (s *Service) UpdateRule(ctx context.Context, id int64, version *int64, change func(*Settings)) (row RuleRow, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		var before RuleRow
@@ -168,8 +168,8 @@ type Incident struct {
 	Deliveries []DeliveryRow
 }
 
-// DeliveredAt returns when a receiver was last notified that an alert fires; nil: not yet. Of people, this is when a message was sent; of a program, when it
-// was called.
+// DeliveredAt returns the time when a receiver was last notified that an alert fires. For people, this is the time when a message was sent. For a program,
+// this is the time when the program was called. Nil means that the receiver was not notified yet.
 func DeliveredAt(d DeliveryRow) *time.Time {
 	if d.Awaits == nil {
 		return d.ToldAt
@@ -177,7 +177,7 @@ func DeliveredAt(d DeliveryRow) *time.Time {
 	return d.SentAt
 }
 
-// EndDeliveredAt is like DeliveredAt, for the end of the alert.
+// EndDeliveredAt returns the time when a receiver was notified of the end of an alert, in the same way as DeliveredAt.
 func EndDeliveredAt(d DeliveryRow) *time.Time {
 	if d.EndAwaits == nil {
 		return d.EndToldAt
@@ -213,7 +213,7 @@ func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int)
 	return s.withDeliveries(ctx, rows)
 }
 
-// Firing returns how many alerts fire.
+// Firing returns the number of alerts that fire.
 func (s *Service) Firing(ctx context.Context) (int64, error) {
 	n, err := s.q.AlertsFiring(ctx)
 	return n, postgres.Wrap("count alerts", err, nil)

@@ -1,5 +1,5 @@
-// Package audit owns the record of administrative changes: who changed what, when and from where. The trigger function audit_change writes most of the
-// record. It runs in the transaction of the change, and postgres.As names the actor.
+// Package audit owns the record of administrative changes. A record contains the actor, the change, the time and the source address. The trigger function
+// audit_change writes most records in the transaction of the change. postgres.As stores the actor for the trigger.
 package audit
 
 import (
@@ -38,7 +38,7 @@ func (s *Service) Sweeps() []sweep.Job {
 type Filter struct {
 	Actor, Action, Entity, EntityKey *string
 
-	From, To *time.Time // From is included, To is not
+	From, To *time.Time // From is included, To is excluded
 	BeforeAt time.Time
 	BeforeID int64
 	Limit    int
@@ -74,7 +74,7 @@ func (s *Service) Recovered(ctx context.Context, tasks int) error {
 // deleteBatch is the number of changes that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes changes that are older than the setting history.log_days, and returns how many.
+// DeleteExpired deletes changes that are older than the setting history.log_days, and returns the number of deleted changes.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AuditDeleteExpired(ctx, auditq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

@@ -425,7 +425,7 @@ func TestManualChangeHasNoActor(t *testing.T) {
 	}
 }
 
-// An app that polls for the first time creates a sender. The service did this, and no administrator.
+// An app that polls for the first time creates a sender. This change was made by the service and not by an administrator, so the record has no actor.
 func TestSelfRegisteredSenderHasNoActor(t *testing.T) {
 	b := apptest.New(t)
 	rows := recorded(b, func() {
@@ -496,7 +496,7 @@ func TestMessageProcessingIsNotRecorded(t *testing.T) {
 	}
 }
 
-// Tables that are written for each message have no audit trigger, or one for other columns only.
+// A table that is written for each message has no audit trigger, or only a trigger for other columns.
 func TestHotTablesHaveNoAuditTrigger(t *testing.T) {
 	b := apptest.New(t)
 	hot := []string{"queue", "messages", "report_logs", "facts", "dedup_keys", "sender_ledger", "fair_ranks", "deliveries", "pools", "events", "sender_tokens", "user_addresses", "idempotency_keys"}
@@ -604,7 +604,7 @@ func TestUnchangedSecretIsNotRecordedAsChanged(t *testing.T) {
 	}
 }
 
-// The recovery has already happened when it is recorded.
+// The recovery is already complete when the record is written.
 func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	b := apptest.New(t)
 	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
@@ -619,7 +619,7 @@ func TestRecoveryIsRecordedAfterCallerDisconnects(t *testing.T) {
 	}
 }
 
-// Workers open and close circuit breakers too, which is not an administrative change.
+// Workers also open and close circuit breakers. Such changes are not administrative changes.
 func TestManualCloseOfCircuitBreakerIsRecorded(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})

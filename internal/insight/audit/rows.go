@@ -2,7 +2,7 @@ package audit
 
 import "lksms/gen/auditq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// Row is a recorded change.
 	Row = auditq.Audit

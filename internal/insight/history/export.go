@@ -24,7 +24,7 @@ import (
 // Manifest describes the content of an export. An export writes its manifest last: a folder with a manifest is complete.
 type Manifest struct {
 	Format     int       `json:"format"`    // always 1
-	FirstDay   string    `json:"first_day"` // of the partition, such as 2026-11-01
+	FirstDay   string    `json:"first_day"` // first day of the partition, for example 2026-11-01
 	BeforeDay  string    `json:"before_day"`
 	ExportedAt time.Time `json:"exported_at"`
 	Files      []File    `json:"files"`
@@ -35,7 +35,7 @@ type File struct {
 	Name   string `json:"name"`
 	Table  string `json:"table"`
 	Rows   int64  `json:"rows"`
-	SHA256 string `json:"sha256"` // of the compressed file
+	SHA256 string `json:"sha256"` // SHA-256 of the compressed file
 }
 
 const (
@@ -43,11 +43,11 @@ const (
 	manifestFormat   = 1
 	unfinishedPrefix = "unfinished-"
 	unfinishedKept   = 24 * time.Hour
-	exportPortion    = 50_000 // tasks that one statement exports: a longer statement would hold back vacuum, and so slow down the queue
+	exportPortion    = 50_000 // maximum number of tasks that one statement exports: a longer statement would delay vacuum, and so slow down the queue
 )
 
-// exported contains the tables of an export. Each query returns the rows of the tasks with ids from the first parameter on and before the second, except the
-// tasks of the third.
+// exported contains the tables of an export. Each query returns the rows of tasks whose ids lie between the first parameter (included) and the second
+// parameter (excluded). It skips the tasks in the third parameter.
 var exported = []struct{ table, query string }{
 	{"messages", "SELECT * FROM messages WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id"},
 	{"report_logs", "SELECT * FROM report_logs WHERE task_id >= %[1]s AND task_id < %[2]s AND task_id <> ALL (%[3]s) ORDER BY task_id, id"},
@@ -59,8 +59,8 @@ var exported = []struct{ table, query string }{
 // errNoFolder is the error of an export without a configured folder.
 var errNoFolder = errors.New("no folder for exports is configured: set HISTORY_DIR")
 
-// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
-// partition. It excludes the tasks that remain after a drop. Receipts that are stored during the export may be missing. Drop detects missing rows and exports
+// Export writes the partition that begins on firstDay to files in a new folder, and returns the folder. It fails while new tasks can still be added to the
+// partition. It excludes the tasks that remain after a drop. Receipts that are stored during the export can be missing. Drop detects missing rows and exports
 // again.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
 	p, err := s.over(ctx, firstDay)
@@ -74,7 +74,7 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	return s.export(ctx, p, late)
 }
 
-// export is like Export, for a partition that was read already and the tasks to exclude.
+// export works like Export for a partition that was already read. It excludes the tasks in late.
 func (s *Service) export(ctx context.Context, p historyq.TaskPartitionGetRow, late []string) (folder string, err error) {
 	if s.options.Dir == "" {
 		return "", errNoFolder
@@ -156,7 +156,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 		if err != nil && !postgres.IsNoRows(err) {
 			return nil, fmt.Errorf("read ids: %w", err)
 		}
-		before := next // empty: no further task
+		before := next // empty: no task follows
 		if before == "" {
 			before = p.BeforeID
 		}
@@ -179,7 +179,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p historyq.T
 	return files, nil
 }
 
-// lateBetween returns the ids of late from one id on and before another, as an SQL array. late must be sorted.
+// lateBetween returns the ids of late between from (included) and before (excluded), as an SQL array. late must be sorted.
 func lateBetween(late []string, from, before string) string {
 	first, _ := slices.BinarySearch(late, from)
 	end, _ := slices.BinarySearch(late, before)
@@ -252,7 +252,7 @@ func rename(in, from, to string) error {
 
 // Import restores an exported partition completely or not at all, and returns its number of tasks. The partition must have been dropped. Import checks the
 // files before it changes anything. The database role must own the tables. The counts of tasks do not change, because a drop does not reduce them. The whole
-// import is one transaction, which holds back vacuum.
+// import is one transaction, which delays vacuum.
 func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err error) {
 	files, err := os.OpenRoot(folder)
 	if err != nil {

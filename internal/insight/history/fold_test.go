@@ -93,7 +93,7 @@ func TestFailedFoldLosesNoFacts(t *testing.T) {
 	}
 }
 
-// Two folds see the same facts. The second one waits for the first and consumes only the remaining facts.
+// Two folds read the same facts. The second fold waits for the first fold and consumes only the remaining facts.
 func TestTwoFoldsConsumeEachFactOnce(t *testing.T) {
 	b := apptest.New(t)
 	work(b)

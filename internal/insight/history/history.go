@@ -16,7 +16,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// TaskStatistics are the numbers of tasks by state.
+// TaskStatistics contains the numbers of tasks by state.
 type TaskStatistics = historyq.TaskStatisticsRow
 
 // Consumer adds facts to its own figures. The transaction of ctx deletes the facts. If a Consumer returns an error, the facts remain.
@@ -30,7 +30,7 @@ type Observer func(facts []fact.Sum)
 type Service struct {
 	db        *postgres.DB
 	q         *historyq.Queries
-	inParts   *historyq.Queries // for statements that read tasks by their ids
+	inParts   *historyq.Queries // for statements that read tasks by id
 	settings  *setting.Service
 	options   Options
 	consumers []Consumer
@@ -38,17 +38,17 @@ type Service struct {
 
 // Options configures a Service.
 type Options struct {
-	Consumers []Consumer // Fold passes the facts to them, after it has counted the tasks
+	Consumers []Consumer // Fold passes the facts to the consumers, after it has counted the tasks
 	Observers []Observer // receive the facts after the commit
 
 	Dir string // folder for exports; empty: exports are disabled
 
-	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks, whose ids are from firstID on and before
-	// beforeID. It keeps data created at or after before.
+	// BeforeDrop is called before a partition is dropped. It deletes data that refers to the dropped tasks. Their ids lie between firstID (included) and
+	// beforeID (excluded). BeforeDrop keeps data created at or after before.
 	BeforeDrop func(ctx context.Context, before time.Time, firstID, beforeID string) error
 
-	// Held returns tasks that something unfinished still needs, and whose ids are from firstID on and before beforeID. It returns up to most tasks, in the
-	// order of their ids.
+	// Held returns tasks that unfinished work still needs. Their ids lie between firstID (included) and beforeID (excluded). Held returns up to most tasks,
+	// in the order of their ids.
 	Held func(ctx context.Context, firstID, beforeID string, most int) ([]string, error)
 }
 
@@ -71,8 +71,8 @@ func (s *Service) Sweeps() []sweep.Job {
 // Register registers with reg gauges of the queue depth, which query the database at each scrape.
 func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(depthCollector{s}) }
 
-// Tasks counts the tasks of one company by state, or of all companies if company is nil. The counts are exact (S0.13). Their cost does not depend on the
-// number of tasks.
+// Tasks counts the tasks of one company by state. If company is nil, it counts the tasks of all companies. The counts are exact (S0.13). The cost does not
+// depend on the number of tasks.
 func (s *Service) Tasks(ctx context.Context, company *int64) (TaskStatistics, error) {
 	row, err := s.q.TaskStatistics(ctx, company)
 	return row, postgres.Wrap("count tasks", err, nil)
@@ -81,7 +81,8 @@ func (s *Service) Tasks(ctx context.Context, company *int64) (TaskStatistics, er
 // portion is the number of facts that one transaction of Fold consumes. Such a transaction takes milliseconds.
 const portion = 10_000
 
-// Fold passes the facts to the consumers and deletes them: figures are cheap to read while few facts are stored. It returns the number of consumed facts.
+// Fold passes the facts to the consumers and deletes the facts, because figures are cheap to read only while few facts are stored. It returns the number of
+// consumed facts.
 func (s *Service) Fold(ctx context.Context) (int, error) {
 	folded := 0
 	for {
@@ -101,7 +102,7 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 	return folded, postgres.Wrap("vacuum folded facts", s.db.Vacuum(ctx, "facts"), nil)
 }
 
-// foldPortion folds up to portion facts, and returns how many it folded.
+// foldPortion folds up to portion facts, and returns the number of folded facts.
 func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 	var facts []fact.Sum
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -160,7 +161,7 @@ func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	row, err := c.history.Tasks(ctx, nil)
-	if err != nil { // on an error these gauges are missing from this scrape; the gauges of the connection pool show why
+	if err != nil { // if the query fails, these gauges are missing from this scrape; the gauges of the connection pool show the cause
 		return
 	}
 	for state, n := range map[string]int64{

@@ -20,8 +20,9 @@ const maxLateTasks = 10_000
 const maxLocked = 3
 
 // Keep applies the settings of history to all partitions that are old enough: it makes them history, moves them to their tablespace, exports and drops them.
-// It returns how many partitions it changed. After a failed partition, Keep continues with the next one. It stops after maxLocked lock timeouts in a row. The
-// column task_partitions.held_by stores why a partition failed. Keep reads the settings again for each partition, because one partition can take long.
+// It returns the number of changed partitions. After a failed partition, Keep continues with the next partition. It stops after maxLocked lock timeouts in a
+// row. The column task_partitions.held_by stores why a partition failed. Keep reads the settings again for each partition, because one partition can take a
+// long time.
 func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
 	var day time.Time
@@ -65,7 +66,7 @@ func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	return changed, errors.Join(failures...)
 }
 
-// settle makes a partition history, and moves it to a tablespace if one is set. It reports whether it changed anything.
+// settle makes a partition history. If tablespace is set, settle also moves the partition to this tablespace. It reports whether it changed anything.
 func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
 		moved, err = postgres.Patiently(ctx, func() (bool, error) {
@@ -85,7 +86,7 @@ func (s *Service) settle(ctx context.Context, p historyq.TaskPartitionNextRow, t
 	return changed, nil
 }
 
-// These errors say why a partition is not exported or dropped.
+// These errors are the reasons why a partition is not exported or dropped.
 var (
 	errNoPartition = errors.New("no partition begins on this day")
 	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
@@ -117,11 +118,11 @@ const (
 	unexported = "unexported"
 )
 
-// Drop deletes the partition that begins on a day, and everything stored about its tasks except their counts and dedup keys. It fails and changes nothing
-// while new tasks can be added: until a day after the last day of the partition. Late tasks are kept, see late.
+// Drop deletes the partition that begins on firstDay, and all data about its tasks except their counts and dedup keys. It fails and changes nothing while new
+// tasks can be added, which is until a day after the last day of the partition. Late tasks are kept, see late.
 //
-// If onlyExported, Drop first exports the partition without the late tasks. It skips the export if the folder of the last export exists and contains all
-// other rows. A notification that has ended disappears from lists when its first task is dropped.
+// If onlyExported is true, Drop first exports the partition without the late tasks. It skips the export if the folder of the last export exists and contains
+// all other rows. A notification that has ended disappears from lists when its first task is dropped.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	mustExport := false
 	for range maxDrops {
@@ -141,8 +142,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 		if err := s.options.BeforeDrop(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
 			return err
 		}
-		// BeforeDrop does not delete a notification that was set to waiting meanwhile. After BeforeDrop, no notification of these tasks can be set to
-		// waiting.
+		// BeforeDrop does not delete a notification that starts to wait again meanwhile. After BeforeDrop, no notification of these tasks can start to wait.
 		now, err := s.late(ctx, p)
 		if err != nil {
 			return err
@@ -170,7 +170,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 const maxDrops = 4
 
 // late returns the tasks of a partition that remain after its drop, sorted by id. These are tasks that wait or are leased. Tasks of one-time notifications
-// that are still being sent remain too, because they record whom the notification has reached.
+// that are still being sent also remain, because they record which people the notification has reached.
 func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
 	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})
 	if err != nil {

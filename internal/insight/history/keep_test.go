@@ -28,7 +28,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// age makes all rows days older, as if the service had run then, and creates the partitions of these days.
+// age makes all rows the given number of days older, as if the service had run at that time. It creates the partitions of these days.
 func age(b *apptest.Bundle, days int) (firstDay time.Time) {
 	b.T.Helper()
 	firstDay = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -days)
@@ -341,7 +341,7 @@ func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	}
 }
 
-// A list page shows which of its tasks are history. A task older than all partitions is not.
+// A page of a list shows which of its tasks are history. A task that is older than all partitions is not history.
 func TestTaskListShowsWhichTasksAreHistory(t *testing.T) {
 	b, _ := withFolder(t)
 	day := age(b, 3).Format("20060102")
@@ -386,7 +386,7 @@ func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	}
 }
 
-// History moves to the configured tablespace with its indexes, and back. A tablespace that does not exist causes no loss.
+// History moves to the configured tablespace with its indexes, and back. If the tablespace does not exist, no data is lost.
 func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
@@ -529,7 +529,7 @@ func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	}
 }
 
-// A partition that can still receive tasks is neither exported nor dropped, and the error says why. Its notifications remain.
+// A partition that can still receive tasks is neither exported nor dropped, and the error contains the reason. Its notifications remain.
 func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -631,7 +631,7 @@ func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	}
 }
 
-// An export does not count if the partition is dropped meanwhile.
+// An export fails if the partition is dropped meanwhile.
 func TestExportFailsDuringDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	tellStories(b)
@@ -656,8 +656,8 @@ func TestExportFailsDuringDrop(t *testing.T) {
 	}
 }
 
-// S4.10: an erasure names an export that may have read the person's data before the erasure. It does not name an export that began after the erasure had
-// ended, or ended before it began.
+// S4.10: an erasure lists exports that possibly read the person's data before the erasure. It does not list an export that began after the end of the
+// erasure, or that ended before the erasure began.
 func TestErasureNamesConcurrentExport(t *testing.T) {
 	b, dir := withFolder(t)
 	_, day := failLongAgo(b, 3)
@@ -807,8 +807,8 @@ func TestNotificationIsDeletedWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is deleted with its first task, because its state could not be computed any more. Tasks of a one-time notification that is
-// still being sent are kept, because they record whom it has reached.
+// A notification that has ended is deleted with its first task, because its state could no longer be computed. Tasks of a one-time notification that is still
+// being sent are kept, because they record which people the notification has reached.
 func TestDropHandlesNotificationsWithTasksOnSeveralDays(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	send := func(name string) int64 {

@@ -57,8 +57,8 @@ func (w lateWorld) place() string {
 	return ""
 }
 
-// A day is dropped without its waiting and leased tasks. These tasks do not change: they can be found, counted, sent, cancelled and requeued. When they are
-// all settled, they form a day of their own, which is kept, exported and dropped like any other.
+// A day is dropped without its waiting and leased tasks. These tasks do not change: they can be found, counted, sent, cancelled and requeued. When all of
+// them are settled, they form a separate day, which is kept, exported and dropped like any other day.
 func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := map[string][]string{w.waiting: w.Effects(w.waiting), w.leased: w.Effects(w.leased)}
@@ -92,7 +92,7 @@ func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	w.expectDayOfLateTasks()
 }
 
-// expectLateTasksLeftBehind fails the test if the export contains a late task or lacks the settled one, or if sweeps change the rows of late tasks.
+// expectLateTasksLeftBehind fails the test if the export contains a late task or lacks the settled task, or if sweeps change the rows of late tasks.
 func (w lateWorld) expectLateTasksLeftBehind() {
 	w.T.Helper()
 	folder := glob(w.T, w.dir)[0]
@@ -136,7 +136,7 @@ func (w lateWorld) endLateTasks() {
 	w.ExpectEffects(w.leased, "reported retry", "reported failed")
 }
 
-// expectDayOfLateTasks fails the test unless the late tasks form a day of their own that is kept, exported, dropped and imported.
+// expectDayOfLateTasks fails the test unless the late tasks form a separate day that is kept, exported, dropped and imported.
 func (w lateWorld) expectDayOfLateTasks() {
 	w.T.Helper()
 	if n, err := w.App.History.MakePartitions(w.T.Context()); err != nil || n != 1 || w.place() != "recent 0" {
@@ -194,7 +194,7 @@ func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	if _, err := w.App.History.Export(t.Context(), w.day); err != nil {
 		t.Fatal(err)
 	}
-	// One task is settled and another one waits again: both have two rows in report_logs.
+	// One task is settled, and another task waits again. Each of both tasks has two rows in report_logs.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Exec("INSERT INTO report_logs (task_id, company_id, event, effect) VALUES ($1, 1, 'reported', 'ignored')", w.waiting)
@@ -210,7 +210,8 @@ func TestExportIsRepeatedIfOtherTasksWereLate(t *testing.T) {
 	}
 }
 
-// A day becomes history although one of its tasks waits for long. It does not while one of its tasks is leased, because the report would wait for the move.
+// A day becomes history although one of its tasks waits for a long time. A day with a leased task does not become history, because the report would wait for
+// the move.
 func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w := newLateWorld(t)
 	if n, err := keep(w.Bundle); err != nil || n != 0 {
@@ -256,7 +257,7 @@ func TestDayWithTooManyWaitingTasksIsNotDropped(t *testing.T) {
 	}
 }
 
-// The day of an unfinished notification is dropped without the tasks that record whom the notification has reached.
+// The day of an unfinished notification is dropped. The tasks that record which people the notification has reached are kept.
 func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -277,7 +278,7 @@ func TestDropKeepsTasksOfUnfinishedNotification(t *testing.T) {
 	}
 }
 
-// A report and a drop run at the same time. One waits for the other, and nothing is lost.
+// A report and a drop run at the same time. The second waits for the first, and no data is lost.
 func TestConcurrentReportAndDropLoseNothing(t *testing.T) {
 	w := newLateWorld(t)
 	done := make(chan error, 1)
@@ -298,7 +299,7 @@ func TestConcurrentReportAndDropLoseNothing(t *testing.T) {
 	w.ExpectEffects(w.leased, "reported retry", "reported ignored")
 }
 
-// A drop without a list of late tasks, as in the previous version, does not drop a day with waiting tasks.
+// A server of the previous version drops a day without a list of late tasks. If the day has waiting tasks, the drop is rejected.
 func TestDropWithoutListOfLateTasksIsRejected(t *testing.T) {
 	w := newLateWorld(t)
 	for _, call := range []string{"($1)", "($1, false)", "($1, false, NULL)", "($1, false, '{}')"} {

@@ -96,7 +96,7 @@ func TestChargesAreDroppedByPartition(t *testing.T) {
 	expectCharges(b, "the one after", "4000000000:10 6000000000:1 default:8")
 }
 
-// After its sequence was advanced, for example by a restore, numbers belong to the last partition, which has no upper limit.
+// When the sequence has advanced beyond all limits, for example after a restore, numbers belong to the last partition, which has no upper limit.
 func TestEveryLedgerNumberHasPartition(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})
@@ -148,7 +148,7 @@ func TestPartitionIsCreatedWithoutReadingRows(t *testing.T) {
 	}
 }
 
-// While other transactions use the table, nothing changes, and nobody waits for long. Afterwards the partition is dropped.
+// While other transactions use the table, nothing changes, and no transaction waits for long. Afterwards the partition is dropped.
 func TestPartitionOfChargesIsDroppedWhenLocksAreFree(t *testing.T) {
 	b, _ := withFolder(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 100})

@@ -25,7 +25,7 @@ func requeue(b *apptest.Bundle, id string) apptest.Answer {
 	return b.Call("POST", "/api/v1/sms/task/"+id+"/requeue", nil)
 }
 
-// The day of a requeued task is dropped without it. After its second end, the task is exported and imported with both runs.
+// The day of a requeued task is dropped, but the task is kept. After its second end, the task is exported and imported with both runs.
 func TestRequeuedTaskIsExportedWithBothRuns(t *testing.T) {
 	b, dir := withFolder(t)
 	id, day := failLongAgo(b, 3)
@@ -100,7 +100,7 @@ func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	}
 }
 
-// A requeue and a drop run at the same time. Either the requeue is first and the task is kept, or the task is dropped.
+// A requeue and a drop run at the same time. Either the requeue is first and the task is kept, or the drop is first and the task is dropped.
 func TestConcurrentRequeueAndDropLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	for days := 3; days < 9; days++ {

@@ -2,7 +2,7 @@ package history
 
 import "lksms/gen/historyq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// PartitionRow is a partition of tasks and its state.
 	PartitionRow = historyq.TaskPartitionListRow

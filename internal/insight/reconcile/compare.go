@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// neighbouring is the tolerance at both ends of a day. A provider can count a message on the day although LKSMS recorded its acceptance up to this long
-	// before or after the day. The clocks differ, and a response takes time.
+	// neighbouring is the tolerance at both ends of a day. A provider can count a message on the day although LKSMS recorded its acceptance up to this time
+	// before or after the day. The reasons are different clocks and the time of a response.
 	neighbouring = time.Hour
 
-	// nearEnds is how close to midnight an accepted message must be for its provider to possibly count it on the neighbouring day.
+	// nearEnds is the maximum distance of an accepted message from midnight at which its provider possibly counts it on the neighbouring day.
 	nearEnds = 5 * time.Minute
 )
 
 // These are the states of an attempt.
 const (
-	accepted    = "accepted" // without a receipt
+	accepted    = "accepted" // accepted by the provider, without a receipt
 	delivered   = "delivered"
 	undelivered = "undelivered"
 	failed      = "failed" // the sender reported FAILED
@@ -35,7 +35,7 @@ type lease struct {
 	id     int64
 }
 
-// numbered identifies an attempt together with one of the numbers that its provider gave it. A provider can give several.
+// numbered identifies an attempt together with a number that its provider gave to it. A provider can give several numbers to one attempt.
 type numbered struct {
 	number string
 	lease
@@ -47,7 +47,7 @@ type attempt struct {
 	at       time.Time
 	state    string
 	others   string // final state in a receipt of another sender, which can have replaced a receipt of this sender; empty: no such receipt
-	segments int64  // 0: unknown
+	segments int64  // number of segments; 0: unknown
 }
 
 // states sets the state of each attempt of a sender. An attempt whose report is missing is accepted, because its provider gave it a number.
@@ -121,8 +121,8 @@ func (s *Service) match(ctx context.Context, r Row) error {
 	return s.store(ctx, r, st, nil)
 }
 
-// attemptsOf returns the attempts with the numbers of rows, and how many of the rows these attempts cover. One portion reads at most maxAttempts attempts. A
-// number with more attempts than that is unreadable.
+// attemptsOf returns the attempts with the numbers of rows, and the number of rows that these attempts cover. One portion reads at most maxAttempts attempts.
+// A number with more attempts is unreadable.
 func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) ([]reconcileq.AttemptsOfNumbersRow, int, error) {
 	numbers := make([]string, len(rows))
 	for i, row := range rows {
@@ -144,7 +144,7 @@ func (s *Service) attemptsOf(ctx context.Context, r Row, st *step, rows []reconc
 	return found[:slices.IndexFunc(found, func(f reconcileq.AttemptsOfNumbersRow) bool { return f.ProviderNo == last })], complete, nil
 }
 
-// compare compares rows of a file with attempts, and returns how many of the rows it processed.
+// compare compares rows of a file with attempts, and returns the number of processed rows.
 func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcileq.StatementRowsRow) (int, error) {
 	found, complete, err := s.attemptsOf(ctx, r, st, rows)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	for _, f := range found {
 		one := &attempt{lease: lease{f.TaskID, f.LeaseID}, at: f.CreatedAt}
 		if isKnown[numbered{f.ProviderNo, one.lease}] {
-			continue // the report was repeated
+			continue // the report is a repeat
 		}
 		isKnown[numbered{f.ProviderNo, one.lease}] = true
 		switch away := fromDay(r, f.CreatedAt); {
@@ -173,7 +173,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	var taken []*attempt
 	for _, row := range rows[:complete] {
 		all := byNumber[row.ProviderNo]
-		if missing := int(row.Copies) - len(all); missing > 0 { // only as many: a reused number belongs to another message
+		if missing := int(row.Copies) - len(all); missing > 0 { // only the missing number of attempts: a reused number belongs to another message
 			near := nearby[row.ProviderNo]
 			slices.SortStableFunc(near, func(a, b *attempt) int { return cmp.Compare(fromDay(r, a.at), fromDay(r, b.at)) })
 			all = append(all, near[:min(missing, len(near))]...)
@@ -201,7 +201,7 @@ func (s *Service) compare(ctx context.Context, r Row, st *step, rows []reconcile
 	return complete, nil
 }
 
-// fromDay returns how far a time is outside the day of a reconciliation; 0: inside.
+// fromDay returns the distance of a time from the day of a reconciliation. It returns 0 for a time within the day.
 func fromDay(r Row, at time.Time) time.Duration {
 	switch {
 	case at.Before(r.FromAt):
@@ -241,7 +241,8 @@ func compareRow(r Row, st *step, row reconcileq.StatementRowsRow, all []*attempt
 }
 
 // statusIsOther reports whether the state of an attempt contradicts the state in a file. A state in the file that is not final contradicts no receipt. A task
-// stores each state at most once, and no state after delivered. So a missing receipt is not a contradiction if another sender's receipt was stored first.
+// stores each state at most once, and no state after delivered. Therefore a missing receipt is not a contradiction if another sender's receipt was stored
+// first.
 func statusIsOther(r Row, a *attempt, theirs string) bool {
 	isUndelivered := theirs != "" && !isAny(r.DeliveredValues, theirs) && !isAny(r.PendingValues, theirs)
 	switch {

@@ -94,7 +94,7 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	}
 }
 
-// The days of a disabled or retired sender can be compared.
+// A statement about the days of a disabled or retired sender is compared.
 func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)
@@ -110,8 +110,8 @@ func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	}
 }
 
-// S3.13: clocks differ. A message of the file matches if it was accepted at most an hour outside the day. A missing message within minutes of midnight may be
-// in the statement of the next day.
+// S3.13: clocks differ. A message in the file matches an attempt that was accepted at most an hour outside the day. A message that was accepted within
+// minutes of midnight can be in the statement of the next day.
 func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -139,7 +139,7 @@ func TestMessagesNearMidnightMatchNeighbouringDay(t *testing.T) {
 	}
 }
 
-// Numbers contain white space, marks and copies, and some values are lossy or missing. No value is guessed.
+// Numbers contain white space, marks and copies, and some values are lossy or missing. The server guesses no value.
 func TestInvalidRowsOfStatementAreReported(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 6, nil)
@@ -186,7 +186,8 @@ func TestStatementWithoutRowsReportsAllMessagesMissing(t *testing.T) {
 	}
 }
 
-// States are compared by the words of the request, or else of the sender's callbacks, or else the usual ones.
+// States are compared by the words of the request. If the request contains no words, the words of the sender's callbacks are used, and otherwise the usual
+// words.
 func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "app", "name": "A"})
@@ -225,7 +226,7 @@ func TestStatesAreComparedByConfiguredWords(t *testing.T) {
 	}
 }
 
-// Two senders may have sent the message of one task. A receipt belongs to the attempt of the sender whose provider sent the receipt.
+// Two senders possibly have sent the message of one task. A receipt belongs to the attempt of the sender whose provider sent the receipt.
 func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
@@ -234,7 +235,7 @@ func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 		{{TaskID: all[0].taskID, SenderNo: "app", State: 2}},
 		{
 			{TaskID: all[0].taskID, SenderNo: "two", State: 1},
-			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // stored together; only one is kept
+			{TaskID: all[1].taskID, SenderNo: "app", State: 2}, {TaskID: all[1].taskID, SenderNo: "two", State: 1}, // both receipts are stored together; only one receipt is kept
 			{TaskID: all[2].taskID, SenderNo: "two", State: 1}, {TaskID: all[3].taskID, SenderNo: "two", State: 2},
 		},
 		{{TaskID: all[2].taskID, SenderNo: "app", State: 1}}, // not stored, because the task is delivered already
@@ -252,7 +253,7 @@ func TestReceiptOfAnotherSenderIsIgnored(t *testing.T) {
 	}
 }
 
-// Several messages can have the same number. If its rows have different states, no state is compared.
+// Several messages can have the same number. If the rows of this number have different states, the states are not compared.
 func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	b := apptest.New(t)
 	all := send(b, "m", 4, nil)
@@ -266,7 +267,7 @@ func TestMessagesWithSameNumberAreComparedTogether(t *testing.T) {
 	const apart = "x,DELIVRD\n"
 	for name, file := range map[string]string{
 		"together": "a,DELIVRD\na,UNDELIV\nc,UNDELIV\nc,ACCEPTD\n",
-		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // in two portions
+		"apart":    "a,DELIVRD\nc,UNDELIV\n" + strings.Repeat(apart, 5000) + "a,UNDELIV\nc,ACCEPTD\n", // both rows of a number are in different portions
 	} {
 		r := compared(b, "msgid,state\n"+file+"b,UNDELIV\n", "day", day(b, 0), "status_column", "state")
 		if got, want := differences(b, r.ReconciliationID, "?kind=status_differs"), "status_differs b row"; !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
@@ -304,7 +305,7 @@ func statement(prefix string, from, to int) string {
 	return text.String()
 }
 
-// accept stores n attempts that the provider of app accepted, with the numbers prefix-1 to prefix-n, all in the same second.
+// accept stores n attempts that the provider of app accepted. They have the numbers prefix-1 to prefix-n, and the same second of acceptance.
 func accept(b *apptest.Bundle, prefix string, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no, created_at)
@@ -423,7 +424,7 @@ func TestUnreadableStatementFails(t *testing.T) {
 	}
 }
 
-// Attempts that are dropped during the comparison would be reported as missing_here, which would be wrong.
+// If attempts were dropped during the comparison, their messages would wrongly be reported as missing_here.
 func TestComparisonFailsIfDayIsDroppedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	began(b)
@@ -436,7 +437,7 @@ func TestComparisonFailsIfDayIsDroppedMeanwhile(t *testing.T) {
 	}
 }
 
-// A repeat with the same Idempotency-Key returns the first response. At most ten files are compared at the same time.
+// A repeated request with the same Idempotency-Key returns the first response. At most ten files are compared at the same time.
 func TestRepeatedStatementIsAcceptedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Claim("app", 1)

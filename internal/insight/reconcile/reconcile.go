@@ -1,5 +1,5 @@
-// Package reconcile owns daily totals, which count what senders did on each day, and reconciliations, which compare a day with a provider's statement
-// (S3.13).
+// Package reconcile owns daily totals and reconciliations (S3.13). Daily totals count the attempts of senders on each day. A reconciliation compares a day
+// with a provider's statement.
 package reconcile
 
 import (
@@ -44,7 +44,7 @@ type Service struct {
 
 	db      *postgres.DB
 	q       *reconcileq.Queries
-	inParts *reconcileq.Queries // for statements that read tasks by their ids
+	inParts *reconcileq.Queries // for statements that read tasks by id
 }
 
 // New returns a Service on db.
@@ -61,9 +61,9 @@ func (s *Service) Sweeps() []sweep.Job {
 }
 
 const (
-	maxRunning  = 10     // files that are compared at the same time
-	deleteBatch = 100    // reconciliations that one statement deletes
-	maxKept     = 10_000 // stored differences of each kind
+	maxRunning  = 10     // maximum number of files that are compared at the same time
+	deleteBatch = 100    // maximum number of reconciliations that one statement deletes
+	maxKept     = 10_000 // maximum number of stored differences of each kind
 )
 
 // Statement identifies the provider's data for one day of a sender.
@@ -125,9 +125,9 @@ func (s *Service) CompareTotal(ctx context.Context, st Statement, unit string, t
 	return s.Get(ctx, id)
 }
 
-// FileOptions describes how to read a file.
+// FileOptions describes the content of a file.
 type FileOptions struct {
-	Sheet          string // sheet of a workbook; empty: the first visible one
+	Sheet          string // sheet of a workbook; empty: the first visible sheet
 	NumberColumn   string // empty: the column with a usual name
 	StatusColumn   string // empty: states are not compared
 	SegmentsColumn string // empty: segments are not compared
@@ -135,7 +135,7 @@ type FileOptions struct {
 	Pending        []string
 }
 
-// These are the default values of states, used if neither the request nor the callbacks of the sender name any.
+// These are the default values of states. They are used if neither the request nor the callbacks of the sender contain values.
 var (
 	usualDelivered = []string{"delivrd", "delivered", "成功"}
 	usualPending   = []string{"acceptd", "enroute", "unknown", "未知"}
@@ -180,7 +180,8 @@ func (s *Service) CompareFile(ctx context.Context, st Statement, u upload.Upload
 	return s.Get(ctx, id)
 }
 
-// valuesOf returns given in lower case. If given is empty, it returns the values of the sender's callbacks; if these are empty, the usual ones.
+// valuesOf returns given in lower case. If given is empty, it returns the values of the sender's callbacks. If these are also empty, it returns the usual
+// values.
 func valuesOf(given []string, callback []byte, usual []string) ([]string, error) {
 	if len(given) == 0 {
 		if err := json.Unmarshal(callback, &given); err != nil {
@@ -280,7 +281,7 @@ func (s *Service) Differences(ctx context.Context, id int64, kind *string, after
 	return rows, postgres.Wrap("list differences", err, nil)
 }
 
-// DeleteExpired deletes reconciliations that ended longer ago than the setting history.log_days, and returns how many.
+// DeleteExpired deletes reconciliations that ended before the time of the setting history.log_days. It returns the number of deleted reconciliations.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.Settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ReconciliationsDeleteExpired(ctx, reconcileq.ReconciliationsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

@@ -2,9 +2,9 @@ package reconcile
 
 import "lksms/gen/reconcileq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
-	// TotalsRow is the totals of a sender on one day.
+	// TotalsRow contains the totals of a sender on one day.
 	TotalsRow = reconcileq.DailyTotalsListRow
 	// Row is a stored reconciliation.
 	Row = reconcileq.Reconciliation

@@ -30,14 +30,14 @@ const (
 	slicePortion = 5000   // maximum number of attempts without a row that one transaction reads
 	clearPortion = 20_000
 
-	slice = 15 * time.Minute // part of the day that one transaction searches
+	slice = 15 * time.Minute // length of the part of the day that one transaction searches
 )
 
 // errMoved means that another server has advanced the reconciliation, or that the reconciliation has ended.
 var errMoved = errors.New("another server has advanced the reconciliation, or it has ended")
 
-// Run compares all running reconciliations, one portion of each in turn, until all have ended. It returns how many portions it processed. A reconciliation
-// continues where another server stopped.
+// Run compares all running reconciliations until all have ended. It processes one portion of each reconciliation in turn, and returns the number of processed
+// portions. A reconciliation continues where another server stopped.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.ReconciliationIDsRunning(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Service) portion(ctx context.Context, id int64, open map[int64]*list) (
 	}
 }
 
-// step is the result of a portion: the differences, and where the reconciliation continues.
+// step is the result of a portion: the differences, and the position at which the reconciliation continues.
 type step struct {
 	move        reconcileq.ReconciliationMoveParams
 	differences map[string]*reconcileq.DifferencesAddParams // by kind
@@ -106,7 +106,7 @@ func stepOf(r Row) *step {
 	}
 }
 
-// difference is one message about which both sides differ. An empty or zero field is unknown.
+// difference describes one message that differs between LKSMS and the file. An empty or zero field is unknown.
 type difference struct {
 	number       string
 	row          int64
@@ -146,7 +146,7 @@ func counter(kind string, m *reconcileq.ReconciliationMoveParams, r Row) (*int64
 	}
 }
 
-// add counts a difference and adds it to those that are stored.
+// add counts a difference. While fewer than maxKept differences of the kind are stored, add also stores the difference.
 func (st *step) add(r Row, kind string, d difference) {
 	n, before := counter(kind, &st.move, r)
 	*n++
@@ -247,7 +247,7 @@ func (s *Service) reopen(ctx context.Context, r Row) (list, error) {
 	return l, err
 }
 
-// fail ends the reading of an unreadable file and deletes the upload. The rows that were read so far are not compared.
+// fail ends the reading of an unreadable file and deletes the upload. The rows that were already read are not compared.
 func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if err := s.hold(ctx, r); err != nil {
@@ -260,7 +260,7 @@ func (s *Service) fail(ctx context.Context, r Row, wrong *fault.Error) error {
 	})
 }
 
-// record stores why a locked reconciliation failed.
+// record stores the reason why a locked reconciliation failed.
 func (s *Service) record(ctx context.Context, r Row, wrong *fault.Error) error {
 	failure, err := fault.Encode(wrong.Fields[0])
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *Service) record(ctx context.Context, r Row, wrong *fault.Error) error {
 // maxNumber is the maximum length of a provider's number, as in the table deliveries.
 const maxNumber = 200
 
-// next reads the next rows and merges those with the same number. A non-nil wrong says why the rest of the file cannot be read.
+// next reads the next rows and merges rows with the same number. A non-nil wrong is the reason why the rest of the file cannot be read.
 func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
 	p.ID = r.ID
 	places := map[string]int{}
@@ -317,7 +317,8 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 	return p, false, nil, nil
 }
 
-// rowOf returns the fields of a row. A non-empty rule says why the row cannot be fully compared; number is empty if the row cannot be compared at all.
+// rowOf returns the fields of a row. A non-empty rule is the reason why the row cannot be fully compared. If the row cannot be compared at all, number is
+// empty.
 func (l *list) rowOf(row sheet.Row) (number, status string, segments *int64, rule fault.Rule) {
 	cell := row.Cells[l.number]
 	number = withoutApostrophe(trimmed(cell.Text))
@@ -369,7 +370,7 @@ func (s *Service) clear(ctx context.Context, r Row) (isOver bool, err error) {
 		if isOver = n < clearPortion; err != nil || !isOver {
 			return postgres.Wrap("delete rows", err, nil)
 		}
-		if r.Failure == nil { // attempts that were dropped during the comparison would be reported as missing_here
+		if r.Failure == nil { // if attempts were dropped during the comparison, their messages would be reported as missing_here
 			var wrong *fault.Error
 			err := s.checkHistory(ctx, r.FromAt, r.ToAt)
 			if errors.As(err, &wrong) {

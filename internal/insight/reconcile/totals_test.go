@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// S3.13: readers of a company see only its totals. A statement about a sender of several companies is compared with the sum.
+// S3.13: readers of a company can read only the totals of their company. A statement about a sender of several companies is compared with the sum.
 func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -44,7 +44,7 @@ func TestCompaniesSharingSenderSeeOwnTotals(t *testing.T) {
 	}
 }
 
-// A page begins after the previous one, even within a day. The file contains all rows, and costs with decimals.
+// A page begins after the previous page, even within a day. The file contains all rows, and costs with decimals.
 func TestDailyTotalsAreListedInPagesAndExported(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO daily_totals (day, company_id, sender_no, message_type, country_no, is_test, attempted, accepted, delivered, segments, cost)

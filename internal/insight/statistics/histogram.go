@@ -10,17 +10,17 @@ import (
 // growth is the ratio of the bounds of neighbouring buckets. A percentile is at most 10 % too high.
 const growth = 1.1
 
-// Bound returns the upper bound of a bucket in seconds. The buckets are those of the SQL function wait_bucket. The last bucket, 255, also contains all longer
-// times.
+// Bound returns the upper bound of a bucket in seconds. The buckets are the buckets of the SQL function wait_bucket. The last bucket, 255, also contains all
+// longer times.
 func Bound(bucket byte) float64 { return math.Pow(growth, float64(bucket)) / 1000 }
 
-// bin is one bucket of a Histogram with the number of its times.
+// bin is one bucket of a Histogram with its number of times.
 type bin struct {
 	bucket byte
 	n      uint64
 }
 
-// Histogram counts times by bucket. Its buckets ascend, and none is empty.
+// Histogram counts times by bucket. Its buckets are in ascending order, and every bucket contains a time.
 type Histogram []bin
 
 // Add adds times. Each byte is the bucket of one time, in any order.
@@ -62,8 +62,8 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of all times do not exceed. Each is rounded up to the bound of a bucket. All fields are
-// nil if there are no times.
+// Percentiles contains the times in seconds that 50 %, 95 % and 99 % of all times do not exceed. Each percentile is rounded up to the bound of a bucket. All
+// fields are nil if the histogram is empty.
 type Percentiles struct{ P50, P95, P99 *float64 }
 
 // Percentiles returns the percentiles of all times in the histogram.
@@ -72,7 +72,7 @@ func (h Histogram) Percentiles() Percentiles {
 	return Percentiles{P50: h.percentile(0.5, count), P95: h.percentile(0.95, count), P99: h.percentile(0.99, count)}
 }
 
-// percentile returns the time that a share of the count times does not exceed; nil if count is 0.
+// percentile returns the time that the given share of all times does not exceed. count is the number of all times. If count is 0, percentile returns nil.
 func (h Histogram) percentile(share float64, count uint64) *float64 {
 	if count == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (h Histogram) percentile(share float64, count uint64) *float64 {
 	return nil // unreachable: rank is at most count
 }
 
-// bounds contains the bound of each bucket, rounded to a millisecond. It must not change, because percentiles point into it.
+// bounds contains the bound of each bucket, rounded to a millisecond. No code changes it, because percentiles point into it.
 var bounds = func() (all [256]float64) {
 	for b := range all {
 		all[b] = math.Round(1000*Bound(byte(b))) / 1000

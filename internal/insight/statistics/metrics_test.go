@@ -43,7 +43,7 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 		{Channel: "email", MessageType: "1", Success: 4, Durations: []byte{133, 0}},
 		{Channel: "email", MessageType: "1", Failed: 2, Waits: []byte{255}},
 		{Channel: "email", MessageType: "1", Cancelled: 1},
-		{Channel: "email", MessageType: "1", Failed: -1}, // a requeue
+		{Channel: "email", MessageType: "1", Failed: -1}, // a requeue of a failed task
 		{Channel: "email", MessageType: "", Success: 1},
 		{Channel: "email", MessageType: "1", IsTest: true, Success: 1, Waits: []byte{1}},
 		{Channel: "email", MessageType: "3", Success: 1},
@@ -65,7 +65,7 @@ func TestTasksAreCountedAndTheirTimesMeasured(t *testing.T) {
 	}
 }
 
-// upTo returns how many times in a histogram are at most bound.
+// upTo returns the number of times in a histogram that are at most bound.
 func upTo(h *dto.Histogram, bound float64) uint64 {
 	for _, b := range h.GetBucket() {
 		if b.GetUpperBound() == bound {

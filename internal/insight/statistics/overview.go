@@ -22,7 +22,7 @@ const (
 	sendersEvery = 5 * time.Second
 	// rateOver is the period over which rates are computed.
 	rateOver = 10 * time.Second
-	// longestOf is how many of the longest-waiting tasks are searched for a task of one company.
+	// longestOf is the number of longest-waiting tasks among which a task of one company is searched.
 	longestOf = 2000
 	// maxHoldTime is the maximum number of held tasks of a pool that are counted; heldNamed is the maximum number of switches that are named.
 	maxHoldTime, heldNamed = 10_000, 20
@@ -34,7 +34,7 @@ const (
 type Now struct {
 	Tasks        history.TaskStatistics // includes the time of the figures
 	LongestWait  *float64               // seconds; nil: no task is due, or the longestOf first ones contain no task of the company
-	Rates        *Rates                 // nil: unknown yet
+	Rates        *Rates                 // nil: the rates are not known yet
 	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
 	Held         []backlog.Held // switches that hold tasks back, with the numbers of tasks, up to maxHoldTime of each pool
@@ -44,7 +44,7 @@ type Now struct {
 type Rates struct{ In, Out, Failed float64 }
 
 // Overview reads the current figures: the waiting tasks, the rates of submitted, sent and failed tasks, and the senders that can claim tasks. Each server
-// reads them once for all requests, and only while requests arrive.
+// reads the figures once for all requests, and only while requests arrive.
 type Overview struct {
 	backlog    backlog.Reader
 	history    *history.Service
@@ -67,7 +67,7 @@ func NewOverview(
 	return &Overview{backlog: backlog.NewReader(db), history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
 }
 
-// Get returns the figures of one company, or of all if company is nil. They are at most 2 × NowEvery old.
+// Get returns the figures of one company. If company is nil, it returns the figures of all companies. The figures are at most 2 × NowEvery old.
 func (s *Overview) Get(ctx context.Context, company *int64) (Now, error) {
 	return s.reader(company).figures.Get(ctx)
 }
@@ -94,7 +94,7 @@ func (s *Overview) reader(company *int64) *reader {
 	return r
 }
 
-// reader reads and caches the figures of one company, or of all.
+// reader reads and caches the figures of one company or of all companies.
 type reader struct {
 	service *Overview
 	company *int64
@@ -107,10 +107,10 @@ type reader struct {
 	past  []reading // readings of the last rateOver, oldest first
 }
 
-// reading contains the numbers of one moment from which rates are computed.
+// reading contains the numbers of one moment, from which rates are computed.
 type reading struct {
 	at     time.Time
-	events statisticsq.StatisticsEventsRow // not counts of tasks: a cancelled, requeued or dropped task would reduce them
+	events statisticsq.StatisticsEventsRow // numbers of events and not of tasks: a cancelled, requeued or dropped task would reduce the number of tasks
 }
 
 func (r *reader) read(ctx context.Context) (f Now, err error) {
@@ -137,7 +137,7 @@ func (r *reader) read(ctx context.Context) (f Now, err error) {
 	return f, err
 }
 
-// longestWait returns for how many seconds the longest-waiting due task has waited; nil as for Now.LongestWait.
+// longestWait returns the wait of the longest-waiting due task, in seconds. The result is nil in the cases of Now.LongestWait.
 func (s *Overview) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
 	if company != nil {
 		return s.backlog.CompanyLongestWait(ctx, *company, longestOf)

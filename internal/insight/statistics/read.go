@@ -35,12 +35,12 @@ type Answer struct {
 // Series contains the points of one key.
 type Series struct {
 	Key       string // as in the database; empty: the tasks without a key
-	CompanyNo string // only of series by company; empty: the company was deleted
+	CompanyNo string // only in series by company; empty: the company was deleted
 	Totals    Figures
 	Points    []Point // ascending, without steps in which nothing happened
 }
 
-// Point contains what happened in one step that begins at At.
+// Point contains the events of one step, which begins at At.
 type Point struct {
 	At time.Time
 	Counts
@@ -49,7 +49,8 @@ type Point struct {
 	Durations Percentiles
 }
 
-// longest is the maximum range of a query in days, by step: the time for which points are kept, and ten years for days.
+// longest contains the maximum range of a query in days, by step. For minutes and hours, this is the time for which points are kept. For days, it is ten
+// years.
 var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 
 // lengths contains the minimum length of each step.
@@ -58,8 +59,8 @@ var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day
 // maxPoints is the maximum number of points of an answer. A longer range has fewer series.
 const maxPoints = 10_000
 
-// Read returns series. Fault: request.invalid. It names from if the range is empty or too long for its step. It names from or to if a full step is outside
-// the years 1 to 9999.
+// Read returns series. The fault is request.invalid. It names the field from if the range is empty or too long for its step. It names from or to if a full
+// step is outside the years 1 to 9999.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// countSubmissions assigns the submissions of series by sender to the sender that claimed each task first. Each task has one wait, which ends with its first
+// countSubmissions assigns the submissions of series by sender to the sender that first claimed each task. Each task has one wait, which ends with its first
 // claim, so a sender has as many submissions as waits. The series without a sender keeps the tasks that no sender claimed.
 func (s *Service) countSubmissions(
 	ctx context.Context, company int64, step string, span statisticsq.StatisticsRangeRow, zone string, all []Series,
@@ -169,8 +170,8 @@ func (s *Service) countSubmissions(
 	return nil
 }
 
-// Events returns how many tasks were submitted, succeeded and failed, counted from about two days before since. It counts the tasks of a company, or of all
-// if company is nil. The numbers are exact and never decrease. Only differences between results with the same since are meaningful.
+// Events returns the numbers of submitted, succeeded and failed tasks, counted from about two days before since. It counts the tasks of a company. If company
+// is nil, it counts all tasks. The numbers are exact and never decrease. Only differences between results with the same since are meaningful.
 func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (statisticsq.StatisticsEventsRow, error) {
 	row, err := s.q.StatisticsEvents(ctx, statisticsq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return row, postgres.Wrap("count events", err, nil)
@@ -198,7 +199,7 @@ func seriesOf(rows []statisticsq.StatisticsPointsRow) (all []Series, err error) 
 	return all, nil
 }
 
-// oneSeries builds a series from the rows of one key. It reuses the histograms of each point for the next one to save memory.
+// oneSeries builds a series from the rows of one key. It reuses the histograms of each point for the next point to save memory.
 func oneSeries(rows []statisticsq.StatisticsPointsRow) (Series, error) {
 	s := Series{Key: rows[0].Key, Points: make([]Point, 0, len(rows))}
 	var point Figures

@@ -1,5 +1,5 @@
-// Package statistics owns figures over time: what happened to tasks in each minute, hour and day, by company, channel, sender, message type and outcome. The
-// figures are computed from facts only, and are always exact. The package also owns two results of the figures: the metrics of tasks, and the current
+// Package statistics owns figures over time: the events of tasks in each minute, hour and day, by company, channel, sender, message type and outcome. The
+// figures are computed only from facts, and are always exact. The package also owns two results of the figures: the metrics of tasks, and the current
 // overview.
 package statistics
 
@@ -57,7 +57,7 @@ const (
 // Tests is the key of all tests in the dimension ByMessageType. No other dimension counts tests.
 const Tests = "test"
 
-// kept contains how long the points of a step are kept. Days are kept forever.
+// kept contains the time for which the points of a step are kept. Days are kept forever.
 var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * time.Hour}
 
 // Counts contains the number of events of each kind.
@@ -67,7 +67,7 @@ type Counts struct {
 	Claimed        int64 // leases
 	Succeeded      int64
 	Failed         int64
-	ReportedFailed int64 // leases that their sender reported as FAILED, including retried tasks
+	ReportedFailed int64 // leases that their sender reported as FAILED, including tasks that were retried
 	Cancelled      int64
 	Delivered      int64 // receipts with this state
 	Undelivered    int64
@@ -98,7 +98,7 @@ type Figures struct {
 func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 	var rows statisticsq.StatisticsStageParams
 	for _, f := range facts {
-		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, which is not an event of the minute
+		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeue reduces Failed, but is not an event of the minute
 		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
 			continue
 		}
@@ -138,7 +138,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []fact.Sum) error {
 // portion is the number of staged rows that one transaction of RollUp moves.
 const portion = 20_000
 
-// RollUp adds the staged rows of past minutes to the minutes, hours and days in the table statistics. It returns how many staged rows it moved.
+// RollUp adds the staged rows of past minutes to the minutes, hours and days in the table statistics. It returns the number of moved staged rows.
 func (s *Service) RollUp(ctx context.Context) (int, error) {
 	return postgres.InBatches(portion, func() (n int64, err error) {
 		values, err := s.settings.Get(ctx)
@@ -276,7 +276,7 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes minutes and hours that are older than kept allows, and returns how many rows.
+// DeleteExpired deletes minutes and hours that are older than kept allows, and returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	total := 0
 	for step, keep := range kept {

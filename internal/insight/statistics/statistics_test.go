@@ -339,8 +339,8 @@ func (w *randomWork) followUps() []step {
 	}
 }
 
-// Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs: by each dimension, for each
-// company and for all.
+// Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs by each dimension, for each
+// company and for all companies.
 func TestFiguresEqualLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
@@ -421,7 +421,7 @@ func TestReadersCountEachEventOnceDuringRollUp(t *testing.T) {
 	for range 2 {
 		movers.Go(func() {
 			for range 10 {
-				// Few facts at a time: the rows are staged and rolled up together with those of other goroutines.
+				// Each goroutine takes few facts at a time. The rows are staged and rolled up together with the rows of other goroutines.
 				b.Exec(`SET LOCAL lksms.facts_version = '3'; WITH one AS (DELETE FROM facts WHERE ctid IN (SELECT ctid FROM facts ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED) RETURNING *)
 					INSERT INTO facts SELECT * FROM one`)
 				fold(b)
@@ -512,7 +512,7 @@ func stage(b *apptest.Bundle, at time.Time, submitted int) {
 		at.Truncate(time.Minute), submitted)
 }
 
-// Two sweeps add to the same rows. The second one waits, and adds to the histograms that the first one wrote.
+// Two sweeps add to the same rows. The second sweep waits, and adds to the histograms that the first sweep wrote.
 func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
 	b := apptest.New(t)
 	at := time.Now().Add(-time.Hour)
@@ -808,7 +808,7 @@ func TestYearOfDaysIsReadInTime(t *testing.T) {
 		"20 series":     {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
 		"one of 100":    {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
 		"one company's": {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
-		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // as many as fit into 10,000 points
+		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // as many series as fit into 10,000 points
 	} {
 		q.query.From, q.query.Step, q.query.To = from, statistics.Day, new(time.Now())
 		best := time.Hour

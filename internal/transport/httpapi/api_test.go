@@ -312,7 +312,7 @@ func TestStatus405NamesAllowedMethods(t *testing.T) {
 	}
 }
 
-// A 405 response for a path outside the contract contains the allowed methods, too.
+// A 405 response for a path outside the contract also contains the allowed methods.
 func TestStatus405OutsideContractNamesAllowedMethods(t *testing.T) {
 	b := apptest.New(t)
 	for path, want := range map[string]string{

@@ -103,7 +103,7 @@ func TestResponseNamesAtMostHundredInvalidFields(t *testing.T) {
 	}
 }
 
-// Such responses are cheap, but limited: a caller receives 50 immediately, and then 20 per second.
+// Responses to rejected requests and to unknown callers are cheap, but limited: a caller receives 50 of them at once, and then 20 per second.
 func TestRejectionsAndResponsesToUnknownCallersAreDelayed(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)

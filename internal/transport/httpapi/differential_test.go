@@ -72,8 +72,8 @@ func newPipeline(t *testing.T) *pipeline {
 	return p
 }
 
-// serve sends a request to a handler. It returns the request object that the handler of the operation receives, nil if the request is rejected, and the
-// response.
+// serve sends a request to a handler. It returns the response, and the request object that the handler of the operation receives. The request object is nil
+// if the request is rejected.
 func (p *pipeline) serve(handler http.Handler, r *http.Request) (typed any, answer apiError) {
 	p.typed = nil
 	x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // prevents the logging of a rejected submission
@@ -93,15 +93,15 @@ type apiError struct {
 	Error api.ErrorDetail
 }
 
-// general returns a handler that validates bodies with the library and decodes them with encoding/json. It lacks the checks that the gate makes before those
-// of the contract.
+// general returns a handler that validates bodies with the library and decodes them with encoding/json. It does not make the checks that the gate makes
+// before the checks of the contract.
 func (p *pipeline) general() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, params, err := p.router.FindRoute(r)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		for name, value := range params { // the router does not unescape them
+		for name, value := range params { // the router does not unescape the values
 			if params[name], err = url.PathUnescape(value); err != nil {
 				p.t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestBodyIsDecodedAsLibraryDecodesIt(t *testing.T) {
 		// Items have their own outcomes, and a callback can have any format.
 		return len(o.Bodies) == 0 || slices.Contains([]string{"sendSmsBatch", "reportTasks", "takeCallback"}, o.ID)
 	})
-	// isAccepted compares both ways for one body. path contains the values of path parameters, as for Operation.Target.
+	// isAccepted compares both ways for one body. path contains the values of path parameters, in the form that Operation.Target expects.
 	isAccepted := func(t rapid.TB, o contracttest.Operation, path string, body []byte, mediaType string) bool {
 		t.Helper()
 		request := func() *http.Request {

@@ -20,7 +20,7 @@ import (
 // forgetCredentials removes credentials that earlier versions of the page stored in the browser, where other scripts could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// mountDocs serves the embedded Swagger UI, and the contract as YAML and JSON (S0.16). Both use basePath as the server URL. fail writes an error response.
+// mountDocs serves the embedded Swagger UI, and the contract as YAML and JSON (S0.16). Both use basePath as the server URL.
 func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	contract := bytes.Replace(document.YAML, []byte("\nservers:\n  - url: /\n"), []byte("\nservers:\n  - url: "+basePath+"/\n"), 1)
 	asJSON := sync.OnceValues(func() ([]byte, error) { return inJSON(contract) })
@@ -56,7 +56,7 @@ func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 	}
 }
 
-// docsPolicy allows Swagger UI to run its own scripts, including an inline one, and to call only this server.
+// docsPolicy allows Swagger UI to run its own scripts, including an inline script, and to call only this server.
 const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 

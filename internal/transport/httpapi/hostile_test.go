@@ -67,7 +67,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 		path, query, _ := strings.Cut(o.Path, "?")
 		segments := strings.Split(path, "/")
 		for i := range segments[1:] {
-			// Each segment is replaced by the next of the bad texts. The order of operations is random, so the combinations vary.
+			// Each segment is replaced by the next bad text. The order of operations is random, so the combinations vary.
 			bad := bads[n%len(bads)]
 			n++
 			worse := strings.Join(segments[:i+1], "/") + "/" + bad
@@ -93,7 +93,7 @@ func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 			t.Errorf("%s: %d with the fields %q", path, a.Status, a.Fields())
 		}
 	}
-	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // same response as for any unknown sender
+	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // the same response as for any unknown sender
 		t.Errorf("a callback: %s", a.Raw)
 	}
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -174,7 +174,7 @@ func TestTimesOutsideJSONRangeAreRejected(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/notifications", nil)
 }
 
-// A response names at most a hundred of any number of invalid fields.
+// A response names at most a hundred invalid fields, however many fields are invalid.
 func TestResponseToManyInvalidFieldsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	many := func(one, between string) string {
@@ -245,7 +245,7 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A secret in a request is sealed unchanged, even if it looks like a sealed one. Only stored secrets are opened.
+// A secret in a request is sealed unchanged, even if it looks like a sealed secret. Only stored secrets are opened.
 func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// bounds contains the maximum number of rows of each table. If each value of a column has a limit of its own, the column follows the number. The contract
-// contains the same numbers.
+// bounds contains the maximum number of rows of each table. If the maximum applies to each value of a column, the name of the column follows the number. The
+// contract contains the same numbers.
 var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "template_versions": "1000 template_id", "notification_templates": "10000",
@@ -224,14 +224,14 @@ func TestNoRowIsCreatedBeyondLimit(t *testing.T) {
 		t.Run(c.table, func(t *testing.T) { c.expectBounded(t, b) })
 	}
 	bound(b, "contacts", b.Count("SELECT count(*) FROM contacts WHERE company_id = 1")+1)
-	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // none is stored
+	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // no contact is stored
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/new1", nil)
 	if a := b.Call("PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`, "Accept-Language", "zh"); !strings.Contains(a.Body.Message, "已达上限") {
 		t.Errorf("in Chinese: %s", a.Raw)
 	}
 }
 
-// Polls with many different app_ids register a limited number of senders. Known apps are not affected.
+// Polls with many different app_ids register only a limited number of senders. Known apps are not affected.
 func TestNumberOfSelfRegisteredAppsIsLimited(t *testing.T) {
 	b := apptest.New(t)
 	bound(b, "senders", 2)

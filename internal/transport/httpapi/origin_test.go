@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A browser adds stored credentials to requests from pages of other sites, too.
+// A browser also adds stored credentials to requests from pages of other sites.
 func TestPagesOfOtherSitesCannotChangeState(t *testing.T) {
 	b := apptest.New(t)
 	host := strings.TrimPrefix(b.URL, "http://")

@@ -13,7 +13,7 @@ func TestAnErrorLinksToThePageThatExplainsIt(t *testing.T) {
 		change   func(*app.Options)
 		language string
 		want     string
-		title    string // in the page; empty: the server has no page
+		title    string // title in the page; empty: the server serves no page
 	}{
 		"in English":                  {func(*app.Options) {}, "en", "/docs/manual/sending.md#follow-a-task", `<h2 id="follow-a-task">Follow a task</h2>`},
 		"in Chinese":                  {func(*app.Options) {}, "zh", "/docs/manual/zh-CN/sending.md#follow-a-task", `<h2 id="follow-a-task">`},

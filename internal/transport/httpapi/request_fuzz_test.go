@@ -82,7 +82,7 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
 		}
-		isRedirect := w.Code >= 300 && w.Code < 400 // from an address with dots to the address without dots
+		isRedirect := w.Code >= 300 && w.Code < 400 // redirects an address with dots to the address without dots
 		if err := contracttest.Check(r, w.Code, w.Header(), w.Body.Bytes()); err != nil && !isRedirect {
 			t.Error(err)
 		}

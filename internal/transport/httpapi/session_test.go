@@ -81,7 +81,7 @@ func TestSessionCookieIsSecure(t *testing.T) {
 	}
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, asSecure...)
-	// Over TLS, a cookie that another host of the site could have set is not accepted.
+	// Over TLS, the server rejects a cookie that another host of the site could have set.
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(as), "X-Forwarded-Proto", "https")...)
 	if c := b.Expect(200, "", "DELETE", "/api/v1/session", nil, asSecure...).Header.Get("Set-Cookie"); !strings.HasPrefix(c, "__Host-lksms_session=; ") || !strings.Contains(c, "Max-Age=0") || !strings.Contains(c, "Secure") {
 		t.Errorf("signed out: %s", c)
@@ -116,13 +116,13 @@ func TestSignInCreatesNewSession(t *testing.T) {
 	}
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, as...)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, append(slices.Clone(page), "Cookie", "lksms_session="+strings.Repeat("A", 43))...)
-	// A wrong password ends no session.
+	// A wrong password does not end a session.
 	_, as = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(401, "auth.required", "POST", "/api/v1/session", `{"username":"admin","password":"wrong"}`, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 }
 
-// If a page of another site circumvents SameSite, the browser adds the cookie to its requests, too.
+// If a page of another site circumvents SameSite, the browser also adds the cookie to the requests of this page.
 func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 	const friend = "https://friend.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
@@ -175,7 +175,7 @@ func TestOnlyOwnPagesCanUseSession(t *testing.T) {
 		headers = append([]string{"Authorization", ""}, headers...)
 		a := b.Expect(200, "", "POST", "/api/v1/session", map[string]string{"username": apptest.Username, "password": apptest.Password}, headers...)
 		cookie, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), ";")
-		for _, c := range changes { // signing out is last
+		for _, c := range changes { // the sign-out is the last change
 			if a := b.Call(c[0], c[1], nil, append(headers, "Cookie", cookie)...); a.Status == 401 || a.Status == 403 {
 				t.Errorf("%s: %s %s: %d %s", name, c[0], c[1], a.Status, a.Raw)
 			}
@@ -248,7 +248,7 @@ func TestSignOutEverywhereEndsAllSessions(t *testing.T) {
 	if got := elsewhere(other); got != 200 {
 		t.Errorf("another user at the second server: %d", got)
 	}
-	// A request with other credentials can also sign the user out everywhere.
+	// A request with other credentials can also end all sessions of the user.
 	_, one = signIn(b, apptest.Username, apptest.Password)
 	b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil)
 	b.Expect(401, "auth.required", "GET", "/api/v1/session", nil, one...)

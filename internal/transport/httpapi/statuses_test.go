@@ -12,8 +12,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// For each operation, some test must receive each status in the contract. `make test` lists the statuses that no test received. The tests of this file
-// receive the statuses that all operations share.
+// For each operation, at least one test must receive each status in the contract. `make test` lists the statuses that no test received. The tests of this
+// file receive the statuses that all operations share.
 
 // callOperation calls an operation of apptest.Operations.
 func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answer {

@@ -13,14 +13,14 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Description defines how a body is converted to messages; it is modelled on the configuration of http-sms. Paths name the fields of a body. A path consists
-// of names and indexes, separated by points. The part * means each item of a list. The part [name=value] means the items of a list whose member name has this
-// value. A last part # means the number of items of a list, if it has any.
+// Description defines how a body is converted to messages. Its format resembles the configuration of http-sms. Paths name the fields of a body. A path
+// consists of names and indexes, separated by points. The part * means each item of a list. The part [name=value] means the items of a list whose member name
+// has this value. A last part # means the number of items of a list.
 type Description struct {
 	Expect        map[string][]string `json:"expect,omitzero"`        // allowed values of the body at each path
-	Number        *string             `json:"number,omitzero"`        // path of the phone numbers; empty: the body contains none
+	Number        *string             `json:"number,omitzero"`        // path of the phone numbers; empty: the body contains no phone numbers
 	International *bool               `json:"international,omitzero"` // numbers without + begin with their country code
-	Text          []string            `json:"text,omitzero"`          // the first text is sent whose placeholders all have a value
+	Text          []string            `json:"text,omitzero"`          // the first text whose placeholders all have a value is sent
 	Params        map[string]string   `json:"params,omitzero"`        // paths of the parameters of a template
 	Dedup         []string            `json:"dedup,omitzero"`         // paths of values that are equal in repeated posts; the first must have a value
 }
@@ -48,7 +48,7 @@ func (d Description) over(above Description) Description {
 	return d
 }
 
-// Effective returns the description of an inbound: the description of its preset, in which the members of own replace those of the preset. own can be nil.
+// Effective returns the description of an inbound. It takes the description of the preset, and replaces its members by the members of own. own can be nil.
 func Effective(ofPreset string, own []byte) (Description, error) {
 	var above Description
 	if own != nil {
@@ -105,7 +105,7 @@ func (d Description) check() error {
 	return nil
 }
 
-// at returns the values at a path of a body: texts, numbers and booleans, and those of a list. It returns nil for a value that is missing, null or an object.
+// at returns the values at a path of a body: texts, numbers, booleans, and those in a list. It returns nil for a value that is missing, null or an object.
 func at(value any, path string) []string {
 	step, rest, isLonger := strings.Cut(path, ".")
 	if path == "" {
@@ -154,7 +154,7 @@ func at(value any, path string) []string {
 	return nil
 }
 
-// itemsWith returns the items of a list whose member has a value; nil if no item has it.
+// itemsWith returns the items of a list whose member has a value. It returns nil if no such item exists.
 func itemsWith(list []any, member, value string) any {
 	var all []any
 	for _, one := range list {
@@ -168,7 +168,7 @@ func itemsWith(list []any, member, value string) any {
 	return all
 }
 
-// checkExpected returns request.invalid for a body without an expected value: another program posted it, or its format has changed.
+// checkExpected returns request.invalid if the body does not contain the expected values: another program posted the body, or the format has changed.
 func (d Description) checkExpected(body any) error {
 	for _, path := range slices.Sorted(maps.Keys(d.Expect)) {
 		values := at(body, path)
@@ -184,15 +184,15 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns the text for a placeholder; empty if the body contains no value for it. | separates alternatives, of which the first with a value is used. +
-// adds integers; a missing one counts as 0.
+// value returns the text for a placeholder. It returns an empty text if the body contains no value. | separates alternatives; the first alternative with a
+// value is used. + adds integers; a missing integer counts as 0.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")
 		if len(paths) == 1 {
 			text := []rune(strings.TrimSpace(strings.Join(at(body, strings.TrimSpace(alternative)), ", ")))
 			if len(text) > 0 {
-				return string(text[:min(len(text), maxValue+1)]) // one more than maxValue, so that the shortening is visible
+				return string(text[:min(len(text), maxValue+1)]) // one character more than maxValue, so that the caller can detect the cut
 			}
 			continue
 		}
@@ -246,7 +246,7 @@ func (d Description) paramsOf(body any) (map[string]string, error) {
 	return params, nil
 }
 
-// dedupOf returns the values that are equal in repeated posts; nil if repeats of this body cannot be detected.
+// dedupOf returns the values that are equal in repeated posts. It returns nil if repeats of this body cannot be detected.
 func (d Description) dedupOf(body any) [][]string {
 	var parts [][]string
 	for i, path := range d.Dedup {
@@ -265,7 +265,7 @@ const maxNumbers = 100
 // recipient is a phone number in a body.
 type recipient struct {
 	number string // number that is submitted
-	e164   string // empty: see err
+	e164   string // number in E.164; empty: err contains the reason
 	err    error
 }
 
@@ -301,7 +301,7 @@ func (d Description) numbersOf(body any, region string) ([]recipient, error) {
 	return all, nil
 }
 
-// dialled returns a number, with + added to an international number without it.
+// dialled returns a number. It adds + to an international number without +.
 func (d Description) dialled(number string) string {
 	if d.International == nil || !*d.International || number == "" || strings.ContainsAny(number, "+＋") {
 		return number

@@ -39,8 +39,8 @@ func New(db *postgres.DB, submissions *submit.Service, directory *directory.Serv
 // Settings contains the fields of an inbound that callers can change.
 type Settings struct {
 	Preset        string
-	Description   *Description // replaces members of the preset's description; nil: none
-	PhoneNumbers  []string     // nil: the body contains them
+	Description   *Description // replaces members of the preset's description; nil: replaces nothing
+	PhoneNumbers  []string     // nil: the body contains the phone numbers
 	MessageType   int16
 	Priority      *int16
 	TemplateNo    *string // nil: the description contains the text
@@ -55,8 +55,8 @@ var errNone = fault.New(fault.NotFound, fault.InboundNotFound)
 // MessageType returns the default message type of an inbound with a preset.
 func MessageType(ofPreset string) int16 { return presets[ofPreset].messageType }
 
-// checked checks the settings of an inbound, normalises its numbers, and returns the stored form of its own description. was contains the previous settings;
-// nil: the inbound is new. Faults: request.invalid, template.not_active.
+// checked checks the settings of an inbound, normalises its numbers, and returns the stored form of its own description. was contains the previous settings.
+// A nil was means that the inbound is new. Faults: request.invalid, template.not_active.
 func (s *Service) checked(ctx context.Context, company int64, was, to *Settings) ([]byte, error) {
 	known, isKnown := presets[to.Preset]
 	if !isKnown {
@@ -93,7 +93,7 @@ func (s *Service) checked(ctx context.Context, company int64, was, to *Settings)
 		return nil, fault.InvalidField("description.text", fault.Required, nil)
 	case to.TemplateNo == nil, was != nil && was.Preset == to.Preset && optional.Value(was.TemplateNo) == *to.TemplateNo &&
 		reflect.DeepEqual(was.Description, to.Description):
-		return own, nil // unchanged: it must be possible to switch off an inbound whose template was disabled
+		return own, nil // the template is unchanged: an inbound can be switched off even if its template is disabled
 	}
 	return own, s.checkTemplate(ctx, company, *to.TemplateNo, effective)
 }
@@ -120,7 +120,8 @@ func (s *Service) checkTemplate(ctx context.Context, company int64, no string, d
 	return nil
 }
 
-// Create adds an inbound to a company; nil: to the default company. Faults: exists, limit.reached, request.invalid, template.not_active.
+// Create adds an inbound to a company. If companyNo is nil, it adds the inbound to the default company. Faults: exists, limit.reached, request.invalid,
+// template.not_active.
 func (s *Service) Create(ctx context.Context, no string, companyNo *string, to Settings) (row Row, err error) {
 	company := access.DefaultCompany
 	if companyNo != nil {
@@ -151,19 +152,19 @@ func (s *Service) Create(ctx context.Context, no string, companyNo *string, to S
 	return row, err
 }
 
-// Get returns an inbound, or the fault inbound.not_found. A non-nil company restricts it to the inbounds of that company.
+// Get returns an inbound, or the fault inbound.not_found. If company is non-nil, Get finds only inbounds of this company.
 func (s *Service) Get(ctx context.Context, company *int64, no string) (Row, error) {
 	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: math.MaxInt64, InboundNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get inbound", error(errNone))
 }
 
-// List returns up to limit inbounds with ids smaller than before, newest first. A non-nil company restricts the list to its inbounds.
+// List returns up to limit inbounds with ids smaller than before, newest first. If company is non-nil, the list contains only inbounds of this company.
 func (s *Service) List(ctx context.Context, company *int64, before int64, limit int) ([]Row, error) {
 	rows, err := s.q.InboundList(ctx, inboundq.InboundListParams{BeforeID: before, CompanyID: company, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list inbounds", err, nil)
 }
 
-// Update applies change to an inbound. A non-nil version must be the current one. Faults: inbound.not_found, version.stale, request.invalid,
+// Update applies change to an inbound. If version is non-nil, the inbound must have this version. Faults: inbound.not_found, version.stale, request.invalid,
 // template.not_active.
 func (s *Service) Update(ctx context.Context, no string, version *int64, change func(*Settings)) (row Row, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {

@@ -141,7 +141,7 @@ func TestPresetsConvertOtherBodiesOfTheirPrograms(t *testing.T) {
 	}
 }
 
-// A program that receives no response posts again, and several Alertmanagers post the same.
+// A program that receives no response posts again. Several Alertmanagers post the same alerts.
 func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "alertmanager", map[string]any{"phone_numbers": []string{"13800138000", "13900139000"}})
@@ -163,7 +163,7 @@ func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 		}
 	}
 	count(2)
-	post(b, "alertmanager", strings.Replace(alerts, `{"status":"firing"`, `{"status":"resolved"`, 1)) // one of both alerts has ended
+	post(b, "alertmanager", strings.Replace(alerts, `{"status":"firing"`, `{"status":"resolved"`, 1)) // one of the two alerts has ended
 	count(4)
 	post(b, "alertmanager", strings.Replace(alerts, "10:00:05Z", "11:00:05Z", 1)) // one alert began again
 	count(6)
@@ -177,7 +177,7 @@ func TestRepeatedPostSendsNoDuplicate(t *testing.T) {
 	post(b, "alertmanager", alerts, b.AddUser("another", "submit", nil)...) // dedup keys belong to their users
 	count(11)
 	b.Exec("DELETE FROM queue")
-	b.Exec("DELETE FROM messages") // as if the tasks had been dropped: an alert can fire for longer than the history is kept
+	b.Exec("DELETE FROM messages") // the same state as after the tasks were dropped: an alert can fire for longer than the history is kept
 	for range 2 {
 		if posted := post(b, "alertmanager", alerts); posted.Accepted != 2 || posted.Items[0].TaskID != nil || !*posted.Items[0].Deduplicated {
 			t.Errorf("%+v", posted)
@@ -249,7 +249,7 @@ func TestTextIsShortenedToLimitOfMessageType(t *testing.T) {
 	}
 }
 
-// With a template, the body contains the parameters. The longest ones are shortened.
+// With a template, the body contains the parameters. The longest parameters are shortened.
 func TestInboundRendersTemplate(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -301,7 +301,7 @@ func TestInboundRendersTemplate(t *testing.T) {
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/template/1", `{"status":"disabled"}`)
 	b.Expect(409, "template.not_active", "POST", posts+"logto", logto)
-	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // possible although its template is disabled
+	b.Expect(200, "", "PATCH", admin+"/logto", `{"status":"off"}`) // allowed although the template of the inbound is disabled
 }
 
 func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
@@ -346,7 +346,7 @@ func TestPostReturnsOutcomeOfEachRecipient(t *testing.T) {
 	}
 }
 
-// If one message cannot be stored, none is stored. The program then posts again, even without a dedup key.
+// If one message cannot be stored, no message is stored. The program then posts again, even without a dedup key.
 func TestPostIsStoredCompletelyOrNotAtAll(t *testing.T) {
 	b := apptest.New(t)
 	add(b, "apprise", nil)

@@ -25,8 +25,8 @@ type Message struct {
 	PhoneNumber string
 	Raw         []byte           // the stored submission, as JSON
 	Made        submit.Submitted // an empty TaskID means that an earlier post made the task, which was dropped from the history
-	Preview     *submit.Preview  // of a dry run
-	Err         error            // a fault: the message is rejected
+	Preview     *submit.Preview  // only for a dry run
+	Err         error            // a fault is the reason why the message was rejected
 }
 
 // post is a parsed body before submission.
@@ -37,10 +37,10 @@ type post struct {
 	origin   submit.Origin
 }
 
-// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If all are rejected, Post also
-// returns the fault of the first message. All messages are submitted in one transaction: after any other error none is submitted, and the post can be
-// repeated. Faults: inbound.not_found, also for an inbound that is off or belongs to another company; request.invalid, which names a path of the body; those
-// of submit.Submit.
+// Post submits the messages of a body that was posted to an inbound of the user's company. Each message has its own outcome. If all messages are rejected,
+// Post also returns the fault of the first message. All messages are submitted in one transaction: after any other error no message is submitted, and the
+// post can be repeated. Faults: inbound.not_found, also for an inbound that is off or belongs to another company; request.invalid, which names a path of the
+// body; those of submit.Submit.
 func (s *Service) Post(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin submit.O
 	return p.messages, p.refused()
 }
 
-// Preview is like Post, but stores nothing.
+// Preview works like Post, but stores nothing.
 func (s *Service) Preview(ctx context.Context, no string, body any, origin submit.Origin) ([]Message, error) {
 	p, err := s.read(ctx, no, body, origin)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin submi
 	return p.messages, p.refused()
 }
 
-// unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted. After an error, the
+// unlessDropped returns nil if err means that the task of an earlier post was dropped from the history. The earlier post was accepted, and after an error the
 // program would post again. unlessDropped returns any other err unchanged.
 func unlessDropped(err error) error {
 	var expected *fault.Error
@@ -167,7 +167,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 // recipientsOf returns the numbers of an inbound, or those of the body if the inbound has none. The result is never empty.
 func recipientsOf(row inboundq.Inbound, d Description, body any, region string) ([]recipient, error) {
 	if row.PhoneNumbers == nil {
-		if !d.hasNumber() { // a newer version of the preset may contain no path of numbers
+		if !d.hasNumber() { // a newer version of the preset possibly contains no path of numbers
 			return nil, fault.InvalidField("phone_numbers", fault.Required, nil)
 		}
 		return d.numbersOf(body, region)
@@ -216,7 +216,8 @@ func (s *Service) textOf(ctx context.Context, row inboundq.Inbound, d Descriptio
 // maxValue is the maximum length of a value in characters, which is the maximum of a message.
 const maxValue = 1024
 
-// fitted renders a template. If the text is too long, fitted shortens all values to the greatest common length with which the text fits.
+// fitted renders a template. If the text is too long, fitted shortens all long values to the same length. This is the greatest length with which the text
+// fits.
 func fitted(t template.Template, values map[string]string, check func(template.Rendered) error) (template.Rendered, error) {
 	render := func(most int) (template.Rendered, error) {
 		cut := make(map[string]string, len(values))
@@ -247,7 +248,7 @@ func fitted(t template.Template, values map[string]string, check func(template.R
 	return text, err
 }
 
-// dedupKey returns the dedup key of the message to one recipient. If RepeatSeconds is set, the key changes after each such period.
+// dedupKey returns the dedup key of the message to one recipient. If RepeatSeconds is set, the key changes after each period of this length.
 func dedupKey(row inboundq.Inbound, parts [][]string, recipient string, now time.Time) string {
 	turn := int64(0)
 	if row.RepeatSeconds != nil {

@@ -4,7 +4,7 @@ import (
 	"lksms/internal/dispatch/queue/submit"
 )
 
-// Custom is the preset of an inbound with a complete description of its own.
+// Custom is the preset of an inbound that defines its complete description.
 const Custom = "custom"
 
 // preset contains the defaults for the posts of one program.
@@ -13,8 +13,9 @@ type preset struct {
 	messageType int16
 }
 
-// alertKey contains paths that identify a state of a group of alerts: repeated posts have the same values, and each change of an alert changes them. For
-// alerts omitted because of max_alerts, a post contains only their number. Labels identify an alert, because older Alertmanagers send no fingerprint.
+// alertKey contains paths that identify a state of a group of alerts: repeated posts have the same values, and each change of an alert changes these values.
+// For alerts that were omitted because of max_alerts, a post contains only their number. Labels identify an alert, because older Alertmanagers send no
+// fingerprint.
 var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.labels.*", "alerts.*.startsAt"}
 
 // alertCount is the number of alerts in a group, including those omitted because of max_alerts. alertCounts contains both numbers of a group with firing and
@@ -24,7 +25,7 @@ const (
 	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"
 )
 
-// alertName and alertText name a group. If its alerts have no common name or text, those of the first firing alert are used.
+// alertName and alertText name a group. If the alerts of the group have no common name or text, the values of the first firing alert are used.
 const (
 	alertName = "commonLabels.alertname | alerts.[status=firing].0.labels.alertname | alerts.0.labels.alertname"
 	alertText = "commonAnnotations.summary | commonAnnotations.description | alerts.[status=firing].0.annotations.summary | " +
@@ -40,7 +41,7 @@ var presets = map[string]preset{
 			alertCount + " ${" + alertName + "}: ${" + alertText + "}",
 			alertCounts + " ${" + alertName + "}",
 			alertCount + " ${" + alertName + "}",
-			alertCount + " ${groupKey}", // the alerts can be without a name
+			alertCount + " ${groupKey}", // the alerts possibly have no name
 		},
 		Dedup: alertKey,
 	}},

@@ -2,7 +2,7 @@ package inbound
 
 import "lksms/gen/inboundq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// Row is a stored inbound.
 	Row = inboundq.InboundListRow

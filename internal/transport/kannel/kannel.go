@@ -93,9 +93,9 @@ func (q *request) add(text string) {
 	}
 }
 
-// withPluses escapes each + that begins a number in an escaped list of numbers. Many programs send +14155550123 without escaping the plus. Decoded as a
-// blank, the plus would be lost, and the number would become a Chinese one. Any other + is a blank. A + after an escaped comma or blank is a blank, too,
-// because a program that escapes commas also escapes pluses.
+// withPluses escapes each + that begins a number in an escaped list of numbers. Many programs send +14155550123 without escaping the plus. A decoder would
+// replace the plus by a space, and the number would be read as a Chinese number. Any other + means a space. A + after an escaped comma or space also means a
+// space, because a program that escapes commas also escapes pluses.
 func withPluses(list string) string {
 	var b strings.Builder
 	isStart := true
@@ -148,7 +148,7 @@ func answer(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text)) // an error means that the client disconnected
 }
 
-// answerFault answers a fault with Kannel's status and, if Kannel has one, its sentence.
+// answerFault answers a fault with Kannel's status. If Kannel has a sentence for this fault, the answer contains the sentence.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	x := gate.Of(r.Context())
 	switch {
@@ -211,7 +211,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// read returns the submissions of a request. With an error, it returns the submissions of the recipients that it could read.
+// read returns the submissions of a request. If it returns an error, it also returns the submissions of the recipients that were already read.
 func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, error) {
 	x := gate.Of(r.Context())
 	to := receivers(all)
@@ -352,7 +352,7 @@ func textOf(all url.Values) (string, error) {
 	return decoded, nil
 }
 
-// storeRefusal stores a rejected message, like the other ways of submission do.
+// storeRefusal stores a rejected message, in the same way as other interfaces.
 func (s *server) storeRefusal(r *http.Request, subs []submit.Submission, err error) {
 	status, reason := http.StatusBadRequest, err.Error()
 	var f *fault.Error

@@ -68,7 +68,7 @@ func (b bundle) expect(status int, text string, all url.Values) {
 
 const accepted = "0: Accepted for delivery"
 
-// A request by GET or POST becomes one task of the user's company for each recipient.
+// For each recipient, a GET or POST request creates one task of the user's company.
 func TestEachRecipientGetsOneTask(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("to", "13800138000 13900139000,+8613700137000", "from", "1000", "priority", "3", "validity", "60", "deferred", "30"))
@@ -167,7 +167,7 @@ func TestRejectionsUseSentencesOfKannel(t *testing.T) {
 	// A deleted user is rejected.
 	b.Exec("DELETE FROM users WHERE username = 'user-of-acme'")
 	apptest.Eventually(t, "the user is refused", func() bool { status, _ := b.get(with("text", " ")); return status == 403 })
-	// The header Authorization is not accepted, because a page of another site could make a browser send it.
+	// The header Authorization is rejected, because a page of another site could make a browser send it.
 	req, err := http.NewRequestWithContext(t.Context(), "GET", b.URL+"/cgi-bin/sendsms?to=13800138000&text=x", nil)
 	if err == nil {
 		req.SetBasicAuth(apptest.Username, apptest.Password)
@@ -195,7 +195,7 @@ func TestTextsOfOtherCharsetsAreConverted(t *testing.T) {
 	}
 }
 
-// The log does not contain passwords and texts, which are part of the URL. Wrong passwords are delayed.
+// Passwords and texts are part of the URL, and the log contains neither. Responses to wrong passwords are delayed.
 func TestLogContainsNoQuery(t *testing.T) {
 	b := setup(t)
 	b.expect(202, accepted, with("text", "a text of its own"))

@@ -1,12 +1,13 @@
-// Package smsgate contains what the two protocols of SMSGate share: the protocol of phones (package mobile) and that of programs (package thirdparty).
+// Package smsgate contains the common parts of the two protocols of SMSGate: the protocol of phones (package mobile) and the protocol of programs (package
+// thirdparty).
 package smsgate
 
 // These are the states of a message, and of each recipient of a message.
 const (
-	Pending    = "Pending" // no phone or sender has tried to send it
+	Pending    = "Pending" // no phone or sender has tried to send the message
 	Cancelling = "Cancelling"
 	Cancelled  = "Cancelled"
-	Processed  = "Processed" // a phone passed it to its radio, or a sender has leased it
+	Processed  = "Processed" // a phone passed the message to its radio, or a sender has leased the task
 	Sent       = "Sent"
 	Delivered  = "Delivered"
 	Failed     = "Failed"

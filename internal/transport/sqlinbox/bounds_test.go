@@ -11,11 +11,11 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// A role that can only submit acquires every lock that it is allowed to. No server is blocked.
+// A role that can only submit acquires every lock that it is allowed to acquire. No server is blocked.
 func TestRoleThatOnlySubmitsCannotBlockServers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
-	b.Call("GET", "/api/v1/events", nil) // from now on, an event listener exists
+	b.Call("GET", "/api/v1/events", nil) // a listener for events exists after this call
 	shop, _ := roleOf(b, "user-of-acme")
 	tables := apptest.Scan[[]string](b, "SELECT array_agg(relname::text) FROM pg_class WHERE relkind = 'r' AND relname LIKE 'lock\\_%'")
 	jobs := make([]string, len(tables))

@@ -121,7 +121,7 @@ func TestGoExampleSubmits(t *testing.T) {
 // B12: this is the example in Python.
 func TestPythonExampleSubmits(t *testing.T) {
 	s, python := newShop(t), ""
-	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first one may not be the Python of the distribution
+	for _, candidate := range []string{"python3", "/usr/bin/python3"} { // the first program is possibly not the Python of the distribution
 		if _, isDone := s.call(candidate, "-c", "import psycopg"); isDone && python == "" {
 			python = candidate
 		}

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/transport/sqlinbox"
 )
 
-// B12: a transaction in another database of the cluster submits through postgres_fdw. If it is rolled back, so is the message.
+// B12: a transaction in another database of the cluster submits through postgres_fdw. If the transaction is rolled back, the message is also rolled back.
 func TestTransactionInAnotherDatabaseSubmitsThroughForeignTable(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

@@ -21,7 +21,7 @@ func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	seconds, err := c.service.q.SqlInboxWait(ctx)
-	if err != nil && !postgres.IsNoRows(err) { // missing from this scrape; the gauges of the connection pool show why
+	if err != nil && !postgres.IsNoRows(err) { // if the query fails, the gauge is missing from this scrape; the gauges of the connection pool show the cause
 		return
 	}
 	out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)

@@ -68,7 +68,7 @@ type outbox struct {
 	dir     string
 	env     []string
 	asked   atomic.Int64                     // number of requests of the loop
-	instead atomic.Pointer[http.HandlerFunc] // non-nil: answers in place of the server
+	instead atomic.Pointer[http.HandlerFunc] // non-nil: answers instead of the server
 }
 
 func newOutbox(t *testing.T) *outbox {
@@ -136,7 +136,7 @@ func (o *outbox) run() *loop {
 	if err := l.cmd.Start(); err != nil {
 		o.t.Fatal(err)
 	}
-	go func() { _ = l.cmd.Wait(); close(l.exited) }() // the tests check the result of the loop
+	go func() { _ = l.cmd.Wait(); close(l.exited) }() // the tests check the result of the loop, not its exit status
 	o.t.Cleanup(func() {
 		l.kill()
 		if o.t.Failed() {
@@ -148,7 +148,7 @@ func (o *outbox) run() *loop {
 
 // kill kills the loop and the programs that it runs.
 func (l *loop) kill() {
-	_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL) // they may have ended already
+	_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL) // the processes possibly have ended already
 	<-l.exited
 }
 

@@ -73,7 +73,8 @@ type Bounds struct {
 // DefaultBounds contains the limits that lksms sql grant sets.
 var DefaultBounds = Bounds{Connections: 20, IdleInTransaction: 30 * time.Second, TempFiles: "1GB"}
 
-// roleBounds returns which limits a role has already, for all databases or for this one. It is not in db/queries because sqlc does not know pg_roles.
+// roleBounds is a query for the limits that a role already has, for all databases or for this database. It is not in db/queries because sqlc does not support
+// pg_roles.
 const roleBounds = `SELECT r.rolconnlimit <> -1, coalesce(bool_or(c.setting LIKE 'idle_in_transaction_session_timeout=%'), false),
 		coalesce(bool_or(c.setting LIKE 'temp_file_limit=%'), false)
 	FROM pg_roles r

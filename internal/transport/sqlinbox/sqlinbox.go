@@ -30,7 +30,8 @@ const (
 	// submissions of the company wait for it.
 	maxPortion = 100
 
-	// maxTries is how often a message can fail although others succeed before it becomes a FAILED task. This takes about half an hour.
+	// maxTries is the maximum number of failed conversions of a message while other messages succeed. Then the message becomes a FAILED task. This takes
+	// about half an hour.
 	maxTries = 9
 )
 
@@ -70,8 +71,8 @@ func (s *Service) Sweeps() []sweep.Job {
 	}
 }
 
-// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns how many messages it removed from the inbox. A message
-// that the database cannot store now remains for the next run. Several servers can run Take at the same time.
+// Take converts the messages in the inbox to tasks, one portion of each company in turn. It returns the number of messages that it removed from the inbox. A
+// message that the database cannot store now remains for the next run. Several servers can run Take at the same time.
 func (s *Service) Take(ctx context.Context) (int, error) {
 	taken, failures := 0, map[int64]error{} // first failure of each company; the next run continues with these companies
 	for isOver := false; !isOver && ctx.Err() == nil; {
@@ -128,7 +129,7 @@ func (s *Service) takePortion(ctx context.Context, companyID int64) (taken int, 
 		}
 		isAnyMade := slices.ContainsFunc(made, func(o submit.Outcome) bool { return o.Err == nil })
 		for i, o := range made {
-			// Only a message that fails while others succeed is rejected in the end. If all fail, the cause is not in the messages.
+			// A message is rejected permanently only if it fails while other messages succeed. If all messages fail, the cause is not in the messages.
 			if o.Err != nil && firsts[i].Tries >= maxTries && isAnyMade {
 				s.log.ErrorContext(ctx, "a message that was submitted by SQL could not become a task", "task_id", firsts[i].TaskID, "error", o.Err)
 				o.Submitted, o.Err = submit.Submitted{Status: queue.Failed}, s.submissions.RefuseAccepted(ctx, accepted[i], result.NotSendable)
@@ -172,7 +173,7 @@ func outcomeOf(made submit.Submitted) string {
 	}
 }
 
-// logRepeats logs repeated messages after the first ones were stored. The submitters have their result already, so a failed log must not delay other
+// logRepeats logs repeated messages after the first messages were stored. The submitters already have their results, so a failed log must not delay other
 // messages.
 func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]submit.Submission) {
 	for origin, subs := range repeats {
@@ -183,8 +184,8 @@ func (s *Service) logRepeats(ctx context.Context, repeats map[submit.Origin][]su
 	}
 }
 
-// acceptedOf returns the submission of a row. The SQL function has checked it already, including the priority, which the user may not be allowed to use any
-// more.
+// acceptedOf returns the submission of a row. The SQL function has already checked the submission, including the priority. The user possibly is no longer
+// allowed to use this priority.
 func acceptedOf(row sqlinboxq.SqlInbox) (submit.Accepted, error) {
 	said := map[string]any{"phone_number": row.PhoneNumber}
 	for name, value := range map[string]*string{

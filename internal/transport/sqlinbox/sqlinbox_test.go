@@ -111,7 +111,7 @@ func commit(t testing.TB, tx pgx.Tx) {
 	}
 }
 
-// take runs the sweep of the inbox once, and returns how many messages it removed.
+// take runs the sweep of the inbox once, and returns the number of messages that it removed.
 func take(b *apptest.Bundle) int {
 	b.T.Helper()
 	n, err := b.App.SQLInbox.Take(b.T.Context())
@@ -206,7 +206,7 @@ func TestMessageSubmittedBySQLIsSignedBySender(t *testing.T) {
 	}
 }
 
-// B12: the role can call the functions, and do nothing else.
+// B12: the role can only call the functions.
 func TestRoleOfSQLInboxCannotReadTables(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -316,7 +316,8 @@ func TestGrantFailsWhileEveryRoleCanCreateFunctions(t *testing.T) {
 	}
 }
 
-// A role that can create schemas could create a schema with the name of the owner, with functions that replace those of the service.
+// If a role can create schemas, it could create a schema with the name of the owner. The functions in this schema must not replace the functions of the
+// service.
 func TestFunctionsIgnoreSchemasOfUsers(t *testing.T) {
 	b := apptest.New(t)
 	if n := b.Count("SELECT count(*) FROM pg_proc WHERE prosecdef AND pronamespace IN ('lksms'::regnamespace, 'public'::regnamespace)"); n < 3 {
@@ -418,7 +419,7 @@ func idsOf[T any](all []T, id func(T) string) []string {
 	return ids
 }
 
-// A repeat returns the first task, as over HTTP, even if limits have changed since. Another message that violates the new limits is rejected.
+// A repeat returns the first task, as over HTTP, even if limits have changed meanwhile. Another message that violates the new limits is rejected.
 func TestRepeatIsAcceptedAfterItsTimesHavePassed(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -525,7 +526,7 @@ func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 	k.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, k.headers...)
 }
 
-// B12: of two open transactions with the same key, the second one waits for the first.
+// B12: two open transactions use the same key. The second transaction waits for the first.
 func TestTransactionWaitsForAnotherWithSameKey(t *testing.T) {
 	k := newKeyed(t)
 	again := connect(t, k.shop.Config().ConnString())
@@ -637,7 +638,7 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 	rendered := scan[string](t, shop, `SELECT lksms.enqueue('13800138000', template_no => 'code', params => '{"code":"42"}')`)
 	good := scan[string](t, shop, enqueue, "good")
-	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // its transaction took long
+	b.Exec("UPDATE sql_inbox SET expires_at = now() - interval '1 second' WHERE expires_at IS NOT NULL") // the transaction of the caller took a long time
 	take(b)
 	again(b)
 	for why, id := range made {
@@ -662,7 +663,8 @@ func TestMessageThatServerRejectsBecomesFailedTask(t *testing.T) {
 	}
 }
 
-// B12: a server that has not read a raised limit or a new country yet does not fail messages that were accepted with it.
+// B12: a limit was raised or a country was added, and one server has not read this change yet. This server does not fail messages that were accepted with the
+// new settings.
 func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -683,7 +685,7 @@ func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 	}
 }
 
-// B12: a message that the database rejects does not block later messages. It is retried, and becomes FAILED in the end.
+// B12: a message that the database rejects does not block later messages. It is retried, and finally becomes FAILED.
 func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -703,13 +705,13 @@ func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
 	}
 	b.Exec("UPDATE sql_inbox SET tries = 9, due_at = now()")
 	scan[string](t, shop, enqueue, "good")
-	take(b) // the database rejects the FAILED task, too
+	take(b) // the database also rejects the FAILED task
 	if got := apptest.Scan[string](b, "SELECT concat_ws(' ', tries, due_at > now()) FROM sql_inbox WHERE task_id = $1", bad); got != "10 t" {
 		t.Errorf("the poisoned one: %s", got)
 	}
 	b.Exec("DROP TRIGGER spits ON messages; CREATE TRIGGER spits BEFORE INSERT ON queue FOR EACH ROW WHEN (NEW.content LIKE 'poison%') EXECUTE FUNCTION spit(); UPDATE sql_inbox SET due_at = now()")
 	take(b)
-	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // alone, so nothing proves that the message is the cause
+	if n := b.Count("SELECT count(*) FROM sql_inbox WHERE tries = 11"); n != 1 { // it is the only message, so the message is not proven to be the cause
 		t.Error("alone, the poisoned one is not tried again")
 	}
 	b.Exec("UPDATE sql_inbox SET due_at = now()")
@@ -774,7 +776,7 @@ func TestAgeOfInboxIsExportedAsMetric(t *testing.T) {
 	metric("lksms_sql_messages_total{outcome=\"task\"} 1\n")
 }
 
-// An open transaction holds no lock that blocks submissions of others.
+// An open transaction holds no lock that blocks submissions of other callers.
 func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)

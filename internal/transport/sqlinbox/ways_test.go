@@ -15,7 +15,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submission is one message in its form for HTTP and SQL. Both reject it with code, an SQLSTATE, and field; empty: both accept it.
+// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both accept
+// it.
 type submission struct {
 	name        string
 	body        map[string]any
@@ -26,7 +27,7 @@ func in(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC
 
 const day = 24 * time.Hour
 
-// submissions returns the cases of TestSQLAndHTTPRejectSameMessages. phone_number and content are valid unless a case sets them; nil removes a field.
+// submissions returns the cases of TestSQLAndHTTPRejectSameMessages. phone_number and content are valid unless a case sets them. A nil value removes a field.
 func submissions() []submission {
 	long := func(n int) string { return strings.Repeat("长", n) }
 	return []submission{
@@ -91,7 +92,8 @@ func submissions() []submission {
 	}
 }
 
-// B12: the same messages are submitted over HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing. All reject the same messages with the same field.
+// B12: the same messages are submitted over HTTP, lksms.enqueue, lksms.enqueue_all and lksms.outgoing. All interfaces reject the same messages with the same
+// field.
 func TestSQLAndHTTPRejectSameMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -173,7 +175,7 @@ func TestSQLAndHTTPRejectSameMessages(t *testing.T) {
 	}
 }
 
-// Both reject an inactive template. Over HTTP, the response is a conflict that names no field.
+// HTTP and SQL reject an inactive template. Over HTTP, the response is a conflict that names no field.
 func TestInactiveTemplateIsRejectedBySQLAndHTTP(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -187,7 +189,8 @@ func TestInactiveTemplateIsRejectedBySQLAndHTTP(t *testing.T) {
 	}
 }
 
-// The SQL inbox counts segments like package segment. It accepts all numbers that package phone accepts, and for mainland mobile numbers no others.
+// The SQL inbox counts segments in the same way as package segment. It accepts all numbers that package phone accepts. Of the mobile numbers of mainland
+// China, it accepts exactly the same.
 func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)

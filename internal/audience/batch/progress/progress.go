@@ -1,4 +1,4 @@
-// Package progress computes the progress of batches: their counts, why they wait, and when they will end.
+// Package progress computes the progress of batches: their counts, the reasons why they wait, and their estimated ends.
 package progress
 
 import (
@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// The states of a batch.
+// These are the states of a batch.
 const (
 	Checking  = "checking"
 	Ready     = "ready"
@@ -38,7 +38,7 @@ type Progress struct {
 	batchq.Batch
 
 	Counts  Counts
-	Wait    *Wait         // why the batch does not continue now; nil: nothing delays it
+	Wait    *Wait         // reason why the batch does not continue now; nil: nothing delays the batch
 	Senders []SenderCount // the senders that have or had tasks of the batch
 }
 
@@ -50,15 +50,15 @@ type Counts struct {
 	Delivered, Undelivered                          int64
 }
 
-// SenderCount contains what a sender did for a batch.
+// SenderCount contains the numbers of a sender's tasks and segments in a batch.
 type SenderCount struct {
 	SenderNo                                            string
 	Processing, Success, Failed, Delivered, Undelivered int64
 	Segments                                            int64 // segments of the messages that it reported as SUCCESS
 }
 
-// Of reads the counts of batches. rows must have been read before. A row that became a task meanwhile is not counted twice, because Waiting is computed as the
-// number of rows without any other state.
+// Of returns the progress of batches. rows must have been read before. If a row became a task meanwhile, the row is not counted twice, because Waiting is
+// computed as the number of rows without any other state.
 func (r *Reader) Of(ctx context.Context, rows []batchq.Batch) ([]Progress, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
@@ -107,7 +107,7 @@ func progress(b batchq.Batch, totals []batchq.BatchTotal) Progress {
 		c.Waiting = min(left, queued)
 		c.Cancelled = left - c.Waiting
 	default:
-		// Tasks that were cancelled individually are counted nowhere: they are the submitted tasks without any other state.
+		// Tasks that were cancelled individually are not stored as a number: they are the submitted tasks without any other state.
 		c.Cancelled = max(0, b.Fed-queued-c.Processing-c.Success-c.Failed)
 		c.Waiting = left - min(left, c.Cancelled)
 	}

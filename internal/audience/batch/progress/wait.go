@@ -9,11 +9,11 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The reasons of a Wait.
+// These are the reasons of a Wait.
 const (
 	WaitsForTime   = "scheduled"
-	WaitsForSender = "sender_gone" // its only sender no longer exists, or no longer serves the company
-	WaitsForAny    = "no_sender"   // no sender that can send the batch is available and polls
+	WaitsForSender = "sender_gone" // the only sender of the batch no longer exists, or no longer serves the company
+	WaitsForAny    = "no_sender"   // no sender that can send the batch is available and polls for tasks
 	WaitsInVain    = "expired"     // the batch expired before it was confirmed
 )
 
@@ -51,7 +51,7 @@ func (r *Reader) waitOf(ctx context.Context, st Progress) (*Wait, error) {
 	return &Wait{Reason: WaitsForAny, SenderNo: st.SenderNo}, nil
 }
 
-// startOf returns when a batch would be sent if it were confirmed now, as BatchConfirm does.
+// startOf returns the time at which a batch would be sent if it were confirmed now. It computes the time in the same way as BatchConfirm.
 func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -64,7 +64,7 @@ func (r *Reader) startOf(ctx context.Context, b batchq.Batch) (time.Time, error)
 	return values.SMS.NextInterval(now), err
 }
 
-// Serves reports whether the only sender of a batch serves the company. It is true for a batch without such a sender.
+// Serves reports whether the only sender of a batch serves the company. For a batch without such a sender, it returns true.
 func (r *Reader) Serves(ctx context.Context, b batchq.Batch) (bool, error) {
 	if b.SenderNo == nil {
 		return true, nil

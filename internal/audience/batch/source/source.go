@@ -1,4 +1,4 @@
-// Package source reads the rows of a batch, from an uploaded list or from the contacts of its tags.
+// Package source reads the rows of a batch, either from an uploaded list or from the contacts of its tags.
 package source
 
 import (
@@ -23,12 +23,12 @@ import (
 // Combined is stored as the tag of a batch whose contacts are selected by several tags. No real tag has this name.
 const Combined = ""
 
-// Source returns the rows of a batch, in the order of their numbers. A list returns the same rows each time it is opened. The contacts of a tag may change.
+// Source returns the rows of a batch, in the order of their numbers. A list returns the same rows each time it is opened. The contacts of a tag can change.
 type Source interface {
 	AddressColumn() string
-	SignColumn(used []string) string          // the column with the signatures of rows; empty: none. used are the column names in the text
-	Missing(names []string) []string          // the names that are no column, as far as this is known before the rows are read
-	Encoding() (name string, isDoubtful bool) // as sheet.Reader.Encoding; an empty name means that the source is no list
+	SignColumn(used []string) string          // SignColumn returns the column with the signatures of rows; empty: no such column. used contains the column names in the text.
+	Missing(names []string) []string          // Missing returns the names that are not columns, if this is known before the rows are read
+	Encoding() (name string, isDoubtful bool) // Encoding returns the encoding of a list, see sheet.Reader.Encoding; an empty name means that the source is not a list
 	Next(ctx context.Context) (Row, error)
 	Close()
 }
@@ -39,7 +39,7 @@ type Row struct {
 	Address sheet.Cell
 	Sign    sheet.Cell
 	Value   func(name string) (cell sheet.Cell, is bool)
-	Extra   int // as sheet.Row.Extra
+	Extra   int // see sheet.Row.Extra
 }
 
 // Open starts to read the rows of a batch. Faults: request.invalid for the list, the column with addresses, and the tag. A batch without a list and a tag has
@@ -83,10 +83,10 @@ func signIndex(r *sheet.Reader, name *string) (int, error) {
 	return i, nil
 }
 
-// usualSigns are the usual names of columns with signatures, in the order of the search.
+// usualSigns contains the usual names of columns with signatures, in the order of the search.
 var usualSigns = []string{"sign", "sms_sign", "短信签名", "签名"}
 
-// usualNumbers are the usual names of columns with phone numbers, in the order of the search.
+// usualNumbers contains the usual names of columns with phone numbers, in the order of the search.
 var usualNumbers = []string{"phone_number", "phone", "mobile", "手机号", "手机号码", "手机", "电话号码", "电话", "号码", "接收号码"}
 
 // columnField returns the field of a request with the name of the column with addresses.
@@ -125,7 +125,7 @@ type list struct {
 	*sheet.Reader
 
 	address int
-	sign    int            // -1: none
+	sign    int            // -1: no such column
 	indexes map[string]int // column index by the name in the text; -1: no such column
 }
 
@@ -149,7 +149,7 @@ func (l *list) SignColumn(used []string) string {
 	return ""
 }
 
-func (l *list) Close() { _ = l.Reader.Close() } // closing a reader loses no data
+func (l *list) Close() { _ = l.Reader.Close() } // the error is irrelevant, because the reader writes nothing
 
 // index returns the index of a column. Names of placeholders are in NFC.
 func (l *list) index(name string) (int, bool) {
@@ -200,7 +200,7 @@ type tagged struct {
 	channel   string
 	field     string // field that contains the address
 	selection contact.Selection
-	sign      string // the field or attribute with the signature; empty: none
+	sign      string // field or attribute with the signature; empty: no signature
 	page      []contact.Row
 	after     string
 	isLast    bool
@@ -236,7 +236,7 @@ func (t *tagged) SignColumn([]string) string { return t.sign }
 // Missing returns nil, because attributes differ between contacts.
 func (t *tagged) Missing([]string) []string { return nil }
 
-// Encoding returns an empty name, because contacts are no file.
+// Encoding returns an empty name, because contacts are not a file.
 func (t *tagged) Encoding() (string, bool) { return "", false }
 
 func (t *tagged) Close() {}

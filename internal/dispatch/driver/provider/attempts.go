@@ -16,8 +16,8 @@ type Attempts struct {
 	unread   atomic.Int32 // consecutive answers that were not understood
 }
 
-// NewAttempts returns the attempts of a Send. Each attempt takes at most limit. No attempt starts during the last limit before ctx ends, so that no
-// attempt is cut off. If less than twice limit remains, attempts start during the first half of the time.
+// NewAttempts returns the attempts of a Send. Each attempt takes at most limit. No attempt starts during the last limit before ctx ends, so that every
+// attempt has its full time. If less than twice limit remains, attempts start during the first half of the remaining time.
 func NewAttempts(ctx context.Context, limit time.Duration, tools Tools) *Attempts {
 	a := &Attempts{ctx: ctx, tools: tools}
 	if deadline, ok := ctx.Deadline(); ok {

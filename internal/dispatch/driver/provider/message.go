@@ -15,7 +15,7 @@ type Message struct {
 	TaskID      string
 	Attempt     int16
 	LeaseID     int64      // lease of this attempt; different for every attempt of every task
-	EnteredAt   *time.Time // when the task entered the queue: the same for each attempt until a requeue; nil: unknown
+	EnteredAt   *time.Time // when the task entered the queue; the value is the same for each attempt until a requeue; nil: unknown
 	Recipient   string     // address on the channel
 	UserID      string     // user of a notification; can be empty
 	Title       string     // title of a notification; can be empty

@@ -2,14 +2,14 @@ package provider
 
 import "time"
 
-// Outcome is the result of an attempt: the message was sent (OK), the result is unknown (Unknown), the sender cannot send at all (Trouble), or the
-// provider refused this message (OK, Unknown and Trouble are false).
+// Outcome is the result of an attempt. If OK is true, the message was sent. If Unknown is true, the result is unknown. If Trouble is true, the sender cannot
+// send any message. If all three are false, the provider refused this message.
 type Outcome struct {
 	OK         bool
-	Unknown    bool          // the provider possibly has the message: no answer came, or the answer was not understood
+	Unknown    bool          // the provider possibly accepted the message: no answer was received, or the answer was not understood
 	Trouble    bool          // wrong credentials, a wrong URL or no connection; the message was not sent
 	Permanent  bool          // for a refusal: a retry is useless
-	Outage     bool          // fault of the provider: no answer came, or the provider says that it is broken or overloaded
+	Outage     bool          // the provider failed: no answer was received, or the answer reports a fault or an overload
 	Unasked    bool          // the message cannot be sent; the provider was not called
 	ProviderNo string        // the provider's id of the message; can be empty
 	Code       string        // the provider's code of a failure; can be empty
@@ -22,7 +22,7 @@ type Outcome struct {
 // Pause is the pause that a provider asked for.
 type Pause struct {
 	For   time.Duration // duration; 0: the circuit breaker decides
-	DayOf string        // time zone: pause until the next day begins there; empty: no such pause
+	DayOf string        // time zone: the pause lasts until the next day begins there; empty: no such pause
 }
 
 // These are the kinds of outcomes.
@@ -33,7 +33,7 @@ const (
 	Trouble = "trouble"
 )
 
-// IsUnread reports whether an answer came that was not understood.
+// IsUnread reports whether an answer was received but not understood.
 func (o Outcome) IsUnread() bool { return o.Unknown && !o.Outage }
 
 // IsCall reports whether the provider was called.
@@ -53,7 +53,7 @@ func (o Outcome) Kind() string {
 	}
 }
 
-// Untried is the outcome of a message that expired or was held, or whose time ended, before the provider was called.
+// Untried is the outcome of a message for which the provider was not called: the message had expired or was held, or the remaining time was too short.
 var Untried = Outcome{}
 
 // Unwritable is the outcome of a message whose request cannot be built.

@@ -28,7 +28,8 @@ type Reply struct {
 	byStatus       bool // the HTTP status alone shows success
 }
 
-// byStatus is a value of Success. If Equals is empty, it means that any 2xx status is a success. If Equals is not empty, it is the name of a field.
+// byStatus is a value of Success. If Equals is empty, byStatus means that any 2xx status is a success. If Equals is not empty, byStatus is the name of a
+// field.
 const byStatus = "status"
 
 // ErrCodes returns the Reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid means success.
@@ -84,9 +85,9 @@ func (r *Reply) unread(isReadable bool) Outcome {
 
 const maxReplyText = 300 // maximum stored characters of a provider's text
 
-// Outcome returns the outcome of an answer. If the configuration names a field of success, an answer without the field is unclear. Otherwise the HTTP
-// status decides. A code of the provider is about the message by default. It is about the sender if the configuration says so. It is about the
-// provider if the status or the code means an outage or an overload.
+// Outcome returns the outcome of an answer. If the configuration defines a field of success, an answer without the field is unclear. Otherwise the HTTP
+// status decides. By default, a code of the provider concerns the message. A code concerns the sender if the configuration lists it as trouble. A code
+// concerns the provider if the status or the code means an outage or an overload.
 func (r *Reply) Outcome(status int, answer []byte) Outcome {
 	o := r.judge(status, answer)
 	o.Answer = httpAnswer(status, answer)
@@ -167,7 +168,7 @@ func refusal(status int) (Outcome, bool) {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusGone, http.StatusMisdirectedRequest, http.StatusUpgradeRequired,
 		http.StatusNetworkAuthenticationRequired:
-		o.Trouble = true // of a key, an account or an address, which belong to the sender
+		o.Trouble = true // the status concerns a key, an account or an address, which belong to the sender
 	default:
 		o.Trouble = status < 400 // redirects are not followed
 		o.Permanent = status >= 400 && status < 500

@@ -14,7 +14,7 @@ import (
 // Request is a request to a provider, without secrets.
 type Request struct {
 	Method  string
-	URL     string // the URL with a hidden path
+	URL     string // the URL, with *** instead of its path
 	Headers map[string]string
 	Body    string // at most MaxAnswer characters
 }

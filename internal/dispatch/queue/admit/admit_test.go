@@ -176,7 +176,7 @@ var ways = map[string]func(w world){
 }
 
 // Each operation that creates a task must be listed in ways, and must call admit.Service.Admit.
-func TestEveryOperationRejectsAForbiddenRecipient(t *testing.T) {
+func TestEveryOperationRejectsForbiddenRecipients(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {

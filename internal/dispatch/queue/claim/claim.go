@@ -71,7 +71,7 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 	}
 	var leases []Lease
 	for isCut := false; ; {
-		// Repeat only if a task was skipped because it needs more segments than remain: a smaller task can follow it.
+		// Repeat only if a task was skipped because it needs more segments than remain: a smaller task can follow the skipped task.
 		p, may := a.part(c, rules, leases)
 		p.offer.IsTight = p.offer.IsTight || isCut
 		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
@@ -100,7 +100,7 @@ func On(ctx context.Context, tx postgres.Runner, c Request, rules Rules) ([]Leas
 	return leases, err
 }
 
-// lease leases tasks within the limits of p. isCut reports that it stopped at a task that needs more segments than remain.
+// lease leases tasks within the limits of p. isCut reports that lease stopped at a task that needs more segments than remain.
 func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) (leases []Lease, isCut bool, err error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -168,16 +168,16 @@ type admission struct {
 	pools    []admittedPool
 }
 
-// admittedPool is a pool from which a sender is allowed to claim, with the sender's share of the pool.
+// admittedPool is a pool from which a sender is allowed to claim, with the sender's share of the tasks.
 type admittedPool struct {
 	id        int64
 	companyID int64   // 0: the shared pool of a channel
-	gap       float64 // the part of the company's share that one task uses
+	gap       float64 // the fraction of the company's share that one task uses
 	turn      float64 // turn of the pool's first task; it advances with each claimed task
 	most      int64   // maximum number of tasks from this pool
 
-	fromSegments int64 // an outranked sender receives only tasks with at least this number of segments; 0: all tasks
-	rivalRoom    int64 // a task that failed with the sender is left to its rivals if it has at most this number of segments
+	fromSegments int64 // a sender that other senders outrank receives only tasks with at least this number of segments; 0: all tasks
+	rivalRoom    int64 // if a task failed with the sender and has at most this number of segments, the rivals must send it
 
 	routeID int64 // 0: the sender has no route to the pool
 	weight  int64
@@ -202,7 +202,7 @@ func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*
 	if err != nil {
 		return nil, err
 	}
-	if c.StartWithin != nil { // the lease time also limits the budget: the sender can start each task only when it sends the task
+	if c.StartWithin != nil { // the lease time also limits how many tasks the sender can claim: the sender can start each task only when it sends the task
 		sender.LeaseSeconds = min(sender.LeaseSeconds, c.StartWithin.Seconds())
 	}
 	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
@@ -282,7 +282,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// add adds a pool. It skips the pool of an outranked sender if the primaries can send every task in it.
+// add adds a pool. If the sender is outranked and the primaries can send every task of the pool, add skips the pool.
 func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	if isOutranked {
 		if primaryRoom >= maxTasksSegments {
@@ -319,14 +319,14 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 	return &left
 }
 
-// claimPart contains the limits of one TaskOffer and TaskLease.
+// claimPart contains the limits of one pair of TaskOffer and TaskLease.
 type claimPart struct {
 	offer dispatchq.TaskOfferParams
 	limit int64
 	most  map[int64]int64 // maximum number of tasks by pool
 	at    *time.Time      // time of the earlier leases of this claim; nil: this is the first part
 
-	taken    int64   // tasks of this claim that the sender sends before this part
+	taken    int64   // number of segments that the sender sends before this part of the claim
 	interval float64 // see admission
 }
 
@@ -364,8 +364,8 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	return tasks, segments
 }
 
-// passed returns the pools in which the sender lags behind its rivals but claimed less than it could, because the tasks there are not for this sender
-// (PoolsPassed). The sender gives up its turn in these pools, so that its rivals do not wait for it.
+// passed returns pools in which the sender lags behind its rivals, but all remaining tasks must be sent by other senders (PoolsPassed). A pool is returned
+// only if the sender claimed fewer tasks than it was allowed to. The sender gives up its turn in these pools, so that its rivals do not wait for it.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
@@ -418,8 +418,8 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
-// advance moves the turns of the pools from which tasks were claimed, and the turns of other pools of the same companies. A company has one share for
-// all its pools. Only the last lane counts, because the claim took all tasks of the lanes before it.
+// advance moves the turns of the pools from which tasks were claimed. It also moves the turns of other pools of the same companies, because a company has one
+// share for all its pools. Only the last lane counts, because the claim took all tasks of the lanes before that lane.
 func (a *admission) advance(leases []Lease) {
 	companies := map[int64]int64{} // company id by pool id
 	for _, p := range a.pools {

@@ -8,8 +8,9 @@ import (
 	"lksms/gen/dispatchq"
 )
 
-// A flow is what a submitter of a company has waiting, or a batch. The flows of a company take turns. The ranks of its tasks say when a company is
-// served, so that its share does not depend on the number of its flows. Which of its tasks is taken at a rank follows from their flow ranks.
+// The tasks of a company form flows. Each batch is a flow, and all other tasks of one submitter are a flow. The flows of a company take turns. The ranks of
+// its tasks determine when a company is served, so its share does not depend on the number of its flows. At each rank, the task with the smallest flow rank
+// is claimed.
 
 // companyLane identifies the waiting tasks of a company in one pool and lane.
 type companyLane struct {
@@ -22,8 +23,8 @@ func (o offer) companyLane() companyLane { return companyLane{o.PoolID, o.Compan
 // isForAnother reports whether the task is claimed at the rank of another task.
 func (o offer) isForAnother() bool { return o.rankOf != nil && o.rankOf.TaskID != o.TaskID }
 
-// flowRank returns the position of a queued task among the tasks of its company. The position is never greater than the rank of the task: a server
-// without the column flow_rank can leave a wrong value in it.
+// flowRank returns the position of a queued task among the tasks of its company. The position is never greater than the rank of the task. A server of an
+// older version, which does not use the column flow_rank, can leave a wrong value in this column.
 func flowRank(t dispatchq.TaskOfferRow) float64 {
 	switch {
 	case t.Rank == nil:
@@ -35,7 +36,7 @@ func flowRank(t dispatchq.TaskOfferRow) float64 {
 	}
 }
 
-// byFlowRank compares tasks of a company like the index queue_flow_ranks_idx. Task ids ascend with time.
+// byFlowRank compares tasks of a company in the order of the index queue_flow_ranks_idx. Task ids ascend with time.
 func byFlowRank(a, b dispatchq.TaskOfferRow) int {
 	return cmp.Or(cmp.Compare(flowRank(a), flowRank(b)), cmp.Compare(a.TaskID, b.TaskID))
 }
@@ -80,7 +81,7 @@ func (p claimPart) inFlows(ctx context.Context, q *dispatchq.Queries, offers []o
 	return offers, nil
 }
 
-// flowsOf returns the parameters to read as many tasks of each company as the company has offers.
+// flowsOf returns the parameters of a query that reads as many tasks of each company as the company has offers.
 func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dispatchq.TaskFlowsParams {
 	asked := dispatchq.TaskFlowsParams{
 		SenderNo: p.offer.SenderNo, RetryMaxWait: p.offer.RetryMaxWait, MinLease: p.offer.MinLease,
@@ -96,8 +97,8 @@ func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dis
 	return asked
 }
 
-// passedOver returns the tasks that were not chosen although another task was chosen at their rank. ranks are their new ranks: the ranks of chosen
-// tasks at which no task was chosen. The company therefore keeps all other ranks.
+// passedOver returns the tasks that were not chosen although another task was chosen at their rank. ranks are the new ranks of the returned tasks. These are
+// the ranks of chosen tasks at which no task was chosen. All other ranks of the company remain unchanged.
 func passedOver(chosen []offer) (ids []string, ranks []float64) {
 	isChosen, isUsed := map[string]bool{}, map[string]bool{} // by task id, and by id of the task that had the rank
 	for _, o := range chosen {

@@ -15,7 +15,7 @@ type offer struct {
 	rankOf   *dispatchq.TaskOfferRow // the task of the same company at whose rank this task is claimed; nil: its own rank; see inFlows
 }
 
-// compare orders tasks of equal turn by rank and then by age. Tasks without a rank come last.
+// compare orders tasks of equal turn by rank. Tasks of equal rank are ordered by age. Tasks without a rank come last.
 func (o offer) compare(other offer) int {
 	byRank := 0
 	switch {
@@ -33,10 +33,10 @@ func byTurn(a, b offer) int {
 	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.compare(b))
 }
 
-// inOrder merges the tasks of several pools by lane and then by turn. The turn of a task is the turn of its pool for this sender, plus the distance in
-// rank from the first task of its pool and lane. A pool that other senders served too little therefore gains nothing here. A step in rank that is
-// larger than the gap of the task counts as the gap. A company with several pools has one share for all of them: consecutive tasks of the company
-// differ by one gap. rows must be in the order of TaskOffer.
+// inOrder merges the tasks of several pools by lane and then by turn. The turn of a task is the turn of its pool for this sender, plus the distance in rank
+// from the first task of its pool and lane. So a pool that other senders served too little gains nothing here. A step in rank that is larger than the gap of
+// the task counts as the gap. A company with several pools has one share for all of them: consecutive tasks of the company differ by one gap. rows must be in
+// the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {

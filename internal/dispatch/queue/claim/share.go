@@ -8,22 +8,21 @@ type RouteShare struct {
 	Weight int64
 }
 
-// Over any 500 tasks of a pool, each share is within 2 points of its weight. For this, no route is ahead of the last route by more than its part of
-// sharedLead tasks. A route with share q therefore differs from its share of consecutive tasks by at most 2 * sharedLead * q * (1-q) tasks, never more
-// than 8. If many routes share a pool, each route can be about leadEach tasks ahead, so that the routes need not alternate.
-// they need not alternate.
+// Over any 500 tasks of a pool, each share is within 2 points of its weight. To ensure this, the lead of a route over the last route is at most the route's
+// share of sharedLead tasks. A route with share q therefore differs from its share of consecutive tasks by at most 2 * sharedLead * q * (1-q) tasks, never
+// more than 8. If many routes share a pool, each route can lead by about leadEach tasks, so that the routes need not alternate.
 const (
 	sharedLead = 16
 	leadEach   = 3
 )
 
-// Share returns the maximum number of tasks for a route (most), its new served value, and the largest served value of its rivals (top). Rivals are the
-// other routes that serve the pool now; at least one rival must exist. own is locked when it is read. was is the served value of the route when the
-// rivals were read: another claim of the same sender can have claimed tasks since then.
+// Share returns the maximum number of tasks for a route (most), the new served value of the route, and the largest served value of its rivals (top). Rivals
+// are the other routes that serve the pool now; at least one rival must exist. own is locked when it is read. was is the served value of the route at the
+// time when the rivals were read: another claim of the same sender can have claimed tasks since then.
 //
-// The last route can always claim one task. A route that lags by more than the lead was absent or is new. Such a route continues at the level of the
-// others, and the others do not wait for it: a sender earns no credit while it is absent. The other routes do not wait for a rival that lags so far.
-// The lag is measured from was, which has the same age as the rivals.
+// The last route can always claim one task. A route that lags by more than the lead was absent or is new. Such a route continues at the level of the others,
+// because a sender earns no credit while it is absent. For the same reason, the other routes do not wait for such a route. The lag is measured from was,
+// which has the same age as the values of the rivals.
 func Share(own RouteShare, was float64, rivals []RouteShare) (most int64, served, top float64) {
 	const exact = 1e-6 // tolerance: sums of fractions are not exact
 	weights, lightest := own.Weight, own.Weight
@@ -42,7 +41,7 @@ func Share(own RouteShare, was float64, rivals []RouteShare) (most int64, served
 	served = own.Served
 	switch {
 	case served < present:
-		served = level // finite, because the rival at the top is present
+		served = level // finite, because the rival with the largest value is present
 	case math.IsInf(level, 1):
 		level = served
 	}

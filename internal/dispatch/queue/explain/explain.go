@@ -125,10 +125,10 @@ func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith stri
 	if err != nil {
 		return all, routed, err
 	}
-	held := map[int]string{} // by sender id: why the sender must leave the task to others
+	held := map[int]string{} // reason why the sender must not claim the task, by sender id
 	for i, c := range all {
 		var rivals []claim.RouteShare
-		isOther := false // another sender shares the pool with this sender or is preferred to it
+		isOther := false // another sender shares the pool with this sender or is preferred to this sender
 		for j, o := range all {
 			if j == i || o.Why != "" {
 				continue

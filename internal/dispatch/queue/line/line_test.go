@@ -52,7 +52,7 @@ func woken(waiters ...*Waiter) (names []string, by WakeUp) {
 	return names, by
 }
 
-func TestPoolIsQuietAfterAnEmptyPollUntilATaskIsAnnounced(t *testing.T) {
+func TestPoolIsQuietFromAnEmptyPollUntilTheNextTask(t *testing.T) {
 	t.Parallel()
 	const pool, other, unasked = 1, 2, 3
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestSendersAreWokenInTheOrderOfTheirUsage(t *testing.T) {
 	}
 }
 
-func TestClaimedTasksCountInTheUsageAtOnce(t *testing.T) {
+func TestUsageIncludesClaimedTasksAtOnce(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -227,7 +227,7 @@ func TestPollWakesNoSecondSenderForATask(t *testing.T) {
 	}
 }
 
-func TestPollAsksOnlyForPoolsOfWaitingSenders(t *testing.T) {
+func TestPollReadsOnlyPoolsOfWaitingSenders(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	l.joinAs("a", sender.Usage{}, 1, 2)

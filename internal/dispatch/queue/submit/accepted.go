@@ -18,21 +18,22 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// Accepted is a submission that the SQL inbox has accepted: its submitter already has the id of its task, so that a refusal would not reach
-// the submitter. It has a text or a TemplateNo.
+// Accepted is a submission that the SQL inbox has accepted. Its submitter already knows the id of the task, so a refusal would not reach the submitter. It
+// has either a text or a TemplateNo.
 type Accepted struct {
 	TaskID     string
 	Submission Submission
 	Origin     Origin
 
-	// MayWait says that the submission comes again if it is refused. What this server knows of settings, countries and routes may be older than the
-	// submission (package snapshot), so that a first refusal may be wrong.
+	// MayWait is true if the caller submits a refused submission again later. The settings, countries and routes in the memory of this server can be older
+	// than the submission (package snapshot), so the first refusal can be wrong.
 	MayWait bool
 }
 
-// SubmitAccepted stores submissions of one company, in the transaction of its caller. Each becomes the task with its TaskID, or is logged as a repeat
-// if its dedup key is taken. One that must be refused becomes a FAILED task with the reason, unless it may wait. An outcome with an error is one that
-// waits, or that the database refuses alone: nothing is stored of it. An error is the database's: nothing is stored.
+// SubmitAccepted stores submissions of one company, in the transaction of its caller. Each submission becomes the task with its TaskID. If its dedup key is
+// already used, the submission is logged as a repeat instead. A refused submission becomes a FAILED task with the reason, unless MayWait is true. An outcome
+// with an error means that nothing of this submission was stored: it waits, or the database rejected it. A returned error comes from the database and means
+// that no submission was stored.
 func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -50,7 +51,7 @@ func (s *Service) SubmitAccepted(ctx context.Context, all []Accepted) ([]Outcome
 		o := &outcomes[i]
 		var refused *fault.Error
 		switch {
-		case errors.Is(o.Err, errDropped): // a task had the dedup key, and left with its partition: this one is a repeat
+		case errors.Is(o.Err, errDropped): // an earlier task had the dedup key and was dropped with its partition: this submission is a repeat
 			*o = Outcome{Submitted: Submitted{Deduplicated: true}}
 		case errors.As(o.Err, &refused) && !all[i].MayWait:
 			o.Submitted, o.Err = Submitted{TaskID: all[i].TaskID, Status: queue.Failed}, s.RefuseAccepted(ctx, all[i], refusedResult(refused))
@@ -86,14 +87,15 @@ func refusedResult(refused *fault.Error) string {
 	}
 }
 
-// RefuseAccepted stores the task of a submission that cannot be sent: FAILED, with a result of package result. It is part of the transaction of ctx.
+// RefuseAccepted stores the task of a submission that cannot be sent. The task is FAILED, with a result of package result. RefuseAccepted runs in the
+// transaction of ctx.
 func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) error {
 	sub, origin := one.Submission, one.Origin
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return err
 	}
-	recipient := sub.PhoneNumber // no number stays as it was written
+	recipient := sub.PhoneNumber // a text that is not a phone number is stored unchanged
 	number, err := s.readAddress(ctx, sub, origin)
 	var wrong *fault.Error
 	switch {
@@ -107,7 +109,7 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 		return err
 	}
 	text, isParams := sub.logged()
-	if text = strings.TrimSpace(text); text == "" { // a task has a text
+	if text = strings.TrimSpace(text); text == "" { // every task must have a text
 		text = sub.TemplateNo
 	}
 	if runes := []rune(text); len(runes) > maxContent {
@@ -133,11 +135,12 @@ func (s *Service) RefuseAccepted(ctx context.Context, one Accepted, why string) 
 }
 
 const (
-	maxContent  = 1024 // characters of a text, as the database stores it
-	maxSegments = 100  // short messages of a text, as the database stores them
+	maxContent  = 1024 // maximum number of characters of a text in the database
+	maxSegments = 100  // maximum number of segments of a text in the database
 )
 
-// poolOfRefused returns the pool in which a message would be, or would be without its number; 0: none, its company is gone.
+// poolOfRefused returns the pool of a refused message. If the phone number is invalid, it returns the pool that the message would have without the number. 0
+// means that the company does not exist any more.
 func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient string) (pool int64, countryNo string, err error) {
 	if strings.HasPrefix(recipient, "+") {
 		found, err := s.directory.FindPool(ctx, time.Now(), directory.SMS, one.Origin.CompanyID, one.Submission.MessageType, recipient, true)
@@ -155,7 +158,7 @@ func (s *Service) poolOfRefused(ctx context.Context, one Accepted, recipient str
 	return pool, "", nil
 }
 
-// LogRepeated logs submissions of one user that repeat the dedup key of an earlier one, if its task exists.
+// LogRepeated logs submissions of one user that repeat the dedup key of an earlier submission. A submission is not logged if the earlier task does not exist.
 func (s *Service) LogRepeated(ctx context.Context, subs []Submission, origin Origin) error {
 	_, err := s.allRepeated(ctx, subs, origin)
 	return err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// RefusedError says which of several submissions was refused, so that none was stored.
+// RefusedError identifies the refused submission of a group. No submission of the group was stored.
 type RefusedError struct {
 	Index int
 	Err   error
@@ -17,8 +17,8 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("submission %d: %v", 
 // Unwrap returns the fault of the submission.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// SubmitAllOrNone submits several messages, all or none. also runs in the same transaction, after the messages; nil: nothing does. If a message is
-// refused, the error is a RefusedError with its fault.
+// SubmitAllOrNone submits either all messages or no message. If also is non-nil, it runs after the messages in the same transaction. If a message is refused,
+// the error is a RefusedError with the fault.
 func (s *Service) SubmitAllOrNone(
 	ctx context.Context, subs []Submission, origin Origin, also func(context.Context, []Submitted) error,
 ) ([]Submitted, error) {

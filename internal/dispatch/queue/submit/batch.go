@@ -11,19 +11,20 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Outcome is the result of one submission of several.
+// Outcome is the result of one submission in a group.
 type Outcome struct {
 	Submitted
 	Err error
 }
 
-// SubmitAll is Submit for several. Each submission has its own outcome, in their order; a bad one does not hold up the others. An
-// error is the database's, and means that none is known to be stored; in a transaction, that none is.
+// SubmitAll works like Submit for several submissions. The outcomes have the order of the submissions. A refused submission does not stop the others. An
+// error comes from the database. In a transaction of the caller, an error means that no submission was stored. Otherwise it means that no submission is known
+// to be stored.
 func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
 	return s.submitAll(ctx, subs, origin.CompanyID, func(int) Origin { return origin })
 }
 
-// submitAll is SubmitAll for submissions of a company with an origin each.
+// submitAll works like SubmitAll, but each submission has its own origin. All submissions belong to one company.
 func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID int64, originOf func(i int) Origin) ([]Outcome, error) {
 	b := batch{
 		s: s, inTx: s.db.InTx(ctx), subs: subs, originOf: originOf, outcomes: make([]Outcome, len(subs)), named: map[dedupName]bool{},
@@ -41,7 +42,7 @@ func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID in
 		case b.inTx:
 			b.takeDefault(ctx, i, row, err)
 		default:
-			if isNamed { // the first submission with this dedup key must be stored before
+			if isNamed { // another submission with the same dedup key precedes this submission and must be stored first
 				b.store(ctx)
 			}
 			b.outcomes[i].Submitted, b.outcomes[i].Err = s.Submit(ctx, sub, origin)
@@ -52,7 +53,7 @@ func (s *Service) submitAll(ctx context.Context, subs []Submission, companyID in
 	return b.ended(ctx)
 }
 
-// prepareAll is prepare for several submissions of a company. It decides about all recipients together.
+// prepareAll works like prepare for several submissions of a company. It decides about all recipients together.
 func (s *Service) prepareAll(ctx context.Context, subs []Submission, companyID int64, originOf func(i int) Origin) ([]newTask, []error) {
 	rows, errs := make([]newTask, len(subs)), make([]error, len(subs))
 	templates, asOf := s.templates.Finder(companyID), time.Now()
@@ -69,32 +70,32 @@ func (s *Service) prepareAll(ctx context.Context, subs []Submission, companyID i
 	return rows, errs
 }
 
-// batch is a SubmitAll in progress.
+// batch is a call of SubmitAll in progress.
 //
-// In a transaction everything is stored by one statement at the end, because that locks the ranks of the company: other submissions of
-// the company wait for them until the transaction ends, and with those the submissions of other companies that were merged with them.
-// Default contents are consumed before; every transaction locks them before ranks, so that two do not wait for each other.
+// In a transaction of the caller, one statement at the end stores all tasks, because this statement locks the ranks of the company. Until the transaction
+// ends, other submissions of the company wait for the lock. Submissions of other companies that were merged with waiting submissions also wait. Default
+// contents are consumed before that statement. Every transaction locks default contents before ranks, so that two transactions cannot deadlock.
 type batch struct {
 	s        *Service
-	inTx     bool // SubmitAll is part of a transaction of its caller
+	inTx     bool // SubmitAll runs in a transaction of its caller
 	subs     []Submission
-	originOf func(i int) Origin // of subs
-	outcomes []Outcome          // of subs
+	originOf func(i int) Origin // origin of the submission with index i
+	outcomes []Outcome          // outcomes in the order of subs
 
 	rows    []batchRow
 	named   map[dedupName]bool // dedup keys of rows
-	repeats []int              // submissions whose dedup key another one has taken, in this batch or before
+	repeats []int              // indexes of submissions whose dedup key is used by another submission of this batch or by an earlier task
 	broken  error              // why the transaction must not be committed
 }
 
-// dedupName is a dedup key of a user of a company.
+// dedupName is a dedup key of one user in a company.
 type dedupName struct{ user, key string }
 
 // batchRow is a task to store.
 type batchRow struct {
 	newTask
 	of        int  // index of its submission
-	isDefault bool // its text is a default content, which was consumed for it
+	isDefault bool // the text is a default content that was consumed for this task
 }
 
 func (b *batch) add(i int, row newTask, isDefault bool) {
@@ -104,8 +105,8 @@ func (b *batch) add(i int, row newTask, isDefault bool) {
 	}
 }
 
-// takeDefault consumes the default content for a submission without text, unless its dedup key is taken. wrong is why the submission
-// must be refused, if so.
+// takeDefault consumes the default content for a submission without text, unless the dedup key of the submission is used. A non-nil wrong is the reason why
+// the submission must be refused.
 func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error) {
 	if b.isRepeat(ctx, i) {
 		return
@@ -118,12 +119,12 @@ func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error
 	switch {
 	case wrong == nil:
 		b.add(i, row, !row.isSimulated())
-	case !b.isRepeat(ctx, i): // again: the first submission with this dedup key may have consumed the default content meanwhile
+	case !b.isRepeat(ctx, i): // checked a second time: the first submission with this dedup key can have consumed the default content meanwhile
 		b.outcomes[i].Err = wrong
 	}
 }
 
-// isRepeat reports whether the dedup key of a submission is taken, and sets its outcome if so. An error of the look-up is an outcome too.
+// isRepeat reports whether the dedup key of a submission is used. If the key is used or the query fails, isRepeat sets the outcome of the submission.
 func (b *batch) isRepeat(ctx context.Context, i int) bool {
 	if b.subs[i].DedupKey == nil {
 		return false
@@ -149,13 +150,14 @@ func (b *batch) giveBack(ctx context.Context, row batchRow) {
 	}
 }
 
-// maxPortion bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many repeats and refused
-// messages of any batch one statement logs. The transaction locks the ranks of its company: other submissions of that company wait, and
-// those of other companies that were merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
+// maxPortion is the maximum number of messages that one transaction stores for a batch without an Idempotency-Key. It is also the maximum number of repeats
+// and refused messages that one statement logs for any batch. The transaction locks the ranks of its company. Other submissions of this company wait for the
+// lock, and so do submissions of other companies that were merged with them. A large transaction also uses PostgreSQL for a long time, and single messages of
+// other users wait for it.
 const maxPortion = 100
 
-// store stores rows in portions, in their order. In a transaction they are one portion: several would lock the ranks in an order
-// of their own, and could deadlock with other submissions. A row whose dedup key is taken becomes a repeat.
+// store stores rows in portions, in their order. In a transaction of the caller, all rows are one portion. Several portions would lock the ranks in a
+// different order and could deadlock with other submissions. A row whose dedup key is used becomes a repeat.
 func (b *batch) store(ctx context.Context) {
 	most := maxPortion
 	if b.inTx {
@@ -188,7 +190,7 @@ func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error
 	return s.storeAll(ctx, tasks)
 }
 
-// repeat gives repeats the tasks that have their dedup keys.
+// repeat sets the outcome of each repeat to the task that has its dedup key.
 func (b *batch) repeat(ctx context.Context) {
 	for portion := range slices.Chunk(b.repeats, maxPortion) {
 		for i, result := range apart(ctx, b, portion, b.firstsOf) {
@@ -204,14 +206,15 @@ func (b *batch) repeat(ctx context.Context) {
 				o.Err = errDropped
 			case first != nil:
 				o.Submitted = *first
-			default: // the first submission was not stored; this one may consume a default content although ranks are locked
+			default: // the first submission was not stored; this submission can consume a default content although ranks are locked
 				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.originOf(of))
 			}
 		}
 	}
 }
 
-// firstsOf returns the tasks that have the dedup keys of repeats, in their order, and logs the repeats, those of one origin together.
+// firstsOf returns the tasks that have the dedup keys of repeats, in the order of repeats. It also logs the repeats. Repeats of one origin are logged
+// together.
 func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
 	firsts := make([]merge.Result[*Submitted], len(repeats))
 	isDone := make([]bool, len(repeats))
@@ -238,13 +241,13 @@ func (b *batch) firstsOf(ctx context.Context, repeats []int) ([]merge.Result[*Su
 	return firsts, nil
 }
 
-// apart runs items together, and apart if that fails, each time in a transaction or a savepoint of its own.
+// apart runs all items together. If this run fails, apart runs each item separately. Each run has its own transaction or savepoint.
 func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(context.Context, []In) ([]Out, error)) []merge.Result[Out] {
-	isHopeless := func(err error) bool { // a transaction keeps its locks to its end: another try would meet the same deadlock
+	isHopeless := func(err error) bool { // a transaction keeps its locks until it ends, so another try would cause the same deadlock
 		return ctx.Err() != nil || queue.IsHopeless(err) || b.inTx && postgres.IsUnavailable(err)
 	}
 	return merge.Apart(items, func(items []In) ([]Out, error) {
-		// Not in storeAll: there, the transaction is broken.
+		// The retry is here and not in storeAll, because in storeAll the failed transaction cannot continue.
 		return postgres.Again(ctx, b.s.db, func() (outs []Out, err error) {
 			err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
 				outs, err = run(ctx, items)
@@ -255,7 +258,8 @@ func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(cont
 	}, isHopeless)
 }
 
-// ended returns the outcomes, or an error if nothing is known to be stored: that of the database, or the cause of ctx if ctx has ended.
+// ended returns the outcomes. If no message is known to be stored, it returns an error instead: the error of the database, or the cause of ctx if ctx has
+// ended.
 func (b *batch) ended(ctx context.Context) ([]Outcome, error) {
 	if b.broken != nil {
 		return nil, b.broken
@@ -272,7 +276,7 @@ func (b *batch) ended(ctx context.Context) ([]Outcome, error) {
 	}
 	switch {
 	case made > 0 && !b.inTx:
-		return b.outcomes, nil // the outcomes that are known are worth more than one error for all
+		return b.outcomes, nil // the known outcomes are more useful than one error for all submissions
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}

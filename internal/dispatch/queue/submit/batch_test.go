@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
+func TestSubmitBatchReturnsOneOutcomePerMessage(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"您的验证码是{code}"}`)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": "13900139000", "content": "欢迎"})
@@ -52,7 +52,7 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 5 {
 		t.Errorf("%d tasks, want 5", n)
 	}
-	// Every message has a log row with its body as it was sent.
+	// Every message has a log row with its original body.
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND task_id IS NOT NULL"); n != 7 {
 		t.Errorf("%d log rows of accepted messages, want 7", n)
 	}
@@ -61,8 +61,9 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 	}
 }
 
-// A caller that got no answer sends its batch again. One transaction stores the log rows of all repeats, not one transaction each.
-func TestARepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
+// A caller that received no answer sends its batch again. One transaction stores the log rows of all repeats. A transaction for each repeat would be too
+// slow.
+func TestRepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]any, 100)
 	for i := range messages {
@@ -81,7 +82,7 @@ func TestARepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
 	}
 }
 
-func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
+func TestMalformedBatchIsRefusedAsAWhole(t *testing.T) {
 	b := apptest.New(t)
 	refused := func(status int) int {
 		return b.Count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL AND status_code = $1 AND (response_data->>'code')::int = $1", status)
@@ -121,7 +122,7 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	b.Expect(200, "", "POST", apptest.BatchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)
 }
 
-func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
+func TestBatchWithAnIdempotencyKeyIsStoredOnce(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]any, 1000)
 	for i := range messages {
@@ -143,7 +144,7 @@ func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 999 {
 		t.Errorf("%d tasks", n)
 	}
-	// The tasks are claimed in the order in which they were sent.
+	// The tasks are claimed in the order of their submission.
 	ids := []string{}
 	for _, item := range apptest.Decode[api.SentBatch](t, again).Items {
 		if item.TaskID != nil {
@@ -161,8 +162,8 @@ func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1001}`)
 }
 
-// A row that the database refuses fails alone: in a batch, in a batch of one transaction, and among concurrent single messages.
-func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
+// If the database rejects one row, only this row fails. The test covers a batch, a batch in one transaction, and concurrent single messages.
+func TestRowRejectedByTheDatabaseFailsAlone(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("ALTER TABLE messages ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
 	messages := make([]any, 100)
@@ -203,8 +204,9 @@ func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	}
 }
 
-// PostgreSQL ends one of two transactions that deadlock. The server tries its messages again, because nothing is wrong with them.
-func TestADeadlockFailsNoMessage(t *testing.T) {
+// If two transactions deadlock, PostgreSQL cancels one of them. The server stores the messages of the canceled transaction again, because the messages are
+// valid.
+func TestMessagesAreStoredAfterADeadlock(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
 	b.Exec("UPDATE users SET top_priority = 0")
@@ -212,7 +214,7 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 		return map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": priority}
 	}
 	both := map[string]any{"messages": []map[string]any{message(5), message(1)}}
-	b.Expect(200, "", "POST", "/api/v1/sms/send-batch", both, tenant...) // now both ranks exist
+	b.Expect(200, "", "POST", "/api/v1/sms/send-batch", both, tenant...) // now the ranks of both companies exist
 	ranks := apptest.Scan[[]int16](b, "SELECT array_agg(priority ORDER BY priority) FROM fair_ranks")
 	if len(ranks) != 2 {
 		t.Fatalf("%d ranks", len(ranks))

@@ -7,8 +7,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A dedup key is free again after the days of the setting, and not before. The key of a task that waits stays, and without the setting all do.
-func TestADedupKeyEndsAfterItsTime(t *testing.T) {
+// A dedup key becomes free after the configured number of days, and not earlier. The key of a waiting task is kept. Without the setting, all keys are kept.
+func TestDedupKeyExpiresAfterTheConfiguredDays(t *testing.T) {
 	b := apptest.New(t)
 	message := func(key string, more map[string]any) string {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestADedupKeyNamesOneTask(t *testing.T) {
+func TestSubmissionsWithOneDedupKeyCreateOneTask(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "order-1"}
 	first := b.SubmitBody(body)
@@ -36,8 +36,8 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 	}
 }
 
-// A colleague who guesses a dedup key neither sees the message nor replaces it.
-func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
+// A user who guesses the dedup key of a colleague can neither read nor replace the message of the colleague.
+func TestDedupKeyBelongsToItsSubmitter(t *testing.T) {
 	b := apptest.New(t)
 	one := b.AddCompany("acme", 1)
 	two := b.AddUser("colleague", "submit", map[string]any{"company_no": "acme"})
@@ -53,7 +53,7 @@ func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
 	if *dry.Verdict == api.WouldRepeat || dry.FinalContent != "mine" || *dry.Recipient != "+86"+apptest.Phone {
 		t.Errorf("a colleague would get %+v", dry)
 	}
-	// A submission that is refused stays refused: another user's dedup key gives it no outcome.
+	// A refused submission remains refused if another user has already used the same dedup key.
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "dedup_key": "order-1"}, two...)
 	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
 		map[string]any{"phone_number": apptest.Phone, "dedup_key": "order-1"}, guess, guess,
@@ -86,13 +86,13 @@ func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
 	}
 }
 
-func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
+func TestConcurrentUsersWithOneDedupKeyCreateOneTaskEach(t *testing.T) {
 	b := apptest.New(t)
 	users := make([][]string, 4)
 	for i := range users {
 		users[i] = b.AddUser(fmt.Sprint("user", i), "submit", nil)
 	}
-	// The tasks are scheduled, so that the submissions wait for each other only because of the dedup key.
+	// The tasks are scheduled, so the submissions wait for each other only because of the dedup key.
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k", "expect_send_time": time.Now().Add(time.Hour)}
 	ids := make([]string, 40)
 	apptest.Together(len(ids), func(i int) {
@@ -113,8 +113,8 @@ func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
 	}
 }
 
-// Also for a batch in one transaction, whose log rows all have the same time.
-func TestATimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
+// The order is also correct for a batch in one transaction, whose log rows all have the same time.
+func TestTimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	b := apptest.New(t)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}
 	for i, headers := range [][]string{{apptest.KeyHeader, "one"}, {apptest.KeyHeader, "two"}, nil} {
@@ -126,8 +126,8 @@ func TestATimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	}
 }
 
-// The first message of a batch with a dedup key makes the task, also if a later one is stored alone or the batch is one transaction.
-func TestTheFirstMessageWithADedupKeyInABatchMakesTheTask(t *testing.T) {
+// The first message of a batch with a dedup key creates the task. This also holds if a later message is stored before it, or if the batch is one transaction.
+func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {apptest.KeyHeader, "one"}} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
@@ -137,7 +137,7 @@ func TestTheFirstMessageWithADedupKeyInABatchMakesTheTask(t *testing.T) {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "before", "dedup_key": "before"})
 			items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
 				map[string]any{"phone_number": "13800138001", "content": "x", "dedup_key": "k"},
-				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "k"}, // no template exists
+				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "k"}, // no active template exists
 				map[string]any{"phone_number": "13800138001", "dedup_key": "k"},
 				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "l"},
 				map[string]any{"phone_number": "13800138001", "content": "y", "dedup_key": "l"},
@@ -146,8 +146,8 @@ func TestTheFirstMessageWithADedupKeyInABatchMakesTheTask(t *testing.T) {
 				map[string]any{"phone_number": "13800138002", "dedup_key": "before"},
 				map[string]any{"phone_number": "13800138003", "dedup_key": "m"},
 				map[string]any{"phone_number": "13800138003", "content": "z", "dedup_key": "m"},
-				map[string]any{"phone_number": "13800138004", "dedup_key": "n"},      // has no default content
-				map[string]any{"phone_number": "10000000000", "dedup_key": "before"}, // not a phone number
+				map[string]any{"phone_number": "13800138004", "dedup_key": "n"},      // the phone number has no default content
+				map[string]any{"phone_number": "10000000000", "dedup_key": "before"}, // the phone number is invalid
 			}}, headers...)).Items
 			for i, want := range []string{"x", "x", "x", "409", "y", "默认2", "409", "before", "默认3", "默认3", "422", "before"} {
 				switch item := items[i]; {
@@ -169,8 +169,8 @@ func TestTheFirstMessageWithADedupKeyInABatchMakesTheTask(t *testing.T) {
 	}
 }
 
-// Other submissions of a company wait for the ranks that a transaction of the company has locked.
-func TestABatchInOneTransactionLocksTheRanksOfItsCompanyLast(t *testing.T) {
+// A transaction of a company locks the ranks of the company. Other submissions of the company must wait until it ends.
+func TestBatchInOneTransactionLocksRanksLast(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}
 	for _, number := range numbers {
@@ -205,8 +205,9 @@ func TestABatchInOneTransactionLocksTheRanksOfItsCompanyLast(t *testing.T) {
 	}
 }
 
-// Of two concurrent batches, the one that finds its dedup key taken when it is stored gives the default content back.
-func TestADefaultContentIsKeptIfTheDedupKeyIsTakenMeanwhile(t *testing.T) {
+// Two concurrent batches use the same dedup key. The second batch finds the key used when it stores its message, and restores the default content that it
+// consumed.
+func TestDefaultContentIsRestoredIfTheDedupKeyIsUsedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}
 	for _, number := range numbers {
@@ -241,8 +242,8 @@ func TestADefaultContentIsKeptIfTheDedupKeyIsTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// A message that is refused when it is stored, because the directory has changed meanwhile, consumes nothing.
-func TestADefaultContentIsKeptIfItsMessageIsRefusedMeanwhile(t *testing.T) {
+// The directory changes after a message was prepared, and the message is refused when it is stored. Its default content is not consumed.
+func TestDefaultContentIsRestoredIfItsMessageIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}
 	for _, number := range numbers {
@@ -278,10 +279,10 @@ func TestADefaultContentIsKeptIfItsMessageIsRefusedMeanwhile(t *testing.T) {
 	}
 }
 
-// Every kind of answer, and every log row, shows the text that will be sent. Without a sign this is the content (S0.1).
-func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
+// Every response and every log row contains the text that will be sent. Without a signature, this text is the content (S0.1).
+func TestFinalContentContainsTheSignatureOfTheRequest(t *testing.T) {
 	b := apptest.New(t)
-	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台"}) // the sender's own sign is added at the claim, if the task has none
+	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台"}) // a claim adds the sender's own signature if the task has no signature
 	for want, sign := range map[string]any{"【公司】您好": "公司", "您好": nil} {
 		body := map[string]any{"phone_number": apptest.Phone, "content": "您好", "sign": sign, "dedup_key": fmt.Sprint("key of ", want)}
 		got := map[string]string{}
@@ -315,8 +316,8 @@ func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	}
 }
 
-// A text that begins with its own signature has one: of the message, of its template, or of the sender that adds its own.
-func TestATextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
+// A text that already begins with its signature is not signed again. The signature can belong to the message, to its template or to the sender.
+func TestTextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台", "balance": 10})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_no": "T", "template_name": "T", "template_content": "【公司】{x}", "sign": "公司"})
@@ -340,7 +341,7 @@ func TestATextThatBeginsWithItsSignatureIsNotSignedTwice(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "【公司】 ", "sign": "公司"})
 }
 
-func TestFiftyAtOnceWithOneDedupKeyMakeOneTask(t *testing.T) {
+func TestConcurrentSubmissionsWithOneDedupKeyCreateOneTask(t *testing.T) {
 	for name, body := range map[string]map[string]any{
 		"plain":           {"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"},
 		"default content": {"phone_number": apptest.Phone, "dedup_key": "k"},
@@ -368,7 +369,7 @@ func TestFiftyAtOnceWithOneDedupKeyMakeOneTask(t *testing.T) {
 	}
 }
 
-func TestBatchesAtOnceWithOneDedupKeyAndADefaultContentMakeOneTask(t *testing.T) {
+func TestConcurrentBatchesWithOneDedupKeyConsumeOneDefaultContent(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "x"})
 	body := map[string]any{"messages": []any{map[string]any{"phone_number": apptest.Phone, "dedup_key": "k"}}}
@@ -389,8 +390,8 @@ func TestBatchesAtOnceWithOneDedupKeyAndADefaultContentMakeOneTask(t *testing.T)
 	}
 }
 
-// A repeated submission does nothing else, also with an Idempotency-Key, where its transaction goes on.
-func TestARepeatedSubmissionConsumesNoDefaultContent(t *testing.T) {
+// A repeated submission consumes no default content. The same is true with an Idempotency-Key, which stores the answer in the same transaction.
+func TestRepeatedSubmissionConsumesNoDefaultContent(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "x", "dedup_key": "k"})
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "y"})
@@ -405,8 +406,8 @@ func TestARepeatedSubmissionConsumesNoDefaultContent(t *testing.T) {
 	}
 }
 
-// A submission whose dedup key is taken gets the first task, before its template, default content or expiry is checked.
-func TestARepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
+// A submission with a used dedup key returns the first task. Its template, default content and expiry are not checked.
+func TestRepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
 	soon := func() string { return time.Now().Add(time.Hour).Format(time.RFC3339Nano) }
 	for name, c := range map[string]struct {
 		before func(b *apptest.Bundle)
@@ -460,7 +461,7 @@ func TestARepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
 					t.Errorf("%s: %+v, first %+v", door, again, first)
 				}
 			}
-			// In a batch, twice, beside a refused message.
+			// The batch contains the repeated message twice, and a refused message.
 			refused := map[string]any{"phone_number": "1"}
 			for _, headers := range [][]string{nil, {apptest.KeyHeader, "l"}} {
 				batch := map[string]any{"messages": []any{body, refused, body}}

@@ -11,8 +11,9 @@ import (
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 5000
 
-// DeleteExpired deletes the deliveries of tasks that were dropped, the submissions without a task of their own that are older than the setting
-// history.log_days says, and the dedup keys that are older than history.dedup_keep_days says and whose task has ended. It returns how many.
+// DeleteExpired deletes three kinds of rows and returns their number. The first kind is deliveries of tasks that were dropped. The second kind is submissions
+// that created no task and are older than the setting history.log_days. The third kind is dedup keys that are older than history.dedup_keep_days and whose tasks
+// have ended.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	deliveries, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.DeliveriesDeleteExpired(ctx, deleteBatch)

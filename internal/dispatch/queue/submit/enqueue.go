@@ -17,31 +17,31 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// Rendered is a rendering as its tasks need it: everything but the recipients.
+// Rendered contains the data of a rendering that its tasks need, except the recipients.
 type Rendered struct {
 	Channel     string
 	RenderingID int64
 	Content     string
-	Sign        string // goes before the content; may be empty
+	Sign        string // signature in front of the content; can be empty
 	MessageType int16
-	ExpiresAt   *time.Time // not after; nil: never
-	OnUnclear   string     // retry or fail; empty: as the sender has it
-	IsUrgent    bool       // goes before everything else on its channel, codes included
-	IsOlder     bool       // was accepted before its company or channel changed last: a country that is not served may have been then, and holds it
+	ExpiresAt   *time.Time // the message must not be sent after this time; nil: no limit
+	OnUnclear   string     // retry or fail; empty: the setting of the sender
+	IsUrgent    bool       // the message is sent before all other messages of its channel, including verification codes
+	IsOlder     bool       // the message was accepted before the last change of its company or channel: if its country is not served, the message is held and not refused
 	Origin
 }
 
-// Person is a recipient. An empty Address means that the person has none on the channel.
+// Person is a recipient. An empty Address means that the person has no address on the channel.
 type Person struct {
 	UserID  string
 	Address string
 
-	Refused string            // why the person gets no message; empty: nothing
-	Content string            // of the task, if it is the person's own
-	Values  map[string]string // of the placeholders of the rendering that are the person's own; nil: the rendering is filled
+	Refused string            // reason why the person receives no message; empty: no reason
+	Content string            // text of the task for this person; empty: the text of the rendering
+	Values  map[string]string // values of the person's placeholders in the rendering; nil: the rendering has no open placeholders
 }
 
-// unreachable is why a person cannot be reached: the result of the task, and the label of the metric.
+// unreachable is the reason why a person cannot be reached: the result of the task, and the label of the metric.
 type unreachable struct{ result, label string }
 
 var (
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// admitPeople decides which people may get a message, and finds the pools of all.
+// admitPeople decides which people are allowed to receive a message, and finds the pools of all people.
 func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, people []Person) []admit.Verdict {
 	messages := make([]admit.Message, len(people))
 	for i, person := range people {
@@ -64,7 +64,7 @@ func (s *Service) admitPeople(ctx context.Context, asOf time.Time, m Rendered, p
 	return s.admit.Admit(ctx, messages)
 }
 
-// reasonOf returns why a person is unreachable, if so. The error is not a fault.
+// reasonOf returns the reason why a person is unreachable. The reason is empty if the person is reachable. A returned error is not a fault.
 func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
 	reason, refused := reachable, new(fault.Error)
 	if errors.As(verdict.Err, &refused) && len(refused.Fields) == 1 {
@@ -78,10 +78,10 @@ func reasonOf(verdict admit.Verdict, person Person) (unreachable, error) {
 	return reason, nil
 }
 
-// maxBeginning is how many characters of a rendering its tasks hold. A short message is not longer than the limits allow, and they hold it whole.
+// maxBeginning is the maximum number of characters of a rendering that each task stores. For SMS, each task stores the whole text.
 const maxBeginning = 200
 
-// Beginning returns the beginning of a text that its tasks hold.
+// Beginning returns the beginning of a text that each task stores.
 func Beginning(channel, text string) string {
 	if runes := []rune(text); channel != directory.SMS && len(runes) > maxBeginning {
 		return string(runes[:maxBeginning])
@@ -89,17 +89,16 @@ func Beginning(channel, text string) string {
 	return text
 }
 
-// Enqueue stores a task for each person, due now, and returns their ids in the order of people. The task of an unreachable person has
-// failed for good, with the reason: no address, a country to which the company may not send, a missing signature (S1.10), or what the
-// caller says. Enqueue is
-// part of the caller's transaction.
+// Enqueue stores a task for each person, due now, and returns the task ids in the order of people. The task of an unreachable person is FAILED with the
+// reason: no address, a country to which the company is not allowed to send, a missing signature (S1.10), or Person.Refused. Enqueue runs in the transaction
+// of the caller.
 func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
 	content := Beginning(m.Channel, m.Content)
-	segments := 1 // of a message that is not a short message
+	segments := 1 // for channels other than SMS
 	if m.Channel == directory.SMS {
 		segments = segment.Count(segment.Signed(m.Sign, content))
 	}

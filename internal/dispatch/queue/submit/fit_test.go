@@ -8,8 +8,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A text that fits is not changed; of any other, one character more than what is left would be too long.
-func TestATextIsCutToItsLimits(t *testing.T) {
+// A text within its limits is not changed. A longer text is cut to the longest beginning that fits.
+func TestFitCutsATextToItsLimits(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":1024,"max_segments_marketing":1,"max_content_notification":20}`)
 	limits := func(messageType int16) submit.Limits {

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// Limits bound the text of a short message of one type. The settings say how, up to what the database stores: 1024 characters.
+// Limits are the maximum length of a short message of one type. The settings define them. The database accepts at most 1024 characters.
 type Limits struct{ characters, segments int64 }
 
 // Limits returns the limits of messages of a type.
@@ -29,7 +29,7 @@ func limitsOf(values setting.SMS, messageType int16) Limits {
 	}[messageType]
 }
 
-// Check returns request.invalid, naming content, for a text that is too long, or that takes too many segments with its signature.
+// Check returns request.invalid for the field content if the text has too many characters, or if the text with its signature has too many segments.
 func (l Limits) Check(sign, content string) error {
 	if n := int64(utf8.RuneCountInString(content)); n > l.characters {
 		return fault.InvalidField("content", fault.TooManyCharacters, fault.Lengths{Has: n, Most: l.characters})
@@ -40,8 +40,8 @@ func (l Limits) Check(sign, content string) error {
 	return nil
 }
 
-// Fit returns content as it is if Check accepts it, else its longest beginning that Check accepts with an ellipsis behind it. A text of
-// GSM 03.38 gets three points: the character for an ellipsis would make the whole text UCS-2.
+// Fit returns content unchanged if Check accepts it. Otherwise Fit returns the longest beginning that Check accepts, followed by an ellipsis. For a text in
+// GSM 03.38, the ellipsis is three points, because the ellipsis character would change the whole text to UCS-2.
 func (l Limits) Fit(sign, content string) string {
 	if l.Check(sign, content) == nil {
 		return content
@@ -50,7 +50,7 @@ func (l Limits) Fit(sign, content string) string {
 	if segment.IsGSM(segment.Signed(sign, content)) {
 		ellipsis = "..."
 	}
-	content = segment.Beginning(content, int(l.characters)) // a body may have a megabyte
+	content = segment.Beginning(content, int(l.characters)) // a request body can be up to one megabyte long
 	cut := func(n int) string {
 		return strings.TrimRightFunc(segment.Beginning(content, n), unicode.IsSpace) + ellipsis
 	}

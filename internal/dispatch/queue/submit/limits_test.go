@@ -16,7 +16,7 @@ func putSMS(b *apptest.Bundle, values map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", values)
 }
 
-// expectTooLong submits a message that is refused, and expects the words of the refusal.
+// expectTooLong submits a message and expects that it is refused with an error that contains words.
 func expectTooLong(b *apptest.Bundle, body map[string]any, words string) {
 	b.T.Helper()
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", body)
@@ -29,7 +29,7 @@ func message(kind, content string) map[string]any {
 	return map[string]any{"phone_number": apptest.Phone, "message_type": kind, "content": content}
 }
 
-func TestASettingSaysHowLongTheTextsOfATypeMayBe(t *testing.T) {
+func TestSettingLimitsTheLengthOfTextsByMessageType(t *testing.T) {
 	b := apptest.New(t)
 	long := strings.Repeat("验", 200)
 	for _, kind := range []string{"verification", "notification", "marketing"} {
@@ -58,10 +58,10 @@ func TestASettingSaysHowLongTheTextsOfATypeMayBe(t *testing.T) {
 	}
 }
 
-func TestASettingSaysHowManySegmentsTheTextsOfATypeMayTake(t *testing.T) {
+func TestSettingLimitsTheSegmentsOfTextsByMessageType(t *testing.T) {
 	b := apptest.New(t)
 	putSMS(b, map[string]any{"max_content_marketing": 1024})
-	b.SubmitBody(message("marketing", strings.Repeat("😀", 16*33))) // a character takes two units, and is never split
+	b.SubmitBody(message("marketing", strings.Repeat("😀", 16*33))) // each character has two UTF-16 units, which are never split between segments
 	signed := message("marketing", strings.Repeat("😀", 16*33))
 	signed["sign"] = "签"
 	expectTooLong(b, signed, "takes 17 segments, and a message of this type at most 16")
@@ -71,8 +71,8 @@ func TestASettingSaysHowManySegmentsTheTextsOfATypeMayTake(t *testing.T) {
 	b.SubmitBody(message("notification", strings.Repeat("验", 71)))
 }
 
-// The limit of the type holds for templates, default contents, batches and previews, and a refused default content can still be sent.
-func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
+// The limit of the message type applies to templates, default contents, batches and previews. A refused default content can still be sent later.
+func TestLengthLimitsApplyToEveryInterface(t *testing.T) {
 	b := apptest.New(t)
 	putSMS(b, map[string]any{"max_content_marketing": 500})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{a}"}`)
@@ -94,7 +94,7 @@ func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
 	made := apptest.Decode[api.DefaultContent](t, b.Expect(200, "", "POST", defaults, map[string]any{"phone_number": apptest.Phone, "content": text}))
 	path := fmt.Sprint(defaults, "/", made.ID)
 	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"content": strings.Repeat("x", 501)})
-	b.Expect(200, "", "PATCH", path, map[string]any{"content": strings.Repeat("x", 501), "use_template": true}) // parameters
+	b.Expect(200, "", "PATCH", path, map[string]any{"content": strings.Repeat("x", 501), "use_template": true}) // the content contains parameters of the template
 	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"use_template": false})
 	b.Expect(200, "", "PATCH", path, map[string]any{"content": text, "use_template": false})
 	empty := map[string]any{"phone_number": apptest.Phone}
@@ -115,8 +115,8 @@ func TestTheLimitsHoldForEveryWayIn(t *testing.T) {
 	}
 }
 
-// A sender with few segments left gets the tasks that fit, also if a longer text goes before them.
-func TestALongTextDoesNotBlockASenderWithFewSegmentsLeft(t *testing.T) {
+// A sender with few segments left receives the tasks that fit, even if a longer text is before them in the queue.
+func TestLongTextDoesNotBlockASenderWithFewSegmentsLeft(t *testing.T) {
 	b := apptest.New(t)
 	putSMS(b, map[string]any{"max_content_marketing": 1024})
 	b.AddSender(map[string]any{"sender_no": "few", "limits": map[string]any{"per_day": 12}, "is_shared": true})
@@ -133,7 +133,7 @@ func TestALongTextDoesNotBlockASenderWithFewSegmentsLeft(t *testing.T) {
 	}
 }
 
-func TestTheSettingsShowTheLimits(t *testing.T) {
+func TestSettingsContainTheLengthLimits(t *testing.T) {
 	b := apptest.New(t)
 	var sms map[string]any
 	if err := json.Unmarshal(apptest.Decode[json.RawMessage](t, b.Expect(200, "", "GET", "/api/v1/admin/settings/sms", nil)), &sms); err != nil {

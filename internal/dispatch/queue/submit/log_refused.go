@@ -12,12 +12,12 @@ import (
 
 // Refused is a submission that was refused.
 type Refused struct {
-	Raw    []byte // as it came, JSON or not
+	Raw    []byte // original request body; not necessarily valid JSON
 	Status int
-	Answer []byte // JSON
+	Answer []byte // answer as JSON
 }
 
-// refusedRow is the row of a refused submission, as SubmissionsRefused reads it.
+// refusedRow is the row of a refused submission in the form that SubmissionsRefused reads.
 type refusedRow struct {
 	RequestID    string          `json:"request_id"`
 	CompanyID    int64           `json:"company_id"`
@@ -31,8 +31,7 @@ type refusedRow struct {
 	StatusCode   int             `json:"status_code"`
 }
 
-// LogRefused logs refused submissions with their answers (S0.14), in portions. If a portion fails, it and the portions after it are not
-// logged.
+// LogRefused logs refused submissions with their answers (S0.14), in portions. If a portion fails, this portion and all later portions are not logged.
 func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
 	rows := make([]refusedRow, len(all))
 	for i, one := range all {
@@ -66,7 +65,7 @@ func refusedRowOf(origin Origin, one Refused) refusedRow {
 		RequestID: origin.RequestID, CompanyID: origin.CompanyID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,
 	}
-	// The columns repeat the members of the body that have the right type.
+	// Each column contains the member of the body with the same name, if the member has the right type.
 	var said struct {
 		PhoneNumber any             `json:"phone_number"`
 		Content     any             `json:"content"`

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The verdicts of a Preview.
+// These are the verdicts of a Preview.
 const (
 	WouldSend        = "would_send"
 	WouldWait        = "would_wait"
@@ -25,13 +25,13 @@ const (
 	WouldBeSimulated = "would_be_simulated"
 )
 
-// Preview is the task that a submission would make, and its verdict.
+// Preview is the task that a submission would create, and the verdict about it.
 type Preview struct {
 	Recipient string // in E.164
 	CountryNo string
 	Final     string // with the signature
 	Segments  int
-	Cost      int // segments that an attempt takes of the first of Senders
+	Cost      int // number of segments that an attempt costs the first sender of Senders
 	Priority  int16
 	Routed    bool
 	Senders   []sender.Candidate
@@ -39,7 +39,7 @@ type Preview struct {
 	Verdict   string
 }
 
-// need returns what the task will need of a sender.
+// need returns what a sender needs to send the task.
 func (t newTask) need() sender.Need {
 	n := sender.Need{PoolID: t.pool.ID, Content: t.final.Content, Segments: int16(t.segments())}
 	if t.Sign != "" {
@@ -51,7 +51,7 @@ func (t newTask) need() sender.Need {
 // errPreviewed rolls back the changes of a preview.
 var errPreviewed = errors.New("only a preview")
 
-// Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
+// Preview runs Submit and rolls back all its changes. It creates no task and consumes no default content. Faults: those of Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
 	if sub.DedupKey != nil {
 		first, err := s.named(ctx, *sub.DedupKey, origin)
@@ -104,7 +104,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	return p, nil
 }
 
-// named returns the task with a dedup key of its submitter, or nil.
+// named returns the task with a dedup key of its submitter. It returns nil if no task has the key.
 func (s *Service) named(ctx context.Context, key string, origin Origin) (*queueq.Task, error) {
 	keys, err := s.q.DedupKeyTasks(ctx, queueq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Service) named(ctx context.Context, key string, origin Origin) (*queueq
 		return nil, nil //nolint:nilnil // no task
 	}
 	switch row, err := s.inParts.TaskGet(ctx, queueq.TaskGetParams{TaskID: keys[0].TaskID}); {
-	case postgres.IsNoRows(err): // dropped with its partition
+	case postgres.IsNoRows(err): // the task was dropped with its partition
 		return nil, errDropped
 	case err != nil:
 		return nil, fmt.Errorf("read task by dedup key: %w", err)
@@ -145,7 +145,7 @@ func (s *Service) previewRepeated(ctx context.Context, first queueq.Task) (p Pre
 	return p, err
 }
 
-// cost is the segments that an attempt costs the first sender, which may have a segment size of its own. Without senders it is segments.
+// cost returns the number of segments that an attempt costs the first sender, which can have its own segment size. Without senders, cost returns segments.
 func cost(segments int, senders []sender.Candidate) int {
 	if len(senders) > 0 {
 		return senders[0].Segments

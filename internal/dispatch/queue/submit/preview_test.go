@@ -45,7 +45,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	}
 }
 
-func TestADryRunOfARepeatWorksAfterTheRouteOfTheFirstIsDeleted(t *testing.T) {
+func TestDryRunOfARepeatWorksAfterItsRouteWasDeleted(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"routed", "shared", "another"} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": no != "routed"})
@@ -67,7 +67,7 @@ func TestADryRunOfARepeatWorksAfterTheRouteOfTheFirstIsDeleted(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/task/"+task.TaskID+"/explain", nil)
 }
 
-func TestADryRunShowsTheCostForTheSender(t *testing.T) {
+func TestDryRunShowsTheCostForTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "balance": 10, "segment_size": 5, "sign": "公司"})
 	b.Claim("app", 1)
@@ -91,8 +91,8 @@ func TestADryRunShowsTheCostForTheSender(t *testing.T) {
 	}
 }
 
-// A dry run and an explanation count what each sender would send.
-func TestADryRunCountsAsTheSenderDoes(t *testing.T) {
+// A dry run and an explanation count the segments that each sender would send.
+func TestDryRunCountsTheSegmentsThatTheSenderSends(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "bare", "sign_mode": "none", "balance": 1, "sort": 1})
 	b.AddSender(map[string]any{"sender_no": "adds", "sign_mode": "by_provider", "balance": 1})

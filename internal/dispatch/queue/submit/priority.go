@@ -12,7 +12,8 @@ func priorityOf(values setting.SMS, messageType int16) int16 {
 	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
 }
 
-// priority returns the priority that a submission asks for, if its user may, or that of its message type.
+// priority returns the priority that a submission requests, if its user is allowed to request it. Without a requested priority, it returns the priority of
+// the message type.
 func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
 	usual := priorityOf(values, sub.MessageType)
 	switch {
@@ -28,8 +29,8 @@ func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) 
 // leastUrgent is the least urgent priority.
 const leastUrgent = 9
 
-// Scaled returns the priority for an urgency of another program: 0 is the priority of the message type, 1 the most urgent that the user may ask for,
-// -1 the least urgent. It is nil, the priority of the message type, for 0.
+// Scaled converts an urgency of another program to a priority. Urgency 1 is the most urgent priority that the user is allowed to request, and -1 is the least
+// urgent priority. For urgency 0, Scaled returns nil, which means the priority of the message type.
 func (s *Service) Scaled(ctx context.Context, messageType int16, urgency float64, origin Origin) (*int16, error) {
 	if urgency == 0 {
 		return nil, nil
@@ -51,5 +52,5 @@ func scaled(values setting.SMS, messageType int16, urgency float64, top int16) i
 	if part < 0 {
 		part = -part
 	}
-	return usual + int16(part*float64(to-usual)) // towards the usual one
+	return usual + int16(part*float64(to-usual)) // the conversion rounds towards the usual priority
 }

@@ -10,8 +10,9 @@ import (
 
 const send = "/api/v1/sms/send"
 
-// A number of a country goes to nobody in China: without a region it is refused, and the answer says how it was read.
-func TestANumberWithoutACountryCodeIsOneOfTheDefaultRegion(t *testing.T) {
+// A foreign number without a country code must not be sent to a number in China. Without a region, it is refused, and the error contains the number as the
+// server read it.
+func TestNumberWithoutACountryCodeBelongsToTheDefaultRegion(t *testing.T) {
 	b := apptest.New(t)
 	shop := b.AddCompany("shop", 1)
 	body := func(number string, region any) map[string]any {
@@ -50,7 +51,7 @@ func TestANumberWithoutACountryCodeIsOneOfTheDefaultRegion(t *testing.T) {
 	}
 	readAs(submit("0812-3456-7891", nil), "+6281234567891", "ID")
 	readAs(submit("(310) 555-1234", "US"), "+13105551234", "US")
-	b.Expect(422, "request.invalid", "POST", send, body("13800138000", nil), shop...) // no number of Indonesia
+	b.Expect(422, "request.invalid", "POST", send, body("13800138000", nil), shop...) // not a valid number of Indonesia
 	readAs(submit("+8613800138000", nil), "+8613800138000", "CN")
 
 	many := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch",
@@ -58,12 +59,12 @@ func TestANumberWithoutACountryCodeIsOneOfTheDefaultRegion(t *testing.T) {
 	if many.Accepted != 2 || *many.Items[0].Region != "ID" || many.Items[1].Error == nil || *many.Items[2].Recipient != "+13105551234" {
 		t.Errorf("of many: %+v", many)
 	}
-	// Filters of the company read numbers in the same way.
+	// Filters of the company read numbers in the same way as submissions.
 	list := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?phone_number=081234567891", nil, shop...))
 	if len(list.Items) != 1 {
 		t.Errorf("the filter finds %d tasks", len(list.Items))
 	}
-	// The sender gets numbers that it cannot read otherwise.
+	// The sender receives numbers in a form that it can read without a region.
 	numbers := map[string]bool{}
 	for _, task := range b.Claim("app", 20) {
 		numbers[task.PhoneNumber] = true
@@ -75,7 +76,7 @@ func TestANumberWithoutACountryCodeIsOneOfTheDefaultRegion(t *testing.T) {
 	}
 }
 
-// Every number that an answer shows is a number that requests accept.
+// Requests accept every number in the form that responses show.
 func TestShortNumbersAreAcceptedAsTheyAreShown(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"+376312345", "+299221234"} {
@@ -95,8 +96,8 @@ func TestShortNumbersAreAcceptedAsTheyAreShown(t *testing.T) {
 	}
 }
 
-// All ways in read what people and programs put around a number, and the error names a character that does not belong to a number.
-func TestMarksAroundANumberDoNoHarm(t *testing.T) {
+// All interfaces ignore the punctuation that people and programs write around numbers. The error for other characters contains the wrong character.
+func TestPunctuationAroundANumberIsIgnored(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"\u202a13800138000\u202c", "１３８００１３８０００", "13800138000.0", "138.0013.8000", "(+86) 138\u20110013\u20118000", "\u00a013800138000\u200b"} {
 		made := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", send, map[string]any{"phone_number": number, "content": "x"}))

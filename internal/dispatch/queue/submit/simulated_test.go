@@ -17,7 +17,7 @@ func testMessage(content string) map[string]any {
 	return map[string]any{"phone_number": apptest.Phone, "content": content, "test": true}
 }
 
-func TestATestIsSentUnlessTheSettingSaysNo(t *testing.T) {
+func TestTestMessagesAreSentUnlessTheSettingDisablesThem(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	sent := b.SubmitBody(testMessage("sent")).TaskID
@@ -59,8 +59,8 @@ func TestATestIsSentUnlessTheSettingSaysNo(t *testing.T) {
 	}
 }
 
-// S3.13: a test that has failed is not sent again while tests are sent nowhere.
-func TestATestIsNotRequeuedWhileTestsAreOff(t *testing.T) {
+// S3.13: a FAILED test message is not sent again while the setting disables test messages.
+func TestTestMessageIsNotRequeuedWhileTestsAreOff(t *testing.T) {
 	b := apptest.New(t)
 	test, other := b.SubmitBody(testMessage("x")).TaskID, b.Submit("no test")
 	for _, id := range b.ClaimIDs(2) {
@@ -75,8 +75,8 @@ func TestATestIsNotRequeuedWhileTestsAreOff(t *testing.T) {
 	b.Expect(200, "", "POST", apptest.RequeuePath(test), nil)
 }
 
-// A test that is not sent is like any other message for batches, dedup keys, default contents, templates and the dry run.
-func TestEveryKindOfTestIsSimulated(t *testing.T) {
+// A test message that is not sent behaves like any other message for batches, dedup keys, default contents, templates and the dry run.
+func TestAllKindsOfTestMessagesAreSimulated(t *testing.T) {
 	b := apptest.New(t)
 	sendNoTests(b)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"{a}"}`)
@@ -118,8 +118,8 @@ func TestEveryKindOfTestIsSimulated(t *testing.T) {
 	}
 }
 
-// use_template of the request renders a default content that does not ask for it itself. The default content of another company stays.
-func TestADefaultContentIsRenderedIfTheRequestAsks(t *testing.T) {
+// If the request sets use_template, a default content without use_template is rendered, too. The default content of another company is not changed.
+func TestDefaultContentIsRenderedIfTheRequestSetsUseTemplate(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"code {a}"}`)

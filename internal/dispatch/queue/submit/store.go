@@ -47,22 +47,22 @@ type newTask struct {
 	final         template.Rendered
 	priority      int16
 	pool          directory.Pool
-	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
-	sms           setting.SMS // when the submission came in
+	asOf          time.Time   // when the request arrived: an older copy of the directory must not refuse the task
+	sms           setting.SMS // settings at the time when the request arrived
 	Submission
 	Origin
 }
 
-// deferred reports whether the task goes out at the next full interval of the clock.
+// deferred reports whether the task is sent at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
 
-// isSimulated reports whether the task is a test that is not sent.
+// isSimulated reports whether the task is a test message that is not sent.
 func (t newTask) isSimulated() bool { return t.Test && !t.IsTrial && !t.sms.SendTests }
 
 // signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
 
-// segments returns how many short messages the text takes; on another channel 1.
+// segments returns the number of segments of the text. On channels other than SMS, it returns 1.
 func (t newTask) segments() int {
 	if t.RenderingID != 0 {
 		return 1
@@ -82,14 +82,14 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 	return all[0], nil
 }
 
-// storeAll stores tasks with their submissions, all or none, and reports which it made: the dedup keys of the others are
-// taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
+// storeAll stores all tasks with their submissions, or none. It reports which tasks it created. The other tasks were not created because their dedup keys are
+// used. If the directory has changed since the tasks were prepared, storeAll finds their pools again, and can refuse tasks.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
 		if tries == maxPoolTries {
-			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
+			p.DirectoryVersions = nil // the directory changes faster than the server reads it: the message must not be refused because of this
 		}
 		ids, err := postgres.Again(ctx, s.db, func() ([]string, error) { return s.taskSubmit(ctx, rows, p) })
 		if err != nil {
@@ -116,11 +116,11 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	}
 }
 
-// errNoSenderPool says that the pool of one sender was deleted each time before a task was stored in it.
+// errNoSenderPool means that the pool of one sender was deleted before each attempt to store a task in the pool.
 var errNoSenderPool = errors.New("submit tasks: the pool of the sender is gone")
 
-// taskSubmit runs TaskSubmit, and holds the pools of one sender that the rows need. If one is gone, it returns what TaskSubmit returns for another
-// version of the directory.
+// taskSubmit runs TaskSubmit and locks the pools of one sender that the rows need. If such a pool no longer exists, taskSubmit returns the same result as
+// TaskSubmit for an outdated version of the directory.
 func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskSubmitParams) (ids []string, err error) {
 	var pools []int64
 	for _, r := range rows {
@@ -146,15 +146,15 @@ func (s *Service) taskSubmit(ctx context.Context, rows []newTask, p queueq.TaskS
 	return ids, err
 }
 
-// maxPoolTries bounds how often the pools of tasks are found, each time by the directory of that moment.
+// maxPoolTries is the maximum number of times that the pools of tasks are searched. Each search uses the current directory.
 const maxPoolTries = 4
 
-// put sets the pool of a task, unless its recipient may not get it.
+// put sets the pool of a task. It returns a fault if the recipient must not receive the task.
 func (s *Service) put(ctx context.Context, row *newTask) error {
 	return s.putAll(ctx, []*newTask{row})[0]
 }
 
-// putAll is put for several, each with its own error.
+// putAll works like put for several tasks. Each task has its own error.
 func (s *Service) putAll(ctx context.Context, rows []*newTask) []error {
 	messages := make([]admit.Message, len(rows))
 	for i, r := range rows {
@@ -228,14 +228,14 @@ func submitParams(rows []newTask) queueq.TaskSubmitParams {
 			}
 			p.Traceparents[i] = r.Traceparent
 		}
-		if !slices.Contains(p.DirectoryVersions, r.pool.Version) { // nearly always the same for all rows
+		if !slices.Contains(p.DirectoryVersions, r.pool.Version) { // nearly always, all rows have the same version
 			p.DirectoryVersions = append(p.DirectoryVersions, r.pool.Version)
 		}
 	}
 	return p
 }
 
-// stored reports which of rows are among ids, and wakes senders that wait for them.
+// stored reports which rows have an id in ids. It wakes senders that wait for these tasks.
 func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
 	stored := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -1,5 +1,5 @@
-// Package submit makes tasks: of one message, of several, of those that the SQL inbox accepted, and of notifications. It checks the recipient, renders the
-// text, finds the pool, and stores the task together with its submission. It logs submissions that made no task.
+// Package submit creates tasks from single messages, groups of messages, messages that the SQL inbox accepted, and notifications. It checks the recipient,
+// renders the text, finds the pool, and stores the task together with its submission. It also logs submissions that created no task.
 package submit
 
 import (
@@ -33,11 +33,11 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// Service makes tasks. Every method is at most one transaction, unless it says otherwise.
+// Service creates tasks. Every method runs in at most one transaction, unless its comment says otherwise.
 type Service struct {
 	db        *postgres.DB
 	q         *queueq.Queries
-	inParts   *queueq.Queries // statements that read tasks by their ids
+	inParts   *queueq.Queries // for statements that read tasks by id
 	queue     *queue.Service
 	admit     *admit.Service
 	explain   *explain.Service
@@ -48,7 +48,7 @@ type Service struct {
 	refusals  *merge.Merger[refusedRow, struct{}]
 }
 
-// Services are those that a Service uses.
+// Services contains the services that a Service uses.
 type Services struct {
 	Queue     *queue.Service
 	Admit     *admit.Service
@@ -58,7 +58,7 @@ type Services struct {
 	Settings  *setting.Service
 }
 
-// New returns a Service. Call Close afterwards.
+// New returns a Service. The caller must call Close afterwards.
 func New(db *postgres.DB, uses Services) *Service {
 	s := &Service{
 		db: db, q: queueq.New(db), inParts: queueq.New(db.InPartitions()),
@@ -71,71 +71,71 @@ func New(db *postgres.DB, uses Services) *Service {
 	return s
 }
 
-// Sweeps are what the service does again and again.
+// Sweeps returns the periodic jobs of the service.
 func (s *Service) Sweeps() []sweep.Job {
 	return []sweep.Job{
 		{Roles: servers.Roles{servers.Sweep}, Name: "delete-expired-submissions", Interval: 10 * time.Minute, Run: s.DeleteExpired},
 	}
 }
 
-// Close waits for the runs that write.
+// Close waits until all writes in progress have ended.
 func (s *Service) Close() {
 	s.submits.Wait()
 	s.refusals.Wait()
 }
 
-// Origin is the user and the request of a submission. UserAgent may have any length; its first 500 characters are kept.
+// Origin is the user and the request of a submission. UserAgent can have any length; only its first 500 characters are stored.
 type Origin struct {
 	User        string
 	CompanyID   int64
-	TopPriority int16 // the most urgent priority that the user may ask for
+	TopPriority int16 // the most urgent priority that the user is allowed to request
 	RequestID   string
 	SourceIP    string
 	UserAgent   string
-	Traceparent string // of the request, see package tracing; empty: none
+	Traceparent string // traceparent of the request, see package tracing; empty: no trace
 }
 
-// Submission is a message to send (S0.1). Without Content and TemplateNo, it gets the phone number's default content.
+// Submission is a message to send (S0.1). If Content and TemplateNo are empty, the default content of the phone number is sent.
 type Submission struct {
 	Channel     string // empty: sms
-	PhoneNumber string // on another channel the address
-	Region      string // of PhoneNumber, if it has no country code; empty: the one of the company
+	PhoneNumber string // on other channels than SMS: the address
+	Region      string // region of a PhoneNumber without country code; empty: the region of the company
 	Content     string
-	UseTemplate bool             // Content has the parameters of the first active template
-	TemplateNo  string           // the number of the template to use in place of Content; empty: none
-	Params      json.RawMessage  // the parameters of that template, as they were sent; nil: none
-	Language    string           // the language of that template's text; empty: its own
-	From        *template.Source // the template of which Content was made; nil: none, or the submission names it
+	UseTemplate bool             // Content contains the parameters of the first active template
+	TemplateNo  string           // number of the template that is rendered instead of Content; empty: no template
+	Params      json.RawMessage  // original parameters of that template; nil: no parameters
+	Language    string           // language of the template's text; empty: the language of the template
+	From        *template.Source // template from which Content was rendered; nil: no template, or TemplateNo names the template
 	Deferred    bool             // Content is sent at the next full interval
 	Source      *string
-	DedupKey    *string // the user's name for the message: a second submission with it returns the task of the first
-	Raw         []byte  // the request as JSON, for the log
+	DedupKey    *string // the user's name for the message: a second submission with the same key returns the task of the first submission
+	Raw         []byte  // request as JSON, for the log
 
 	MessageType    int16      // Verification, Notification or Marketing
-	Priority       *int16     // 0 to 9, the smallest first; nil: the priority of the message type
-	ExpectSendTime *time.Time // not before; nil: now
-	ExpiresAt      *time.Time // not after; nil: never
-	Sign           string     // the signature that goes before the text; may be empty
-	Test           bool       // statistics count it apart, and a setting may keep it from being sent
-	BatchID        int64      // the uploaded list that the message is from; 0: none
-	SenderNo       string     // the only sender that may send the message; empty: any
-	WasChecked     bool       // was accepted before, by Check: a country that is not served any more holds it, and does not refuse it
-	IsTrial        bool       // a test that ClaimTrial leases: it is sent, whatever the setting says of tests
-	RenderingID    int64      // has the text, of which Content is the beginning; 0: Content is the text
-	Values         []byte     // of the placeholders of the rendering; nil: it has none
+	Priority       *int16     // 0 to 9, where 0 is the most urgent; nil: the priority of the message type
+	ExpectSendTime *time.Time // the message must not be sent before this time; nil: it can be sent now
+	ExpiresAt      *time.Time // the message must not be sent after this time; nil: no limit
+	Sign           string     // signature in front of the text; can be empty
+	Test           bool       // a test message: statistics count test messages separately, and a setting can disable their sending
+	BatchID        int64      // batch of the message; 0: no batch
+	SenderNo       string     // the only sender that is allowed to send the message; empty: any sender
+	WasChecked     bool       // Check accepted the message earlier: if its country is no longer served, the message is held and not refused
+	IsTrial        bool       // a test message that ClaimTrial leases: it is sent even if the setting disables test messages
+	RenderingID    int64      // rendering that stores the text, of which Content is the beginning; 0: Content is the whole text
+	Values         []byte     // values of the placeholders in the rendering; nil: the rendering has no placeholders
 
-	taskID string // was given out before, see Accepted; empty: a new one
+	taskID string // id that the caller already published, see Accepted; empty: a new id is created
 }
 
-// isRendered reports whether the text comes from a template that the submission asks for.
+// isRendered reports whether the submission requests a template for its text.
 func (sub Submission) isRendered() bool {
 	return sub.TemplateNo != "" || sub.UseTemplate && sub.Content != ""
 }
 
-// isDefault reports whether the submission asks for the default content.
+// isDefault reports whether the submission requests the default content.
 func (sub Submission) isDefault() bool { return sub.TemplateNo == "" && sub.Content == "" }
 
-// logged returns what the log shows as the content, and whether it is parameters of a template.
+// logged returns the text that the log shows as the content. isParams reports whether this text contains parameters of a template.
 func (sub Submission) logged() (content string, isParams bool) {
 	if sub.TemplateNo == "" {
 		return sub.Content, sub.UseTemplate
@@ -146,7 +146,7 @@ func (sub Submission) logged() (content string, isParams bool) {
 	}
 	var named bytes.Buffer
 	if json.Compact(&named, sub.Params) != nil {
-		return "", true // no params, or no JSON
+		return "", true // the parameters are missing or not valid JSON
 	}
 	return named.String(), true
 }
@@ -166,29 +166,28 @@ func (sub Submission) checkChoice() error {
 	return nil
 }
 
-// Submitted is the task that a submission made.
+// Submitted describes the task of a submission.
 type Submitted struct {
 	TaskID       string
-	Status       int16  // Pending, also of a test that is not sent and has ended already
-	Recipient    string // in E.164, as the number was read; empty: an earlier submission made the task
-	FinalContent string // with the signature of the submission; a sender's own is added when it claims
-	Deduplicated bool   // an earlier submission made the task; Status is its state now
-	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
+	Status       int16  // Pending, even if the task is a test message that has already ended without being sent
+	Recipient    string // E.164 form of the number; empty: an earlier submission created the task
+	FinalContent string // text with the signature of the submission; a sender's own signature is added at the claim
+	Deduplicated bool   // an earlier submission created the task; Status is the current status of the task
+	isDropped    bool   // the task was dropped with its partition: only TaskID is known
 }
 
-// errRepeated rolls back what a submission did before its dedup key turned out to be taken.
+// errRepeated rolls back the changes of a submission whose dedup key is used.
 var errRepeated = errors.New("the dedup key is taken")
 
-// errDropped refuses a dedup key whose task was dropped, so that its outcome is unknown.
+// errDropped refuses a submission whose dedup key belongs to a dropped task. The outcome of that task is unknown.
 var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
 
-// Submit stores one task with its submission; when it returns without an error, both are durable. A default
-// content is consumed in the same transaction (S0.9). Expected failures: request.invalid, template.none_active,
-// default_content.already_sent.
+// Submit stores one task with its submission. When Submit returns without an error, both are durable. A default content is consumed in the same transaction
+// (S0.9). Expected faults: request.invalid, template.none_active, default_content.already_sent.
 func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
 	made, err := s.submit(ctx, sub, origin)
 	if err != nil && sub.DedupKey != nil {
-		// Also after another error: the first submission may have taken the default content that this one looked for.
+		// The dedup key is also checked after another error: the first submission can have consumed the default content that this submission needs.
 		first, again := s.repeated(ctx, sub, origin)
 		switch {
 		case first != nil && first.isDropped:
@@ -196,13 +195,13 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 		case first != nil:
 			return *first, nil
 		case again != nil && (errors.Is(err, errRepeated) || postgres.IsUnavailable(again)):
-			return Submitted{}, again // nobody knows whether this was submitted before: an answer must not be final
+			return Submitted{}, again // it is unknown whether the message was submitted before, so the error must allow a retry
 		}
 	}
 	return made, err
 }
 
-// repeated returns the task that has the dedup key of sub, or nil, and logs sub as a repeat.
+// repeated returns the task that has the dedup key of sub, and logs sub as a repeat. If no task has the key, repeated returns nil and logs nothing.
 func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (*Submitted, error) {
 	all, err := s.allRepeated(ctx, []Submission{sub}, origin)
 	if err != nil {
@@ -211,7 +210,8 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 	return all[0].Out, all[0].Err
 }
 
-// allRepeated is repeated for several, in their order. A submission whose task is in a partition that is locked fails alone.
+// allRepeated works like repeated for several submissions, and keeps their order. If the partition of a task is locked, only the submissions that repeat this
+// task fail.
 func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Origin) ([]merge.Result[*Submitted], error) {
 	found := make([]merge.Result[*Submitted], len(subs))
 	keys := make([]string, len(subs))
@@ -238,7 +238,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	return found, nil
 }
 
-// logRepeats returns the tasks of rows, and logs that submissions repeated them. The column place of a row is the index of its submission.
+// logRepeats returns the tasks of rows, and logs the submissions that repeated them. The column place of a row contains the index of its submission.
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []queueq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := queueq.SubmissionsRepeatedParams{
@@ -274,11 +274,11 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 	}
 }
 
-// farthest is how many days ahead a message may be scheduled.
+// farthest is the maximum number of days between now and the scheduled time of a message.
 const farthest = 366
 
-// prepare checks a submission and returns the task to store. One that asks for the default content has no text and no pool yet: consumeDefault
-// gives it both. asOf is when the submission came in.
+// prepare checks a submission and returns the task to store. If the submission requests the default content, the task has no text and no pool: consumeDefault
+// sets both. asOf is the time when the request arrived.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
 	row, err := s.read(ctx, asOf, sub, origin, templates)
 	if err == nil && !sub.isDefault() {
@@ -287,7 +287,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
-// read is prepare without the decision about the recipient and without the pool.
+// read does the work of prepare, except that it neither decides about the recipient nor finds the pool.
 func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, origin Origin, templates *template.Finder) (newTask, error) {
 	sub.Channel = cmp.Or(sub.Channel, directory.SMS)
 	number, err := s.readAddress(ctx, sub, origin)
@@ -295,7 +295,7 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 		return newTask{}, err
 	}
 	sub.PhoneNumber = number.Written
-	if sub.BatchID == 0 && sub.taskID == "" { // others were accepted before the company was switched off
+	if sub.BatchID == 0 && sub.taskID == "" { // other submissions were accepted before the company was switched off
 		if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 			return newTask{}, err
 		}
@@ -330,7 +330,7 @@ func (s *Service) read(ctx context.Context, asOf time.Time, sub Submission, orig
 	return row, err
 }
 
-// readAddress reads the phone number of a submission, on another channel the address. Fault: request.invalid.
+// readAddress reads the phone number of a submission. On channels other than SMS, it reads the address. Fault: request.invalid.
 func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin) (phone.Number, error) {
 	region := sub.Region
 	if region == "" {
@@ -342,13 +342,13 @@ func (s *Service) readAddress(ctx context.Context, sub Submission, origin Origin
 	return address.Read(cmp.Or(sub.Channel, directory.SMS), sub.PhoneNumber, region)
 }
 
-// complete gives a task its text, before it gets its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
-// that is longer than the message type allows.
+// complete sets the text of a task. The pool is found later, because the signature of a template can be the signature that the recipient's country requires.
+// Fault: request.invalid for a text that is longer than the message type allows.
 func complete(row *newTask, text template.Rendered) (err error) {
 	if row.Sign == "" {
 		row.Sign = text.Sign
 	}
-	text.Content = segment.Unsigned(row.Sign, text.Content) // it is not signed twice
+	text.Content = segment.Unsigned(row.Sign, text.Content) // the text is not signed twice
 	row.final = text
 	if strings.TrimSpace(text.Content) == "" {
 		return fault.InvalidField("content", fault.Blank, nil)
@@ -369,7 +369,8 @@ func complete(row *newTask, text template.Rendered) (err error) {
 	return nil
 }
 
-// consumeDefault gives a task the default content of its phone number, in the transaction of ctx. A test that is not sent consumes none.
+// consumeDefault sets the text of a task to the default content of its phone number, in the transaction of ctx. A test message that is not sent consumes no
+// default content.
 func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
 	take := s.templates.ConsumeDefault
 	if row.isSimulated() {
@@ -385,7 +386,7 @@ func (s *Service) consumeDefault(ctx context.Context, row *newTask) error {
 	return s.put(ctx, row)
 }
 
-// checkTimes checks the times of a submission.
+// checkTimes returns a fault if a time of the submission is invalid.
 func checkTimes(sub Submission) error {
 	now := time.Now()
 	if at := sub.ExpectSendTime; at != nil && at.After(now.AddDate(0, 0, farthest)) {
@@ -394,8 +395,8 @@ func checkTimes(sub Submission) error {
 	return CheckExpiry(sub.ExpiresAt, optional.Or(sub.ExpectSendTime, now))
 }
 
-// CheckExpiry returns request.invalid for an expires_at that is in the past or too far ahead, or of a message that could only expire, because it is not
-// sent before sendAt. ExpiresAt may be nil: never.
+// CheckExpiry returns request.invalid if expires_at is in the past, is too far in the future, or is before the message can be sent at sendAt. A nil expiresAt
+// means no limit.
 func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
 	switch now := time.Now(); {
 	case expiresAt == nil:
@@ -411,7 +412,7 @@ func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
 	}
 }
 
-// CheckShared checks what messages of one list have in common: priority and times. Faults: request.invalid, company.off.
+// CheckShared checks the values that all messages of one batch share: priority and times. Faults: request.invalid, company.off.
 func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin) error {
 	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return err
@@ -431,14 +432,15 @@ func (s *Service) CheckShared(ctx context.Context, sub Submission, origin Origin
 	return checkTimes(sub)
 }
 
-// Checked is what a submission would become.
+// Checked describes the task that a submission would create.
 type Checked struct {
 	Recipient string // in E.164
-	CountryNo string // empty: no known country
-	Segments  int    // of the text with the signature of the submission
+	CountryNo string // empty: the country is unknown
+	Segments  int    // number of segments of the text with the signature of the submission
 }
 
-// Check is Submit of a text, but stores nothing. With a fault, what was found before it is set. asOf is as for prepare.
+// Check runs the checks of Submit for a submission with a text, and stores nothing. If Check returns a fault, the fields that were already known are set.
+// asOf is the time when the request arrived.
 func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, origin Origin) (Checked, error) {
 	row, err := s.prepare(ctx, asOf, sub, origin, nil)
 	c := Checked{Recipient: row.recipient, CountryNo: row.pool.CountryNo}
@@ -448,7 +450,7 @@ func (s *Service) Check(ctx context.Context, asOf time.Time, sub Submission, ori
 	return c, err
 }
 
-// The message types, as stored.
+// These are the message types, as stored.
 const (
 	Verification int16 = iota
 	Notification

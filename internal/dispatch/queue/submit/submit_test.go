@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestS0_1_Submit(t *testing.T) {
+func TestS0_1_SubmitStoresATask(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"您好","use_template":false,"source":"system_a"}`)
 	made := apptest.Decode[api.Submitted](t, a)
@@ -23,7 +23,7 @@ func TestS0_1_Submit(t *testing.T) {
 		t.Errorf("task id %q", made.TaskID)
 	}
 
-	// 200 characters, not bytes.
+	// The limit is 200 characters, not 200 bytes.
 	long := strings.Repeat("验", 200)
 	if got := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": long}).FinalContent; got != long {
 		t.Errorf("200 characters came back as %d bytes", len(got))
@@ -81,7 +81,7 @@ func TestS0_1_PhoneNumberIsNormalisedAndShownAsSent(t *testing.T) {
 	b.SubmitBody(map[string]any{"phone_number": "010-62552266", "content": "x", "default_region": "CN"})
 }
 
-func TestARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
+func TestRefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "code=1", "use_template": true})
 	b.Expect(409, "template.none_active", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone})
@@ -98,7 +98,7 @@ func TestARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
 	}
 }
 
-func TestFiftyConcurrentSubmissionsOfADefaultContentMakeOneTask(t *testing.T) {
+func TestConcurrentSubmissionsOfADefaultContentCreateOneTask(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "欢迎"})
 	statuses := make([]int, 50)
@@ -114,7 +114,7 @@ func TestFiftyConcurrentSubmissionsOfADefaultContentMakeOneTask(t *testing.T) {
 	}
 }
 
-func TestAUserMayNotAskForMoreThanItsTopPriority(t *testing.T) {
+func TestSubmissionAboveTheUsersTopPriorityIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	usual := b.AddUser("usual", "submit", nil)
 	low := b.AddUser("low", "submit", map[string]any{"top_priority": 7})
@@ -132,7 +132,7 @@ func TestAUserMayNotAskForMoreThanItsTopPriority(t *testing.T) {
 	}
 }
 
-func TestADedupKeyIsItsCompanysOwn(t *testing.T) {
+func TestDedupKeyBelongsToItsCompany(t *testing.T) {
 	b := apptest.New(t)
 	one, two := b.AddCompany("one", 1), b.AddCompany("two", 1)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "order-1"}
@@ -145,7 +145,7 @@ func TestADedupKeyIsItsCompanysOwn(t *testing.T) {
 	}
 }
 
-func TestAMessageThatCouldOnlyExpireIsRefused(t *testing.T) {
+func TestMessageThatExpiresBeforeItIsSentIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 3600})
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
+// Cancel ends a PENDING task and logs the user by. Faults: task.not_found, task.not_pending.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (Row, error) {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return Row{}, err
@@ -26,7 +26,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (Row
 	return s.Get(ctx, viewer, id)
 }
 
-// CancelAll ends those of ids that are PENDING, logs that by did it, and returns how many.
+// CancelAll ends the PENDING tasks in ids, logs the user by, and returns the number of ended tasks.
 func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, 
 	return len(ended), postgres.Wrap("cancel tasks", err, nil)
 }
 
-// Withdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds is not sent again.
+// Withdraw cancels the PENDING tasks of notifications and returns their number. If a sender holds a lease of a task, Withdraw only prevents a retry of the
+// task.
 func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by string) (int, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -46,10 +47,10 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 	return int(n), postgres.Wrap("withdraw tasks", err, nil)
 }
 
-// cancelPortion bounds how many tasks of a batch one statement ends.
+// cancelPortion is the maximum number of tasks of a batch that one statement ends.
 const cancelPortion = 1000
 
-// CancelBatch ends the PENDING tasks of a batch, in portions of their own transactions, logs that by did it, and returns how many.
+// CancelBatch ends the PENDING tasks of a batch, logs the user by, and returns the number of ended tasks. Each portion of tasks is one transaction.
 func (s *Service) CancelBatch(ctx context.Context, batchID int64, by string) (cancelled int, err error) {
 	for after := ""; ; {
 		var ids []string

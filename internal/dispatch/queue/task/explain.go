@@ -13,14 +13,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The reasons of an Explanation.
+// These are the reasons of an Explanation.
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
 	BecauseHeld       = "held"     // see Explanation.HeldBy
 	BecauseExpiring   = "expiring" // the task expires before it is due
 	BecauseQueued     = "queued"
-	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
+	BecauseNoSender   = "no_sender" // the task is queued, but no sender can claim it now
 	BecauseProcessing = "processing"
 	BecauseSettled    = "settled"
 )
@@ -28,25 +28,25 @@ const (
 // MaxAhead is the largest number of tasks ahead that an explanation counts.
 const MaxAhead = 10_000
 
-// Explanation says why a task has its state. The task is read a moment before the senders.
+// Explanation contains the reason why a task has its state. The task is read shortly before the senders, so both can differ by a change in between.
 type Explanation struct {
 	Task    Row
 	Reason  string
 	IsDue   bool
 	Routed  bool
-	Ahead   *int64 // tasks that go before it; MaxAhead+1 means more than MaxAhead, nil that the task is not queued
+	Ahead   *int64 // number of tasks before this task; MaxAhead+1: more than MaxAhead; nil: the task is not queued
 	Senders []sender.Candidate
-	HeldBy  []explain.Switch // what holds a PENDING task
+	HeldBy  []explain.Switch // switches that hold a PENDING task
 
-	RequeuedAt *time.Time // when the task was requeued last; nil: never
+	RequeuedAt *time.Time // time of the last requeue; nil: the task was never requeued
 	RequeuedBy string
 
-	StartUntil *time.Time // of a PROCESSING task: when its sender must have started it; nil: it has, or need not
+	StartUntil *time.Time // deadline for the sender of a PROCESSING task to start it; nil: the sender has started the task, or need not start it
 
-	OnUnclear string // retry or fail; empty: the setting of the sender that will take the task decides
+	OnUnclear string // retry or fail; empty: the setting of the sender that claims the task
 }
 
-// Explain returns why a task has its state, or the fault task.not_found.
+// Explain returns the reason why a task has its state. Fault: task.not_found.
 func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explanation, error) {
 	row, err := s.Get(ctx, viewer, id)
 	if err != nil {

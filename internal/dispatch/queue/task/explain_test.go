@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestExplain(t *testing.T) {
+func TestExplanationContainsTheReasonOfEachState(t *testing.T) {
 	b := apptest.New(t)
 	explain := func(id string) api.Explanation {
 		t.Helper()
@@ -59,7 +59,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestAheadCountsCompaniesOfEqualRank(t *testing.T) {
+func TestTasksAheadIncludeCompaniesOfEqualRank(t *testing.T) {
 	b := apptest.New(t)
 	var ids []string
 	for i := range 3 {
@@ -77,7 +77,7 @@ func TestAheadCountsCompaniesOfEqualRank(t *testing.T) {
 	}
 }
 
-func TestASilentSenderOfARouteCannotTake(t *testing.T) {
+func TestExplanationShowsThatASilentSenderCannotClaim(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "is_shared": false})
 	b.AddRoute("default", "app", 1)
@@ -93,10 +93,10 @@ func TestASilentSenderOfARouteCannotTake(t *testing.T) {
 	}
 }
 
-// The sweep, which runs every five seconds, stores a poll for all answers of all servers.
-func TestASenderThatPolledAMomentAgoIsNotSilent(t *testing.T) {
+// The sweep runs every five seconds and stores one poll for all polls of a sender on all servers.
+func TestSenderThatPolledJustNowIsNotSilent(t *testing.T) {
 	b := apptest.New(t)
-	for _, no := range []string{"a", "b"} { // without a known poll of either, b is listed first
+	for _, no := range []string{"a", "b"} { // while no poll of a or b is stored, b is listed first
 		b.Claim(no, 1)
 	}
 	if _, err := b.App.Senders.SweepSeen(t.Context()); err != nil {
@@ -109,8 +109,8 @@ func TestASenderThatPolledAMomentAgoIsNotSilent(t *testing.T) {
 	}
 }
 
-// The explanation of a task says for each sender what a claim of the sender would find.
-func TestAnExplanationAgreesWithClaims(t *testing.T) {
+// For each sender, the explanation of a task must agree with the result of a claim by this sender.
+func TestExplanationAgreesWithClaims(t *testing.T) {
 	b := apptest.New(t)
 	why := func(id string) map[string]string {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestAnExplanationAgreesWithClaims(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "backup", "is_shared": false})
 	b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": "backup", "sort": -1})
 	b.Take("backup", 1)
-	id := b.Submit(strings.Repeat("长", 100)) // two segments, or ten of small's
+	id := b.Submit(strings.Repeat("长", 100)) // two segments for other senders, ten segments for the sender small
 	if got := fmt.Sprint(why(id)); got != "map[backup:outranked few:no_quota first:can poor:no_funds rival:can small:no_quota]" {
 		t.Error(got)
 	}

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.
-// To the call, other tasks do not exist.
+// Viewer limits the tasks that a call can access: tasks of one submitter, of one company, or both. The zero Viewer can access every task. For the call, all
+// other tasks do not exist.
 type Viewer struct {
 	Owner     *string
 	CompanyID *int64
@@ -25,7 +25,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (Row, error
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// Origins returns what each of the tasks belongs to, in their order.
+// Origins returns the origins of tasks, in the order of tasks.
 func (s *Service) Origins(ctx context.Context, tasks []Row) ([]OriginRow, error) {
 	var p queueq.TaskOriginsParams
 	for _, t := range tasks {
@@ -37,15 +37,15 @@ func (s *Service) Origins(ctx context.Context, tasks []Row) ([]OriginRow, error)
 	return rows, postgres.Wrap("read what tasks belong to", err, nil)
 }
 
-// Times says when a task first could be claimed and was, and how long it waited and took; nil: not known, or not yet.
+// Times contains the times of a task, and how long the task waited and was processed. A nil value is unknown, or has not happened yet.
 type Times struct {
 	QueuedAt       *time.Time
-	FirstClaimedAt *time.Time // since QueuedAt
+	FirstClaimedAt *time.Time // the first claim after QueuedAt
 	Wait           *time.Duration
 	Total          *time.Duration
 }
 
-// Detail returns one task with its times, or the fault task.not_found.
+// Detail returns one task with its times. Fault: task.not_found.
 func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (Row, Times, error) {
 	task, err := s.Get(ctx, viewer, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func timesOf(marks []queueq.TaskMarksRow) (t Times) {
 		return t
 	}
 	for _, m := range marks {
-		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task has leases from before
+		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task can have leases from before the requeue
 		if isOfThisLife && (t.FirstClaimedAt == nil || m.LeasedAt.Before(*t.FirstClaimedAt)) {
 			t.FirstClaimedAt = m.LeasedAt
 		}
@@ -88,43 +88,43 @@ func timesOf(marks []queueq.TaskMarksRow) (t Times) {
 	return t
 }
 
-// Filter selects the tasks of a list; nil means any. The page starts before BeforeID.
+// Filter selects the tasks of a list. A nil field selects any value. The page contains tasks with ids before BeforeID.
 type Filter struct {
 	Viewer      Viewer
 	Status      *int16
 	PhoneNumber *string
 	Source      *string
 	MessageType *int16
-	SenderNo    *string // the sender that holds or settled the task
+	SenderNo    *string // sender that holds a lease of the task or reported its outcome
 	Delivery    *int16  // 1 delivered, 2 undelivered
-	Result      *string // how the result begins
+	Result      *string // beginning of the result
 	BatchID     *int64
-	Test        *bool // only tests, or none
+	Test        *bool // true: only test messages; false: no test messages
 	CountryNo   *string
-	TemplateNo  *string // the template of which the text was made
+	TemplateNo  *string // template from which the text was rendered
 	SubmittedBy *string
-	ProviderNo  *string // the number that a provider gave to a message of the task
+	ProviderNo  *string // a provider's id of a message of the task
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BeforeID    string
 	Limit       int
 }
 
-// The bounds of one page of a list: after maxScan tasks no further statement reads any, and maxPartitions is the number of partitions.
+// These are the limits of one page of a list. After maxScan tasks, no further statement runs. maxPartitions is the maximum number of partitions.
 const (
 	maxScan       = 1000
-	maxPartitions = 16 // one with a task or two of a rare filter takes a millisecond, mostly for planning, and more if it is not in memory
+	maxPartitions = 16 // a partition with one or two tasks of a rare filter takes a millisecond, mostly for planning; a partition that is not in memory takes longer
 )
 
 // Page is a page of a list of tasks, newest first.
 type Page struct {
 	Tasks []Row
-	// Before is the id before which the next page starts, if the list stopped at a bound.
+	// Before is the id before which the next page begins. It is empty unless the list stopped at a limit.
 	Before     string
 	partitions []queueq.TaskPartitionsRow // newest first
 }
 
-// IsHistory reports whether a task of the page comes from a partition that is history.
+// IsHistory reports whether the partition of a task contains only tasks that have ended.
 func (p Page) IsHistory(id string) bool {
 	for _, part := range p.partitions {
 		if id >= part.FirstID {
@@ -150,8 +150,8 @@ func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
 	return p, postgres.Wrap("list tasks", err, nil)
 }
 
-// list reads windows of partitions, newest first, each in portions. A window that does not fill the page is followed by one of twice as many
-// partitions: a statement for two costs less than two statements, and one for all costs too much.
+// list reads windows of partitions, newest first. Each window is read in portions. If a window does not fill the page, the next window has twice as many
+// partitions. One statement for two partitions costs less than two statements, but one statement for all partitions costs too much.
 func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) {
 	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
 	before := min(f.BeforeID, last)
@@ -163,7 +163,7 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 		starts = append(starts, part.FirstID)
 	}
 	if len(starts) < maxPartitions {
-		starts = append(starts, "") // before all partitions
+		starts = append(starts, "") // an empty text sorts before all partitions
 	}
 	var held []string
 	if f.SenderNo != nil {
@@ -203,7 +203,7 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 			read := ids[len(ids)-1]
 			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, maxScan)
 			if before != read {
-				most = f.Limit // the tasks that were skipped say nothing about those that follow
+				most = f.Limit // skipped tasks do not predict how many of the next tasks match
 			}
 		}
 		if start <= first {
@@ -215,8 +215,8 @@ func list(ctx context.Context, q *queueq.Queries, f Filter) (p Page, err error) 
 	return p, nil
 }
 
-// window says which ids of a list a statement reads: those not before from and before before, newest first, at most most of them. They
-// are in the partitions from the id start to the id end. The sender of the filter holds the tasks held.
+// window describes the ids that one statement of a list reads. It reads ids from the id from up to but not including before, newest first, at most most ids.
+// The partitions lie between the ids start and end. held contains the tasks of which the sender in the filter holds a lease.
 type window struct {
 	held         []string
 	start, end   string
@@ -224,7 +224,7 @@ type window struct {
 	most         int32
 }
 
-// listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
+// listIDs returns the next ids of a list. It uses the index of the filter that matches the fewest tasks.
 func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]string, error) {
 	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
 	submitter := f.SubmittedBy
@@ -232,7 +232,7 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 		submitter = f.Viewer.Owner
 	}
 	switch v := f.Viewer; {
-	case f.ProviderNo != nil: // TaskListOf does not compare it
+	case f.ProviderNo != nil: // TaskListOf does not filter by provider number
 		return q.TaskIDsOfProviderNo(ctx, queueq.TaskIDsOfProviderNoParams{ProviderNo: *f.ProviderNo, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.PhoneNumber != nil:
 		return q.TaskIDsOfRecipient(ctx, queueq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
@@ -263,8 +263,8 @@ func listIDs(ctx context.Context, q *queueq.Queries, f Filter, w window) ([]stri
 	}
 }
 
-// Span returns the recipient of the filter in E.164, and bounds for the ids of its tasks: from firstID on and before beforeID. Fault:
-// request.invalid for the phone number, which is called field.
+// Span returns the recipient of the filter in E.164, and the range of task ids: firstID is included, before is excluded. Fault: request.invalid for the phone
+// number; field is the name of its field in the request.
 func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *string, firstID, beforeID string, err error) {
 	recipient, err = s.directory.NormaliseNumber(ctx, f.Viewer.CompanyID, field, f.PhoneNumber)
 	firstID, beforeID = idsCreated(f.CreatedFrom, f.CreatedTo)
@@ -273,8 +273,8 @@ func (s *Service) Span(ctx context.Context, f Filter, field string) (recipient *
 
 const day = 24 * time.Hour
 
-// idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
-// is the database's: the bounds allow a day of difference.
+// idsCreated returns a range of ids that contains all tasks created in [from, before). An id contains the day of the server's clock, but created_at contains
+// the time of the database. The range therefore allows a difference of one day.
 func idsCreated(from, before *time.Time) (first, last string) {
 	first, last = "", taskid.Last
 	if from != nil && from.Year() > 2000 { // no task is older
@@ -286,12 +286,13 @@ func idsCreated(from, before *time.Time) (first, last string) {
 	return first, last
 }
 
-// clockDifference is how far the clock of a server may be from that of the database, for lists of tasks created in a range of time.
+// clockDifference is the maximum difference between the clock of a server and the clock of the database. Lists of tasks that were created in a time range
+// allow for it.
 const clockDifference = time.Minute
 
-// skip returns the id before which a list goes on when it has read last. This is last itself, unless last contains a time, and tasks of
-// that time are not listed: then it is the latest id of the same day that may be listed. Ids of other shapes come before or after those
-// of a day that contain a time, so none is skipped.
+// skip returns the id before which a list continues after it has read the id last. Usually this is last. But if last contains a time and tasks of this time
+// do not match the filter, skip returns the latest id of the same day that can match. Ids of other forms sort before or after all ids of the day that contain
+// a time, so skip passes over no id of another form.
 func (f Filter) skip(last string) string {
 	at, ok := taskid.Time(last)
 	if !ok {
@@ -310,7 +311,7 @@ func (f Filter) skip(last string) string {
 	return last
 }
 
-// Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.
+// Timeline returns all events of one task, oldest first. Fault: task.not_found.
 func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]TimelineRow, error) {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestS0_2_ShowATask(t *testing.T) {
+func TestS0_2_GetReturnsATask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "您好", "source": "system_a"}).TaskID
 	a := b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil)
@@ -38,7 +38,7 @@ func TestS0_2_ShowATask(t *testing.T) {
 	b.Expect(422, "request.invalid", "GET", "/api/v1/sms/task/a%00b", nil)
 }
 
-func TestCancel(t *testing.T) {
+func TestCancelEndsAPendingTask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	cancelled := apptest.Decode[api.Task](t, b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil))
@@ -59,7 +59,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestTimeline(t *testing.T) {
+func TestTimelineContainsAllEventsOfATask(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, "X-Request-Id", "req-7")
 	id := apptest.Decode[api.Submitted](t, a).TaskID
@@ -99,8 +99,8 @@ func TestTimeline(t *testing.T) {
 	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/nothing/timeline", nil)
 }
 
-// The number of repeats is not bounded, so the timeline shows only the latest ones.
-func TestATimelineShowsTheLatestRepeats(t *testing.T) {
+// A task can have any number of repeats, so the timeline contains only the latest repeats.
+func TestTimelineShowsTheLatestRepeats(t *testing.T) {
 	b := apptest.New(t)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "again"}
 	batch := map[string]any{"messages": slices.Repeat([]map[string]any{message}, 600)}
@@ -111,7 +111,7 @@ func TestATimelineShowsTheLatestRepeats(t *testing.T) {
 	}
 }
 
-func TestListTasks(t *testing.T) {
+func TestListFiltersAndPagesTasks(t *testing.T) {
 	b := apptest.New(t)
 	var ids []string
 	for i := range 5 {
@@ -120,7 +120,7 @@ func TestListTasks(t *testing.T) {
 			"message_type": []string{"verification", "notification", "marketing"}[i%3],
 		}).TaskID)
 	}
-	b.Claim("app", 1) // ids[0]
+	b.Claim("app", 1) // claims ids[0]
 	slices.Reverse(ids)
 	middle := b.Task(ids[2]).CreatedAt.Format("2006-01-02T15:04:05.999999Z")
 	for query, want := range map[string][]string{
@@ -161,8 +161,9 @@ func TestListTasks(t *testing.T) {
 	}
 }
 
-// A list reads a bounded number of tasks. Those of others do not count: a user's few tasks may lie among millions.
-func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
+// A list reads a limited number of tasks. The tasks of other users do not count towards this limit, because the few tasks of a user can be spread among
+// millions.
+func TestListReadsALimitedNumberOfTasks(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine", "source": "rare", "message_type": "marketing"}, acme...)).TaskID
@@ -202,12 +203,12 @@ func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	}
 }
 
-// For every combination of filters and every user, a list has exactly the tasks that match, each once, newest first.
-func TestAListHasTheTasksThatMatch(t *testing.T) {
+// For every combination of filters and every user, the pages of a list contain each matching task once, newest first.
+func TestListContainsExactlyTheMatchingTasks(t *testing.T) {
 	b := apptest.New(t)
 	submits := b.AddCompany("acme", 1)
 	reads := b.AddUser("reads", "read", map[string]any{"company_no": "acme"})
-	// Days 2 to 4 have partitions. The other days are before and after them in the default partition.
+	// Days 2 to 4 have their own partitions. The days before and after are in the default partition.
 	b.Exec("SELECT task_partitions_ahead('day', '2025-01-02T00:00:00Z', '2025-01-04T00:00:00Z')")
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, company_id, status, processing_app_id, lease_id, lease_until,
 			result, message_type)
@@ -273,8 +274,8 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 	}
 }
 
-// A list goes on behind an id of any shape: rows that were made by hand have ids of their own.
-func TestAListGoesOnBehindAnyID(t *testing.T) {
+// A list continues after an id of any form, because rows inserted by hand have ids of other forms.
+func TestListContinuesAfterAnIDOfAnyForm(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT id, '', '', 'x' FROM unnest('{1,aged-1,task_1,zone}'::text[]) id`)
 	var got []string
@@ -293,13 +294,14 @@ func TestAListGoesOnBehindAnyID(t *testing.T) {
 	}
 }
 
-// The tasks that a sender holds are read before those that it settled. One that it settles in between is listed once.
-func TestATaskThatIsSettledWhileItIsListedIsListedOnce(t *testing.T) {
+// A list first reads the tasks of which a sender holds a lease, and then the tasks that the sender reported. If the sender reports a task between the two
+// queries, the list contains the task once.
+func TestListContainsATaskOnceIfItIsReportedMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	for _, id := range []string{"t1", "t2", "t3"} {
 		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id) VALUES ($1, '', '', 'x', 2, 'app', 1)`, id)
 	}
-	// As a list finds t2 that reads its lease before the report and its outcome afterwards.
+	// This is the state of a list that reads t2 twice: its lease before the report, and its outcome after the report.
 	b.Exec(`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, processing_app_id, lease_id, lease_until)
 		VALUES ('t2', 1, 1, 1, 5, 1, '', '', 'x', 'app', 1, now() + interval '1 hour')`)
 	page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?sender_no=app", nil))
@@ -308,8 +310,8 @@ func TestATaskThatIsSettledWhileItIsListedIsListedOnce(t *testing.T) {
 	}
 }
 
-// Tasks of other times of a day do not count for a list of a range of time, and none of the range is lost, whatever its id looks like.
-func TestAListOfARangeOfTimeSkipsOtherTimes(t *testing.T) {
+// A list of a time range skips tasks of other times of the day. It contains every task of the time range, whatever the form of its id.
+func TestListOfATimeRangeSkipsOtherTimes(t *testing.T) {
 	b := apptest.New(t)
 	noon := time.Date(2025, 1, 3, 12, 0, 0, 0, time.UTC)
 	b.Exec("SELECT task_partitions_ahead('day', '2025-01-01T00:00:00Z', '2025-01-03T00:00:00Z')")
@@ -327,7 +329,7 @@ func TestAListOfARangeOfTimeSkipsOtherTimes(t *testing.T) {
 		at := noon.Add(time.Duration(hours) * time.Hour)
 		insert(at, made(at, 2500)...)
 	}
-	// The clock of the second server is behind that of the database, and the third makes ids of another shape, with the day of its time zone.
+	// The clock of the second server is slow. The third server creates ids of another form, with the day of its time zone.
 	insert(noon, made(noon, 1)...)
 	insert(noon.Add(time.Minute), made(noon.Add(30*time.Second), 1)...)
 	insert(noon.Add(time.Minute), "task_20250102_zone", "task_20250103_001", "task_20250103_123", "task_20250104_001", "task_20250104_zone")
@@ -352,8 +354,8 @@ func TestAListOfARangeOfTimeSkipsOtherTimes(t *testing.T) {
 	}
 }
 
-// A list reads a bounded number of partitions, and the next page goes on with those before.
-func TestAListReadsABoundedNumberOfPartitions(t *testing.T) {
+// A list reads a limited number of partitions, and the next page continues with older partitions.
+func TestListReadsALimitedNumberOfPartitions(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("SELECT task_partitions_ahead('day', '2025-01-01T00:00:00Z', '2025-02-28T00:00:00Z')")
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status)
@@ -366,7 +368,7 @@ func TestAListReadsABoundedNumberOfPartitions(t *testing.T) {
 		}
 		cursor = "&cursor=" + *page.NextCursor
 	}
-	if !slices.Equal(got, []int{0, 0, 0, 2}) { // the partitions of 59 days and of today
+	if !slices.Equal(got, []int{0, 0, 0, 2}) { // the pages read 16 partitions each: today and 59 older days
 		t.Errorf("tasks on the pages: %v", got)
 	}
 }

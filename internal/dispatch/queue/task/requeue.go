@@ -14,12 +14,12 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// requeueTries is how often a task is requeued that was requeued and ended again meanwhile.
+// requeueTries is the maximum number of attempts to requeue a task that another request requeues at the same time and that ends again.
 const requeueTries = 3
 
-// Requeue lets a task that is FAILED or CANCELLED wait again as if it were new, and logs that by did it and why. Faults: task.not_found,
-// task.dropped, task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn,
-// task.sender_gone, task.tests_off, task.recipient_refused.
+// Requeue makes a FAILED or CANCELLED task wait again like a new task, and logs the user by and the remark. Faults: task.not_found, task.dropped,
+// task.not_ended, task.succeeded, task.delivered, task.expired, task.unreachable, task.erased, task.withdrawn, task.sender_gone, task.tests_off,
+// task.recipient_refused.
 func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark string) (Row, error) {
 	if err := s.requeueable(ctx, viewer, id); err != nil {
 		return Row{}, err
@@ -39,13 +39,13 @@ func (s *Service) Requeue(ctx context.Context, viewer Viewer, id, by, remark str
 	return Row{}, fault.New(fault.Conflict, fault.TaskNotEnded)
 }
 
-// RequeueAll requeues those of ids that allow it, and returns how many. In a transaction of ctx it is a part of that.
+// RequeueAll requeues the tasks in ids that can be requeued, and returns their number. It uses the transaction of ctx if ctx has one.
 func (s *Service) RequeueAll(ctx context.Context, ids []string, by, remark string) (int, error) {
 	rows, err := s.requeue(ctx, ids, by, remark)
 	return len(rows), err
 }
 
-// RequeueEach is RequeueAll that also counts the others by the reason why each was not requeued. ids are distinct.
+// RequeueEach works like RequeueAll. It also returns the number of tasks that were not requeued, by reason. ids must be distinct.
 func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark string) (requeued int, refused map[fault.Reason]int, err error) {
 	rows, err := s.requeue(ctx, ids, by, remark)
 	if err != nil || len(rows) == len(ids) {
@@ -81,7 +81,7 @@ func (s *Service) RequeueEach(ctx context.Context, ids []string, by, remark stri
 		if a.Err != nil {
 			refused[fault.TaskRecipientRefused]++
 		} else {
-			refused[fault.TaskNotEnded]++ // the task ended, or its recipient was admitted again, after the requeue
+			refused[fault.TaskNotEnded]++ // the task ended, or its recipient was admitted again, after the statement that requeues
 		}
 	}
 	if gone := len(left) - len(verdicts); gone > 0 {
@@ -129,9 +129,9 @@ func (s *Service) requeue(ctx context.Context, ids []string, by, remark string) 
 	return rows, nil
 }
 
-// readmit returns those of ids whose recipients may get a message now: that a message was accepted once does not admit it again. It makes the pools of
-// one sender that the tasks need, and holds them until the end of the transaction of ctx: the statement that follows leaves out the tasks of a pool that
-// is gone.
+// readmit returns the ids whose recipients are allowed to receive a message now. An earlier acceptance of the message does not count. readmit creates the
+// pools of one sender that the tasks need, and locks them until the end of the transaction of ctx. The next statement skips the tasks of a pool that no
+// longer exists.
 func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string, err error) {
 	rows, verdicts, err := s.judge(ctx, ids)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 	return admitted, err
 }
 
-// judge decides whether the recipients of tasks may get their messages now.
+// judge decides whether the recipients of tasks are allowed to receive their messages now.
 func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMessagesRow, []admit.Verdict, error) {
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 	return rows, s.admit.Admit(ctx, messages), nil
 }
 
-// RefusedRecipients returns those of ids whose recipients may get no message now, so that the tasks cannot be requeued.
+// RefusedRecipients returns the ids whose recipients are not allowed to receive a message now. Tasks with these ids cannot be requeued.
 func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused []string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -189,20 +189,20 @@ func (s *Service) RefusedRecipients(ctx context.Context, ids []string) (refused 
 	return refused, nil
 }
 
-// RefusalOf returns why a task may not be requeued, by the verdict of RequeueVerdicts.
+// RefusalOf converts a verdict of RequeueVerdicts to the reason why a task cannot be requeued.
 func RefusalOf(verdict string) (reason fault.Reason, isRefused bool) {
 	reason, isRefused = refusedVerdicts[verdict]
 	return reason, isRefused
 }
 
-// refusedVerdicts has the faults of a task that may not be requeued, by the verdict of RequeueVerdicts.
+// refusedVerdicts contains the reasons why a task cannot be requeued, by verdict of RequeueVerdicts.
 var refusedVerdicts = map[string]fault.Reason{
 	"not_ended": fault.TaskNotEnded, "succeeded": fault.TaskSucceeded, "delivered": fault.TaskDelivered, "expired": fault.TaskExpired,
 	"unreachable": fault.TaskUnreachable, "erased": fault.TaskErased, "withdrawn": fault.TaskWithdrawn, "sender_gone": fault.TaskSenderGone,
 	"test": fault.TaskTestsOff,
 }
 
-// requeueable returns the fault because of which a task may not be requeued, or nil.
+// requeueable returns the fault of a task that cannot be requeued, or nil if it can.
 func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) error {
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return s.orDropped(ctx, id, err)
@@ -235,7 +235,7 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	return nil
 }
 
-// orDropped returns task.dropped for a task that was not found because the tasks of its day are no longer kept, otherwise err.
+// orDropped returns task.dropped if err means that the task was not found because the tasks of its day have been dropped. Otherwise it returns err.
 func (s *Service) orDropped(ctx context.Context, id string, err error) error {
 	var missing *fault.Error
 	if !errors.As(err, &missing) || missing.Reason != fault.TaskNotFound {

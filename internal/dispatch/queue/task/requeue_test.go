@@ -15,7 +15,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
+func TestRequeueResetsTheAttemptsOfATask(t *testing.T) {
 	b := apptest.New(t)
 	operator := b.AddUser("operator", "admin", nil)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "sign": "公司", "priority": 2}).TaskID
@@ -82,7 +82,7 @@ func TestARequeuedTaskHasAllItsAttemptsAgain(t *testing.T) {
 	b.Expect(409, "task.succeeded", "POST", apptest.RequeuePath(id), nil)
 }
 
-func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
+func TestRequeueRequiresAnEndedTask(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	b.Expect(404, "task.not_found", "POST", apptest.RequeuePath("task_20231201_001"), nil)
@@ -93,7 +93,7 @@ func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
 	b.Report(id, "app", 2, nil)
 	b.Expect(409, "task.succeeded", "POST", apptest.RequeuePath(id), nil)
 
-	// A user requeues its own tasks; those of others do not exist.
+	// A user can requeue only its own tasks. For this user, the tasks of other users do not exist.
 	own := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "y"}, acme...)).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+own+"/cancel", nil, acme...)
 	b.Expect(404, "task.not_found", "POST", apptest.RequeuePath(own), nil, beta...)
@@ -107,13 +107,13 @@ func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", apptest.RequeuePath(own), map[string]any{"why": "x"})
 	b.Expect(400, "request.malformed", "POST", apptest.RequeuePath(own), "{")
 
-	// A message that has expired is not sent any more.
+	// An expired message is never sent again.
 	late := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "z", "expires_at": time.Now().Add(time.Hour)}).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+late+"/cancel", nil)
 	b.Exec("UPDATE messages SET expires_at = now() - interval '1 second' WHERE task_id = $1", late)
 	b.Expect(409, "task.expired", "POST", apptest.RequeuePath(late), nil)
 
-	// A message is not sent before its time.
+	// A requeued message is not sent before its scheduled time.
 	soon := time.Now().Add(time.Hour).Truncate(time.Second)
 	scheduled := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "s", "expect_send_time": soon}).TaskID
 	b.Expect(200, "", "POST", "/api/v1/sms/task/"+scheduled+"/cancel", nil)
@@ -122,8 +122,8 @@ func TestOnlyAnEndedTaskIsRequeued(t *testing.T) {
 	}
 }
 
-// A report about a lease from before the requeue changes nothing, also if it says SUCCESS, and whether or not the task has another lease now.
-func TestAReportOfTheLifeBeforeDoesNotSettleTheNext(t *testing.T) {
+// A report on a lease from before the requeue changes nothing. This is also true for SUCCESS, and whether or not the task has a new lease.
+func TestReportFromBeforeARequeueChangesNothing(t *testing.T) {
 	b := apptest.NewWith(t, setting.Rules{MaxRetryCount: 0, ProcessingTimeout: 30 * time.Minute}, nil)
 	id := b.Submit("x")
 	old := b.Claim("app", 1)[0].LeaseID
@@ -153,8 +153,9 @@ func TestAReportOfTheLifeBeforeDoesNotSettleTheNext(t *testing.T) {
 	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 1 failed")
 }
 
-// Of requeues that come together, one requeues the task. A cancellation beside them ends it or not; nothing is lost or counted twice.
-func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
+// If several requeues run concurrently, exactly one requeues the task. A concurrent cancellation may or may not end the task. In both cases, no event is lost
+// or counted twice.
+func TestConcurrentRequeuesAndCancellationsRequeueATaskOnce(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")
 	const each = 8
@@ -171,7 +172,7 @@ func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 			for _, s := range part {
 				if s == 200 {
 					n++
-				} else if s != 409 && s != 503 { // 503: it waited for the others for half a second, and did nothing
+				} else if s != 409 && s != 503 { // 503: the request waited half a second for a lock, and changed nothing
 					t.Errorf("status %d", s)
 				}
 			}
@@ -194,8 +195,8 @@ func TestRequeuesAndCancellationsAtOnce(t *testing.T) {
 	}
 }
 
-// A requeue that waits for another one, which commits, finds that the task is no longer FAILED.
-func TestARequeueThatWaitedForAnother(t *testing.T) {
+// A requeue waits for another requeue. After the other requeue commits, the task is no longer FAILED, so the first requeue changes nothing.
+func TestRequeueAfterAConcurrentRequeueIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")
 	tx, err := b.DB.Begin(t.Context())
@@ -226,8 +227,8 @@ func TestARequeueThatWaitedForAnother(t *testing.T) {
 	}
 }
 
-// A requeued task waits in the pool that today's routes give, not in the pool of its submission.
-func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
+// A requeued task waits in the pool of the current routes, not in the pool of its submission.
+func TestRequeuedTaskFollowsTheCurrentRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "first", "is_shared": false})
 	b.AddSender(map[string]any{"sender_no": "second", "is_shared": false})
@@ -252,8 +253,8 @@ func TestARequeuedTaskFollowsTodaysRoutes(t *testing.T) {
 	}
 }
 
-// A sender that waits gets a requeued task at once.
-func TestARequeueWakesASenderThatWaits(t *testing.T) {
+// A waiting sender receives a requeued task at once.
+func TestRequeueWakesAWaitingSender(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")
 	claimed := make(chan apptest.Answer, 1)
@@ -277,8 +278,8 @@ func settleReceipt(b *apptest.Bundle, id string, state int16, code string, lease
 	b.SettleReceipts([]queue.Final{{TaskID: id, SenderNo: "app", Code: code, State: state, LeaseID: &lease}}, false)
 }
 
-// Receipts of an attempt from before the requeue say nothing about the new life, unless the message arrived.
-func TestReceiptsOfTheLifeBefore(t *testing.T) {
+// Receipts of an attempt from before the requeue do not count for the requeued task, unless they say that the message was delivered.
+func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	before := b.Claim("app", 1)[0].LeaseID
@@ -323,8 +324,8 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 	}
 }
 
-// Of a receipt and a requeue at the same moment, the second one sees the first.
-func TestAReceiptMeetsARequeue(t *testing.T) {
+// A receipt and a requeue run concurrently. Whichever commits first, the requeued task has no delivery state from the receipt.
+func TestRequeuedTaskHasNoDeliveryFromAConcurrentReceipt(t *testing.T) {
 	b := apptest.New(t)
 	requeued := func(ctx context.Context, id string) error {
 		_, err := b.App.Tasks.RequeueAll(ctx, []string{id}, "jane", "")
@@ -370,19 +371,19 @@ func TestAReceiptMeetsARequeue(t *testing.T) {
 	}
 }
 
-// What the provider says has arrived is not sent again.
-func TestADeliveredMessageIsNotRequeued(t *testing.T) {
+// A message that was delivered according to the provider is not sent again.
+func TestDeliveredMessageIsNotRequeued(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	lease := b.Claim("app", 1)[0].LeaseID
-	b.Report(id, "app", 3, nil) // the sender was wrong
+	b.Report(id, "app", 3, nil) // the report of the sender was wrong
 	settleReceipt(b, id, 1, "", lease)
 	b.Expect(409, "task.delivered", "POST", apptest.RequeuePath(id), nil)
 	b.ExpectEffects(id, "reported failed", "receipt delivered")
 }
 
-// Several tasks are requeued together: those that may wait again, and no others.
-func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
+// RequeueAll requeues only the tasks that are allowed to wait again.
+func TestRequeueAllRequeuesOnlyAllowedTasks(t *testing.T) {
 	b := apptest.New(t)
 	pending := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": 9}).TaskID
 	fit, sent := b.Fail("fit"), b.Submit("sent")
@@ -414,8 +415,8 @@ func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
 	}
 }
 
-// A requeue that fails at its end changes nothing: neither the outcome, nor the counts.
-func TestARequeueThatFailsChangesNothing(t *testing.T) {
+// A requeue that fails in its last step changes neither the outcome nor the counts.
+func TestFailedRequeueChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")
 	before := b.Counts()

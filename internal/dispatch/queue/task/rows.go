@@ -2,9 +2,9 @@ package task
 
 import "lksms/gen/queueq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
-	// Row is a task as users see it.
+	// Row is a task in the form that users see.
 	Row = queueq.Task
 	// OriginRow is the origin of a task.
 	OriginRow = queueq.TaskOriginsRow

@@ -1,4 +1,4 @@
-// Package task is what users do with tasks that exist: it lists them, says why each has its state, and cancels and requeues them.
+// Package task implements the operations on existing tasks: it lists tasks, explains their states, and cancels and requeues tasks.
 package task
 
 import (
@@ -14,11 +14,11 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// Service reads, cancels and requeues tasks. Every method is at most one transaction, unless it says otherwise.
+// Service reads, cancels and requeues tasks. Every method runs in at most one transaction, unless its comment says otherwise.
 type Service struct {
 	db        *postgres.DB
 	q         *queueq.Queries
-	inParts   *queueq.Queries // statements that read tasks by their ids
+	inParts   *queueq.Queries // for statements that read tasks by id
 	queue     *queue.Service
 	admit     *admit.Service
 	explain   *explain.Service
@@ -28,7 +28,7 @@ type Service struct {
 	requeued prometheus.Counter
 }
 
-// Services are those that a Service uses.
+// Services contains the services that a Service uses.
 type Services struct {
 	Queue     *queue.Service
 	Admit     *admit.Service

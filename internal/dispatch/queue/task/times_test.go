@@ -10,9 +10,9 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A task tells since when it could be claimed, how long it waited for its first claim, and how long it took: through retries, releases and a
+// A task shows when it could first be claimed, how long it waited for its first claim, and how long it was processed, including retries, releases and a
 // requeue.
-func TestATaskTellsHowLongItWaitedAndTook(t *testing.T) {
+func TestTaskShowsItsWaitAndItsDuration(t *testing.T) {
 	b := apptest.New(t)
 	get := func(id string) api.TaskDetail {
 		t.Helper()
@@ -24,7 +24,7 @@ func TestATaskTellsHowLongItWaitedAndTook(t *testing.T) {
 			t.Errorf("%s: %v s, want %v", what, optionalText(got), want)
 		}
 	}
-	back := func(seconds int) { // moves all that happened so far
+	back := func(seconds int) { // moves all events so far into the past
 		t.Helper()
 		b.Exec("UPDATE queue SET entered_at = entered_at - make_interval(secs => $1), due_at = due_at - make_interval(secs => $1), updated_at = updated_at - make_interval(secs => $1)", seconds)
 		b.Exec("UPDATE report_logs SET entered_at = entered_at - make_interval(secs => $1), leased_at = leased_at - make_interval(secs => $1), created_at = created_at - make_interval(secs => $1)", seconds)

@@ -14,7 +14,7 @@ import (
 
 // managerAlert is an alert in the format of POST /api/v2/alerts.
 type managerAlert struct {
-	Labels      map[string]string `json:"labels"` // identify the alert; no value is empty
+	Labels      map[string]string `json:"labels"` // labels that identify the alert; no value is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: Alertmanager ends an alert that is not sent again for some minutes
@@ -34,7 +34,7 @@ func newManagerClient(policy outbound.Policy) *managerClient {
 // maxRefusal is the maximum length in bytes of a response body in an error.
 const maxRefusal = 200
 
-// tell posts alerts to the program at base. Every 2xx status is a success, whatever the body contains. A redirect is an error.
+// post sends alerts to the program at base. Every 2xx status is a success, whatever the body contains. A redirect is an error.
 func (c *managerClient) post(ctx context.Context, base, authorization string, alerts []managerAlert) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -65,8 +65,8 @@ const maxMessages = 3
 // maxCalls is the maximum number of concurrent calls to receivers.
 const maxCalls = 8
 
-// Notify makes the due deliveries, including escalations, and returns how many succeeded. No transaction is open during a call to a receiver. Several servers
-// can run Notify at the same time.
+// Notify makes the due deliveries, including escalations, and returns the number of successful deliveries. No transaction is open during a call to a
+// receiver. Several servers can run Notify at the same time.
 func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
@@ -79,7 +79,7 @@ func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	return told, errors.Join(err, failed)
 }
 
-// notifyDue makes the due deliveries and returns how many succeeded.
+// notifyDue makes the due deliveries and returns the number of successful deliveries.
 func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	due, err := t.q.AlertDeliveriesDue(ctx, alertq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 	return told + n, errors.Join(failures, err)
 }
 
-// run contains the data that one run of Tell has read.
+// run contains the data that one run of Notify has read.
 type run struct {
 	*Notifier
 	receivers map[int64]alertq.AlertReceiverListRow
@@ -161,8 +161,8 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 	}
 }
 
-// maxSingles is the maximum number of alerts that are sent in a message each. More alerts share one message if they are due at the same time and bunches
-// allows it.
+// maxSingles is the maximum number of alerts for which each alert has its own message. If more alerts are due at the same time and bunches allows it, they
+// share one message.
 const maxSingles = 3
 
 // bunches groups deliveries: each returned slice becomes one message. More than maxSingles deliveries share a message if they have the same receiver, phase
@@ -192,17 +192,17 @@ func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveries
 	return all
 }
 
-// keptFor is how long a notification waits for a channel that cannot send. Older news about an alert is useless.
+// keptFor is the time for which a notification waits for a channel that cannot send. Older news about an alert is useless.
 const keptFor = 24 * time.Hour
 
 // retrySeconds is the delay before the first retry of a failed notification. Each further failure doubles it.
 const retrySeconds = 30
 
-// notify notifies people of a bunch of alerts and returns how many alerts it delivered. Each channel has a notification of its own, so that a failed one does
-// not stop the others. The same transaction marks the deliveries.
+// notify notifies people of a bunch of alerts and returns the number of delivered alerts. Each channel has its own notification, so that a failed
+// notification does not stop the others. The same transaction marks the deliveries.
 //
-// A firing alert counts as delivered when enough channels accepted its notification: people must be reachable even if the own channel of the alert fails. If
-// such channels do not exist, one channel is enough. A retry does not use a channel again that accepted its notification.
+// A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the own channel of the alert
+// fails. If not enough channels exist, one channel is enough. If a channel has accepted the notification, a retry does not use this channel again.
 func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (told int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
 	channels, isSafe, err := r.ways(ctx, own, to)
@@ -275,7 +275,7 @@ func (r *run) enqueue(ctx context.Context, to alertq.AlertReceiverListRow, due [
 	return all, nil
 }
 
-// hold locks deliveries to one receiver until the end of the transaction. It returns those that no other server has delivered meanwhile.
+// hold locks deliveries to one receiver until the end of the transaction. It returns the deliveries that no other server has made meanwhile.
 func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldParams{}
 	for _, d := range due {
@@ -299,7 +299,7 @@ func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
 	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
 }
 
-// reasonOf returns why a new notification failed immediately.
+// reasonOf returns the reason why a new notification failed immediately.
 func reasonOf(made notification.Made) string {
 	if made.Remark != "" || len(made.Failed) == 0 {
 		return made.Remark
@@ -331,7 +331,7 @@ func (t *Notifier) mark(ctx context.Context, receiver int64, all []alertq.AlertD
 // maxError is the maximum length of a stored error, in characters.
 const maxError = 500
 
-// call calls receivers, up to maxCalls at the same time, and returns how many deliveries succeeded.
+// call calls receivers, up to maxCalls at the same time, and returns the number of successful deliveries.
 func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveriesDueRow) (told int, failures error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -351,7 +351,7 @@ func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveries
 	return told, failures
 }
 
-// callOne calls one receiver and returns how many deliveries succeeded. It does nothing if another server is calling the receiver or has made all due
+// callOne calls one receiver and returns the number of successful deliveries. It does nothing if another server is calling the receiver or has made all due
 // deliveries. A rejected call is recorded and is not an error.
 func (r *run) callOne(ctx context.Context, to alertq.AlertReceiverListRow, due []alertq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {

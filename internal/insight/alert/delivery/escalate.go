@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// escalate records which deliveries were sent, and escalates the others: first through the other channels of their receiver, then to the other receivers. The
-// deliveries that an escalation adds do not escalate, so each delivery escalates at most twice.
+// escalate records which deliveries were sent, and escalates the other deliveries: first through the other channels of their receiver, then to the other
+// receivers. Deliveries that an escalation adds do not escalate, so each delivery escalates at most twice.
 func (t *Notifier) escalate(ctx context.Context) error {
 	if err := t.noteSent(ctx); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (t *Notifier) noteSent(ctx context.Context) error {
 	return err
 }
 
-// escalate escalates a bunch of deliveries to one receiver. Unless isLast, it notifies the receiver through its other channels. If isLast, or if every other
-// channel rejects the alerts, it adds deliveries to the other receivers.
+// escalate escalates a bunch of deliveries to one receiver. If isLast is false, it notifies the receiver through the receiver's other channels. If isLast is
+// true, or if every other channel rejects the alerts, it adds deliveries to the other receivers.
 func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time, isLast bool) error {
 	to, isKnown := r.receivers[due[0].ReceiverID]
 	if !isKnown {
@@ -95,7 +95,7 @@ func (r *run) escalate(ctx context.Context, due []alertq.AlertDeliveriesDueRow, 
 	})
 }
 
-// otherWays returns the channels that reach people of a receiver and that ways does not already use for alerts with this own channel.
+// otherWays returns the channels that reach people of a receiver, except the channels that ways already uses for alerts with this own channel.
 func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiverListRow) ([]string, error) {
 	if to.Kind != alert.ByNotification {
 		return nil, nil
@@ -108,7 +108,7 @@ func (r *run) otherWays(ctx context.Context, own string, to alertq.AlertReceiver
 	return slices.DeleteFunc(slices.Clone(reach), func(channel string) bool { return slices.Contains(used, channel) }), err
 }
 
-// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns those that still have to escalate.
+// holdUnsent locks deliveries to one receiver until the end of the transaction. It returns the deliveries that still have to escalate.
 func (t *Notifier) holdUnsent(ctx context.Context, due []alertq.AlertDeliveriesDueRow, at map[int64]time.Time) ([]alertq.AlertDeliveriesDueRow, error) {
 	p := alertq.AlertDeliveriesHoldUnsentParams{ReceiverID: due[0].ReceiverID}
 	for _, d := range due {

@@ -47,7 +47,8 @@ func ownChannel(a alertq.Alert) string {
 	}
 }
 
-// areEnough reports whether at least one of channels still works if the own channel of an alert fails. For allChannels, any one channel is assumed to fail.
+// areEnough reports whether at least one of channels still works if the own channel of an alert fails. For allChannels, one unknown channel is assumed to
+// fail.
 func areEnough(own string, channels []string) bool {
 	if own == allChannels {
 		return len(channels) > 1
@@ -55,8 +56,9 @@ func areEnough(own string, channels []string) bool {
 	return slices.ContainsFunc(channels, func(channel string) bool { return channel != own })
 }
 
-// ways returns the channels through which people are notified of alerts with this own channel. They begin with the channels of the receiver. If too few of
-// these reach its people, ways adds all other channels that reach them. isSafe reports whether the result is enough, see areEnough.
+// ways returns the channels through which people are notified of alerts with this own channel. The result begins with the channels of the receiver. If too
+// few of these channels reach people of the receiver, ways adds all other channels that reach them. isSafe reports whether the result is enough, see
+// areEnough.
 func (r *run) ways(ctx context.Context, own string, to alertq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if own == "" {
 		return to.Channels, true, nil

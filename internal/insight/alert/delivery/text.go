@@ -18,11 +18,11 @@ type Language struct {
 	kinds     map[string]string
 	summaries map[string]string // ${s}: the subject; ${v}, ${t}: value and threshold, in the unit of the kind
 	separator string
-	tags      map[string]string // prefix of a text, by phase; ${l}: the level
-	since     string            // ${at}
-	until     string            // ${at}
-	several   string            // ${n}
-	more      string            // ${n}
+	tags      map[string]string // prefix of a text, by phase; ${l} is the level
+	since     string            // contains ${at}, the time
+	until     string            // contains ${at}, the time
+	several   string            // contains ${n}, the number of alerts
+	more      string            // contains ${n}, the number of further alerts
 	comma     string
 }
 
@@ -110,11 +110,11 @@ const (
 	resolved = "resolved"
 )
 
-// These are the maximum lengths of texts to people, in characters. A short message uses the smaller one.
+// These are the maximum lengths of texts to people, in characters. Short messages use the smaller length.
 const (
 	maxTitle = 100
 	maxText  = 200
-	maxName  = 60 // of the name of each of several alerts
+	maxName  = 60 // maximum length of the name of each alert if a text contains several alerts
 )
 
 // title returns the name of an alert: its kind and subject.
@@ -134,7 +134,7 @@ func (l Language) message(a alertq.Alert, phase string) string {
 	return l.tag(phase, a.Level) + l.Summary(a) + strings.ReplaceAll(end, "${at}", at.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
-// list names as many of several alerts as fit into most characters, and adds how many more exist.
+// list returns the names of as many alerts as fit into most characters, followed by the number of further alerts.
 func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	more := func(n int) string {
 		if n == 0 {
@@ -153,7 +153,7 @@ func (l Language) list(due []alertq.AlertDeliveriesDueRow, most int) string {
 	return text
 }
 
-// payload returns the variables of the template of alerts. The first of several alerts must be the worst.
+// payload returns the variables of the template of alerts. If due contains several alerts, the first alert must be the worst.
 func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	d, phase := due[0], phaseOf(due[0])
 	title, text, summary := l.title(d.Alert), l.message(d.Alert, phase), l.Summary(d.Alert)
@@ -169,7 +169,7 @@ func (l Language) payload(due []alertq.AlertDeliveriesDueRow) map[string]any {
 	}
 }
 
-// languageOf returns the language with a code; Chinese for every code but "en".
+// languageOf returns the language with a code. For every code except "en", it returns Chinese.
 func languageOf(code string) Language {
 	if code == "en" {
 		return English

@@ -17,7 +17,7 @@ func (h *Handlers) CreateSession(ctx context.Context, req api.CreateSessionReque
 	if err != nil {
 		return nil, err
 	}
-	x.Caller.User, x.Caller.SessionEnd = begun.Principal, &begun.ExpiresAt // as if the request had been made with the new session
+	x.Caller.User, x.Caller.SessionEnd = begun.Principal, &begun.ExpiresAt // the same values as in a request with the new session
 	if old := x.SessionToken(); old != "" {
 		if err := h.services.Access.SignOut(ctx, old); err != nil {
 			return nil, err

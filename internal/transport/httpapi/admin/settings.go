@@ -68,7 +68,7 @@ func (h *Handlers) change(ctx context.Context, body []byte) (setting.Values, err
 	return h.services.Settings.Put(ctx, changes, gate.Of(ctx).Caller.User.Username)
 }
 
-// settingsAnswer returns the response with v. setting.Values and the contract have the same names; a test compares them.
+// settingsAnswer returns the response with v. setting.Values and the contract use the same names; a test compares them.
 func settingsAnswer(v setting.Values) (api.SettingsResponse, error) {
 	a := api.SettingsResponse{Code: convert.OK, Message: convert.Success}
 	return a, copySettings(v, &a.Data)

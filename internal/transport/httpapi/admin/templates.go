@@ -39,7 +39,7 @@ func (h *Handlers) CreateTemplate(ctx context.Context, req api.CreateTemplateReq
 // errTwoStates rejects a request with both is_active and status.
 var errTwoStates = fault.InvalidField("is_active", fault.NotTogether, "status")
 
-// ListTemplates pages through templates, newest first. A caller of a company sees only active templates that its company can use.
+// ListTemplates pages through templates, newest first. For a caller of a company, the list contains only active templates that the company can use.
 func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
 	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
@@ -67,7 +67,8 @@ func (h *Handlers) ListTemplates(ctx context.Context, req api.ListTemplatesReque
 	return api.ListTemplates200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
-// shown returns a template as callers of the company own see it: Companies contains only their own company. If own is nil, it returns the template unchanged.
+// shown returns a template in the form for callers of the company own: Companies contains only this company. If own is nil, shown returns the template
+// unchanged.
 func shown(t template.Row, own *string) template.Row {
 	if own != nil && len(t.Companies) > 0 {
 		t.Companies = []string{*own}
@@ -75,7 +76,7 @@ func shown(t template.Row, own *string) template.Row {
 	return t
 }
 
-// GetTemplate shows one template. A caller of a company sees only active templates that its company can use.
+// GetTemplate shows one template. A caller of a company can read only active templates that the company can use.
 func (h *Handlers) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
 	own, err := h.scope.OwnCompanyNo(ctx)
 	if err != nil {

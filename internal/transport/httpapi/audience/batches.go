@@ -35,8 +35,8 @@ type batchFields struct {
 	Rows json.RawMessage `json:"rows"`
 }
 
-// batchList returns the fields of a request that creates a batch, and its list; nil if the request contains no list. field is the name of the list's field.
-// The caller must call done after the response: done deletes an upload of rows that no batch uses.
+// batchList returns the fields of a request that creates a batch, and its list. The list is nil if the request contains no list. field is the name of the
+// list's field. The caller must call done after the response: done deletes an upload of rows that no batch uses.
 func (h *Handlers) batchList(ctx context.Context) (fields api.BatchForm, list *upload.Upload, field string, done func(), err error) {
 	x := gate.Of(ctx)
 	done = func() {}
@@ -107,7 +107,7 @@ func (h *Handlers) CreateBatch(ctx context.Context, _ api.CreateBatchRequestObje
 	return api.CreateBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchCreated{BatchID: row.ID, Status: api.BatchStatus(row.Status)}}, nil
 }
 
-// addressColumn returns the name of the column with addresses; empty if the request names no column.
+// addressColumn returns the name of the column with addresses. It returns an empty text if the request names no column.
 func addressColumn(f api.BatchForm) (string, error) {
 	isSMS := optional.Or(f.Channel, directory.SMS) == directory.SMS
 	switch {
@@ -121,7 +121,7 @@ func addressColumn(f api.BatchForm) (string, error) {
 	return optional.Value(f.AddressColumn), nil
 }
 
-// dedupOf returns how duplicate rows are found. The values phone and address mean the same.
+// dedupOf returns the rule for duplicate rows. The values phone and address mean the same rule.
 func dedupOf(asked *api.BatchFormDedup) string {
 	if dedup := optional.Value(asked); dedup != "" && dedup != "address" {
 		return string(dedup)
@@ -190,7 +190,7 @@ func (h *Handlers) ListBatches(ctx context.Context, req api.ListBatchesRequestOb
 	return api.ListBatches200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.BatchPage{Items: items, NextCursor: next}}, err
 }
 
-// oneBatch is like batchOf, and adds the actions of users.
+// oneBatch works like batchOf, and adds the actions of users.
 func (h *Handlers) oneBatch(ctx context.Context, st progress.Progress) (api.Batch, error) {
 	b, err := h.batchOf(ctx, st)
 	if err != nil {
@@ -248,7 +248,7 @@ func (h *Handlers) batchOf(ctx context.Context, st progress.Progress) (api.Batch
 	return b, nil
 }
 
-// remarkOf returns the error of a row or list in the language of the request; nil if no error is stored.
+// remarkOf returns the error of a row or list in the language of the request. It returns nil if no error is stored.
 func remarkOf(ctx context.Context, stored []byte) (*string, error) {
 	if stored == nil {
 		return nil, nil //nolint:nilnil // no fault

@@ -27,7 +27,7 @@ func (h *Handlers) PutContacts(ctx context.Context, req api.PutContactsRequestOb
 	return api.PutContacts200JSONResponse(changed(n)), err
 }
 
-// emptiedByNull returns the new value of a field: an empty value for null, and nil if the request does not contain the field.
+// emptiedByNull returns the new value of a field. For null, it returns an empty value. If the request does not contain the field, it returns nil.
 func emptiedByNull[T any](value nullable.Nullable[T]) *T {
 	if !value.IsSpecified() {
 		return nil

@@ -15,7 +15,7 @@ import (
 
 const (
 	previewRows = 10
-	maxPreview  = 100 // characters of a shown value
+	maxPreview  = 100 // maximum number of displayed characters of a value
 )
 
 // PreviewList shows the columns and first rows of an uploaded list.
@@ -40,7 +40,7 @@ func (h *Handlers) PreviewList(ctx context.Context, _ api.PreviewListRequestObje
 	return api.PreviewList200JSONResponse{Code: convert.OK, Message: convert.Success, Data: preview}, errors.Join(err, list.Close())
 }
 
-// encodingWarning returns a warning about a list whose encoding was guessed and may be wrong; nil if isDoubtful is false.
+// encodingWarning returns a warning about a list whose encoding was guessed and is possibly wrong. It returns nil if isDoubtful is false.
 func encodingWarning(ctx context.Context, isDoubtful bool) *string {
 	if !isDoubtful {
 		return nil

@@ -51,7 +51,7 @@ func TestPreviewShowsParsedList(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
 	}
-	// The list is in Windows-1252 but is also valid GB18030. The preview contains a warning until the encoding is named.
+	// The list is encoded in Windows-1252, but its bytes are also valid GB18030. The preview contains a warning until the request names the encoding.
 	const german = "name\nM\xFCller\nSch\xE4fer\n"
 	for name, c := range map[string]struct {
 		form, want string

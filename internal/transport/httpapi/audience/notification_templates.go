@@ -11,8 +11,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// templateCompany returns the company whose templates a request reads or changes; nil: the templates of the platform. Only an admin can change those of the
-// platform.
+// templateCompany returns the company whose templates a request reads or changes. It returns nil for the templates of the platform, which only an admin can
+// change.
 func (h *Handlers) templateCompany(ctx context.Context, no *string, isChange bool) (*int64, error) {
 	if no == nil && (!isChange || gate.Of(ctx).Caller.User.Role == access.RoleAdmin) {
 		return nil, nil //nolint:nilnil // the platform

@@ -67,7 +67,7 @@ func replacedOf(r *notification.Replaced) *api.NotificationReplaced {
 	return &api.NotificationReplaced{NotificationID: r.ID, Remark: r.Remark}
 }
 
-// originFor returns the origin of a request, with the company that companyNo names; nil: the caller's company.
+// originFor returns the origin of a request, with the company that companyNo names. If companyNo is nil, it uses the caller's company.
 func (h *Handlers) originFor(ctx context.Context, companyNo *string) (origin submit.Origin, err error) {
 	origin = gate.Of(ctx).Origin
 	origin.CompanyID, err = h.scope.CompanyID(ctx, companyNo)
@@ -180,7 +180,7 @@ func (h *Handlers) EndNotifications(ctx context.Context, req api.EndNotification
 	return api.EndNotifications200JSONResponse(changed(n)), err
 }
 
-// actsFor returns the caller together with the operator on whose behalf it acts.
+// actsFor returns the caller, together with the operator for whom the caller acts.
 func actsFor(ctx context.Context, operator *string) notification.By {
 	return notification.By{User: gate.Of(ctx).Caller.User.Username, Operator: operator}
 }

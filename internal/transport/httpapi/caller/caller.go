@@ -1,4 +1,4 @@
-// Package caller decides what the caller of an operation can see and name.
+// Package caller decides which data the caller of an operation can read, and which resources the caller can name.
 package caller
 
 import (
@@ -12,8 +12,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// Viewer returns which tasks and notifications the caller can see: those of its company, or of all companies if it sees all. A caller with the role submit
-// sees only its own.
+// Viewer returns which tasks and notifications the caller can read. A caller of a company can read those of its company, and another caller those of all
+// companies. A caller with the role submit can read only its own tasks and notifications.
 func Viewer(ctx context.Context) task.Viewer {
 	seen := task.Viewer{CompanyID: OwnCompany(ctx)}
 	if who := gate.Of(ctx).Caller.User; who.Role == access.RoleSubmit {
@@ -22,7 +22,7 @@ func Viewer(ctx context.Context) task.Viewer {
 	return seen
 }
 
-// OwnCompany returns the only company whose data the caller can see; nil if it sees all companies.
+// OwnCompany returns the only company whose data the caller can read. It returns nil if the caller can read all companies.
 func OwnCompany(ctx context.Context) *int64 {
 	if who := gate.Of(ctx).Caller.User; !who.SeesAll {
 		return &who.CompanyID
@@ -49,7 +49,7 @@ func (s *Scope) OwnCompanyNo(ctx context.Context) (*string, error) {
 	return &no, err
 }
 
-// CompanyID returns the id of the company with number no; the caller's company if no is nil. Fault: auth.other_company.
+// CompanyID returns the id of the company with number no. If no is nil, it returns the id of the caller's company. Fault: auth.other_company.
 func (s *Scope) CompanyID(ctx context.Context, no *string) (int64, error) {
 	who := gate.Of(ctx).Caller.User
 	if no == nil {
@@ -101,6 +101,6 @@ func RequireBinding(ctx context.Context, appID string) error {
 	return nil
 }
 
-// SeesNumbers reports whether the caller can see the rate, weight and costs of senders. These numbers belong to the operator: a caller of one company could
+// SeesNumbers reports whether the caller can read the rate, weight and costs of senders. These numbers belong to the operator: a caller of one company could
 // derive from them how much other companies send.
 func SeesNumbers(ctx context.Context) bool { return OwnCompany(ctx) == nil }

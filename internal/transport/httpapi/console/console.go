@@ -104,7 +104,7 @@ func newFile(kind string, content []byte) *file {
 	}
 }
 
-// compress returns content compressed with gzip; nil if this saves less than 10 %.
+// compress returns content compressed with gzip. It returns nil if the compression saves less than 10 %.
 func compress(content []byte) []byte {
 	if len(content) < worthwhile {
 		return nil
@@ -112,7 +112,7 @@ func compress(content []byte) []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err == nil {
-		_, _ = w.Write(content) // a buffer never returns an error
+		_, _ = w.Write(content) // a write to a buffer never returns an error
 		err = w.Close()
 	}
 	if err != nil || out.Len() > len(content)*9/10 { // images and fonts are compressed already
@@ -133,11 +133,11 @@ func handler(files map[string]*file, basePath string) http.Handler {
 		switch {
 		case f != nil && f.isNamed:
 			header.Set("Cache-Control", "public, max-age=31536000, immutable")
-		case strings.HasPrefix(name, named): // a file of another version; the browser would cache the page instead of the script
+		case strings.HasPrefix(name, named): // the file belongs to another version; with the page as the answer, the browser would cache the page as the script
 			header.Set("Cache-Control", "no-store")
 			http.NotFound(w, r)
 			return
-		default: // browsers detect a new version with the next request
+		default: // browsers ask for a new version with each request
 			header.Set("Cache-Control", "no-cache")
 		}
 		if f == nil || name == index {

@@ -97,7 +97,7 @@ func TestConsoleFilesAreServedWithCacheHeaders(t *testing.T) {
 	}
 }
 
-// The policy forbids inline scripts and styles, so the embedded page must not contain any.
+// The policy forbids inline scripts and styles, so the embedded page must not contain them.
 func TestConsolePageObeysContentSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	h, err := Handler("")

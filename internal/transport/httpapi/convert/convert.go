@@ -1,5 +1,5 @@
-// Package convert helps handlers to read requests and to write responses: the envelope, fields of patches, message types, and parts that several responses
-// share.
+// Package convert helps handlers to read requests and to write responses. It converts the envelope, fields of patches, message types, and parts that several
+// responses share.
 package convert
 
 import (
@@ -34,13 +34,13 @@ func Done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: OK, Message
 // maxObject is the maximum size in bytes of an object for which the contract does not define fields.
 const maxObject = 16 << 10
 
-// SentObject returns an object of the request's body as it was sent; nil if it is missing. The generated types would convert the numbers of such an object to
-// float64. Fault: request.invalid if the object is larger than maxObject.
+// SentObject returns an object of the request's body in its original form. It returns nil if the object is missing. The generated types would convert the
+// numbers of such an object to float64. Fault: request.invalid if the object is larger than maxObject.
 func SentObject(ctx context.Context, name string) (json.RawMessage, error) {
 	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, maxObject)
 }
 
-// Fields returns the fields of an object of the request's body, with numbers as they were sent. Faults as for SentObject.
+// Fields returns the fields of an object of the request's body, with numbers in their original form. Faults: those of SentObject.
 func Fields(ctx context.Context, name string) (map[string]any, error) {
 	text, err := SentObject(ctx, name)
 	if err != nil {
@@ -49,7 +49,7 @@ func Fields(ctx context.Context, name string) (map[string]any, error) {
 	return jsonbody.Fields(text)
 }
 
-// NonEmpty returns s, or nil if s is empty.
+// NonEmpty returns s, or nil if the text is empty.
 func NonEmpty(s *string) *string { return optional.NonZero(optional.Value(s)) }
 
 // List converts each row with one. The result is never nil, so that JSON contains [] instead of null.
@@ -66,7 +66,7 @@ var MessageTypes = [...]api.MessageType{
 	submit.Verification: api.Verification, submit.Notification: api.Notification, submit.Marketing: api.Marketing,
 }
 
-// MessageType returns the number of a message type in the database; notification if name is nil.
+// MessageType returns the number of a message type in the database. If name is nil, it returns the number of notification.
 func MessageType(name *api.MessageType) int16 {
 	if name != nil {
 		for code, known := range MessageTypes {
@@ -78,7 +78,7 @@ func MessageType(name *api.MessageType) int16 {
 	return submit.Notification
 }
 
-// OnlyMessageType returns the number of a message type for a filter; nil if name is nil.
+// OnlyMessageType returns the number of a message type for a filter. If name is nil, it returns nil.
 func OnlyMessageType(name *api.MessageType) *int16 {
 	if name == nil {
 		return nil
@@ -100,7 +100,7 @@ func SetNullable[T any](field **T, to nullable.Nullable[T]) {
 	}
 }
 
-// Given returns the value of a field of a patch; nil if the field is missing or null.
+// Given returns the value of a field of a patch. It returns nil if the field is missing or null.
 func Given[T any](n nullable.Nullable[T]) *T {
 	v, err := n.Get()
 	if err != nil {
@@ -125,7 +125,7 @@ func Candidates(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	})
 }
 
-// Delivery returns the delivery state of a task; nil if state is nil, because no receipt has reported one.
+// Delivery returns the delivery state of a task. If state is nil, no receipt has reported a state, and Delivery returns nil.
 func Delivery(state *int16) *api.TaskDelivery {
 	switch {
 	case state == nil:
@@ -137,7 +137,7 @@ func Delivery(state *int16) *api.TaskDelivery {
 	}
 }
 
-// Params returns the params of a template as they were sent, with numbers as they were written; nil if params is missing or null.
+// Params returns the params of a template in their original form. It returns nil if params is missing or null.
 func Params(body []byte) json.RawMessage {
 	var sent struct {
 		Params json.RawMessage `json:"params"`
@@ -151,7 +151,7 @@ func Params(body []byte) json.RawMessage {
 // UnknownCompany converts the fault of an unknown company to request.invalid for the body field company_no.
 func UnknownCompany(err error) error { return MissingCompany(err, "company_no") }
 
-// MissingCompany is like UnknownCompany, for any field.
+// MissingCompany works like UnknownCompany for any field.
 func MissingCompany(err error, field string) error {
 	var expected *fault.Error
 	if errors.As(err, &expected) && expected.Reason == fault.CompanyNotFound {
@@ -160,7 +160,7 @@ func MissingCompany(err error, field string) error {
 	return err
 }
 
-// OptionalList returns a pointer to list; nil if list is nil, so that JSON contains null.
+// OptionalList returns a pointer to list. It returns nil if list is nil, so that JSON contains null.
 func OptionalList[T any](list []T) *[]T {
 	if list == nil {
 		return nil

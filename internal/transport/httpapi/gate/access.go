@@ -77,7 +77,7 @@ var auditedPaths = []string{
 	"/api/v1/admin/", "/api/v1/contacts", "/api/v1/tags", "/api/v1/webhooks", "/api/v1/batches", "/api/v1/notifications/status",
 }
 
-// auditedDeletion is audited although POST to the same path is not: creating notifications changes nothing that another user submitted.
+// auditedDeletion is audited, although POST to the same path is not audited: creating notifications changes nothing that another user submitted.
 const auditedDeletion = "DELETE /api/v1/notifications"
 
 // isAudited reports whether the changes of an operation are recorded with their caller.
@@ -146,7 +146,7 @@ func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 
 var noStoreValue = []string{"no-store"} // shared by all responses
 
-// noStore forbids clients to cache responses of the API: some GET operations change state, and the others return current state.
+// noStore forbids clients to cache responses of the API: some GET operations change state, and all other operations return the current state.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Cache-Control"] = noStoreValue

@@ -49,8 +49,8 @@ func hopAddress(hop string) (netip.Addr, bool) {
 	return address.Unmap(), err == nil
 }
 
-// isSecure reports whether the client uses TLS to this server or to a trusted proxy in front of it. The first of several schemes is the client's. A client
-// that forges the scheme affects only its own cookie.
+// isSecure reports whether the client uses TLS to this server or to a trusted proxy in front of it. If the header contains several schemes, the first scheme
+// is the client's. A client that forges the scheme affects only its own cookie.
 func (g *Gate) isSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

@@ -43,7 +43,7 @@ func StatusOf(kind fault.Kind) int { return statuses[kind] }
 var ErrUnavailable = capacity.ErrUnavailable
 
 // Fail answers a request with an error. If the client has disconnected, the error is not logged as an error of the server. The response is written anyway,
-// because the client may have closed only its sending side.
+// because the client possibly has closed only its sending side.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	g.answerFault(w, r, g.faultOf(r, err))
 }
@@ -58,8 +58,8 @@ func (g *Gate) faultOf(r *http.Request, err error) *fault.Error {
 	return g.toFault(r.Context(), err)
 }
 
-// toFault returns the fault for an error: a fault itself, ErrUnavailable for an unreachable database, and internal for any other error. The text of an
-// unexpected error is logged only.
+// toFault returns the fault for an error. A fault is returned unchanged. An unreachable database becomes ErrUnavailable, and any other error becomes
+// internal. The text of an unexpected error is only logged.
 func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 	var expected *fault.Error
 	if errors.As(err, &expected) {
@@ -72,8 +72,8 @@ func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, fault.InternalError)
 }
 
-// ToFaults returns a function that converts the errors of one request to faults, as Fail does. Of consecutive unexpected errors with the same text, it logs
-// only the first.
+// ToFaults returns a function that converts the errors of one request to faults in the same way as Fail. If consecutive unexpected errors have the same text,
+// only the first error is logged.
 func (g *Gate) ToFaults(ctx context.Context) func(error) *fault.Error {
 	var last string
 	var lastFault *fault.Error
@@ -106,8 +106,8 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	_, _ = w.Write(append(body, '\n')) // an error means that the client disconnected
 }
 
-// pageOf returns the address of the page that explains a reason, in the language of the texts. manual: see Options. Without one, the address is the
-// path of the English document: only its own sections have the anchors.
+// pageOf returns the address of the page that explains a reason, in the language of the texts. Without a manual (see Options), the address is the path of the
+// English document, because only the English document has the anchors.
 func pageOf(manual string, texts *text.Catalogue, reason fault.Reason) *string {
 	page := "docs/" + reason.Page()
 	if manual != "" {
@@ -151,7 +151,7 @@ func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, an
 	g.StoreRefusals(ctx, refused)
 }
 
-// IsServerError reports whether the server itself failed; false for a rejected request.
+// IsServerError reports whether the server itself failed. For a rejected request, it returns false.
 func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
 // isFailure reports whether a status means that the server failed. Foreign protocols use 501 for unsupported features, which is a rejection.

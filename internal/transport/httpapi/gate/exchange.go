@@ -67,18 +67,18 @@ type Caller struct {
 	Authorise func() error // authenticates User again and checks its roles; nil for a public operation
 
 	SessionEnd *time.Time // when the caller's session expires; nil: the caller used other credentials
-	isRepeated bool       // Authorise was called: this check of the session does not come from a new request
+	isRepeated bool       // Authorise was called: this check of the session belongs to a request that was already authenticated
 }
 
 // Body is the body of a request.
 type Body struct {
-	Raw    []byte          // as sent, possibly incomplete; for a form: its fields as JSON and the hash of its file; nil: not read
-	Plain  []byte          // Raw, converted so that the generated types can decode it
+	Raw    []byte          // original body, possibly incomplete; for a form: its fields as JSON and the hash of its file; nil: the body was not read
+	Plain  []byte          // Raw in a form that the generated types can decode
 	Value  any             // Plain, parsed by jsonbody.Parse
 	Items  []contract.Item // of a batch
 	Form   *upload.Form    // nil: the body is not a form
-	Cut    error           // why Raw is incomplete; nil: Raw is complete
-	Broken error           // why Plain is not valid JSON; nil: it is valid
+	Cut    error           // reason why Raw is incomplete; nil: Raw is complete
+	Broken error           // reason why Plain is not valid JSON; nil: Plain is valid
 }
 
 // json returns the parts of the body that the contract checks.
@@ -115,7 +115,7 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 	}
 }
 
-// within sets the deadline of the request to limit from now. A new context would cost one more timer and one more copy of the request.
+// within sets the deadline of the request to limit from now. A new context would need one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
 // prolong extends the latest deadline of the request. longest is the maximum time in which its body can arrive.
@@ -206,7 +206,7 @@ func (g *Gate) startSpan(r *http.Request, x *Exchange) (context.Context, trace.S
 	return g.options.Tracer.Start(r.Context(), x.Origin.Traceparent, r.Method, trace.SpanKindServer)
 }
 
-// endSpan ends the span of a request; a nil span is ignored.
+// endSpan ends the span of a request. It ignores a nil span.
 func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
 	if span == nil {
 		return
@@ -246,7 +246,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
-	if r.ContentLength != 0 && !x.Body.isWhole() { // not after a whole body: net/http then reads the connection to detect that the client disconnects
+	if r.ContentLength != 0 && !x.Body.isWhole() { // nothing follows a complete body: net/http then reads the connection to detect that the client disconnects
 		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
 	}
 }

@@ -15,12 +15,12 @@ import (
 // of bodies, slots, rate of responses, and delays after wrong credentials.
 type ForeignOperation struct {
 	Pattern   string   // ServeMux pattern
-	Roles     []string // roles that can call it, in addition to admins; empty: everybody
+	Roles     []string // roles that can call the operation, in addition to admins; empty: all callers
 	ServedBy  servers.Role
 	BodyBytes int64 // maximum size of the body; 0: no body. If the body contains the credentials: at most capacity.BodiesOfSource
 	IsJSON    bool  // the body is JSON, which Body.Plain contains
-	IsCostly  bool  // reads or writes many rows
-	IsAudited bool  // its changes are recorded in the audit
+	IsCostly  bool  // the operation reads or writes many rows
+	IsAudited bool  // changes by the operation are recorded in the audit
 	Limit     time.Duration
 
 	// IsCostlyFor reports whether a single request reads or writes many rows. nil means that no request does. It is used in addition to IsCostly.
@@ -86,7 +86,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 		}
 		release = done
 		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
-			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
+			if err := x.Caller.Authorise(); err != nil { // the user can have been disabled while the body arrived
 				return err
 			}
 		}
@@ -109,7 +109,7 @@ func (g *Gate) serveForeign(w http.ResponseWriter, r *http.Request, o ForeignOpe
 	}
 	defer leave()
 	done := release
-	x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots that others wait for
+	x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots for which other requests wait
 	if o.IsJSON {
 		if err := g.parse(x); err != nil {
 			return err
@@ -133,7 +133,7 @@ func (g *Gate) authoriseForeign(r *http.Request, o ForeignOperation) error {
 	switch {
 	case len(o.Roles) == 0:
 		return nil
-	case o.Credentials == nil && r.Header.Get("Authorization") == "": // sessions are only for pages of this server
+	case o.Credentials == nil && r.Header.Get("Authorization") == "": // only pages of this server are allowed to use sessions
 		return access.ErrRequired
 	case o.Credentials == nil:
 		return g.authorise(r, o.Roles)

@@ -24,8 +24,8 @@ const (
 	uploadsOfOne = 2 // concurrent uploads of one company, or of one user without a company
 	maxForm      = upload.Most + 1<<20
 
-	// formLongest is the time in which a form must arrive: bodyGrace, or longer if at least bodyRate bytes arrive per second. The time that the server needs
-	// to store the form does not count.
+	// formLongest is the time in which a form must arrive. It is bodyGrace, or longer if at least bodyRate bytes arrive per second. The time that the server
+	// needs to store the form does not count.
 	formLongest = bodyGrace + maxForm/bodyRate*time.Second
 	maxStore    = 15 * time.Second // maximum time for storing the bytes of one read
 )
@@ -61,7 +61,7 @@ func (g *Gate) receiveForm(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		Meta: upload.Meta{CompanyID: x.Caller.User.CompanyID, SubmittedBy: x.Caller.User.Username},
 	})
 	if err == nil {
-		if _, err = io.Copy(io.Discard, paced); err != nil { // the bytes after the form
+		if _, err = io.Copy(io.Discard, paced); err != nil { // reads the bytes after the form
 			err = errors.Join(&upload.SourceError{Err: err}, g.drop(r.Context(), form))
 		}
 	}
@@ -90,7 +90,8 @@ func (g *Gate) drop(ctx context.Context, form upload.Form) error {
 	return g.services.Uploads.Drop(ctx, *form.File)
 }
 
-// formReader is like pacedReader, for a form. The server stores bytes between two reads. This time does not count against the deadline of the client.
+// formReader works like pacedReader for a form. The server stores bytes between two reads. The time of storing does not count against the deadline of the
+// client.
 type formReader struct {
 	body       io.Reader
 	connection *http.ResponseController
@@ -126,7 +127,7 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 		}
 	}
 	if form.File != nil {
-		values[form.FileField] = json.RawMessage(`""`) // only marks the file as present
+		values[form.FileField] = json.RawMessage(`""`) // a placeholder that marks the file as present
 	}
 	text, err := json.Marshal(values)
 	if err != nil {
@@ -136,7 +137,7 @@ func (g *Gate) parseForm(x *Exchange, of contract.Form) error {
 	if err := g.parse(x); err != nil {
 		return err
 	}
-	// Raw identifies the content of the form. The bytes as sent would differ in each repeat, because the boundary differs.
+	// Raw identifies the content of the form. The original bytes would differ in each repeat, because the boundary differs.
 	if file := form.File; file != nil {
 		x.Body.Raw = fmt.Appendf(text, "\n%s %q %d %x", form.FileField, file.Name, file.Size, file.Hash)
 	}

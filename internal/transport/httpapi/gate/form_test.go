@@ -153,7 +153,7 @@ func shown[T any](p *T) string {
 	return fmt.Sprint(*p)
 }
 
-// form returns a form with a new boundary. It contains fields, and a file unless file is empty.
+// form returns a form with a new boundary. It contains fields and, unless file is empty, a file.
 func form(file string, fields ...string) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -400,7 +400,7 @@ func TestDeadlineOfFormMovesWithReceivedBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes, storing time.Duration
 		chunk          int
-		want           time.Duration // time until the form is rejected; 0: never
+		want           time.Duration // time until the form is rejected; 0: the form is not rejected
 	}{
 		"nothing arrives":     {time.Minute, 0, 1, bodyGrace},
 		"fast":                {time.Second, 0, bodyRate, 0},

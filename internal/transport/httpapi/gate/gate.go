@@ -43,7 +43,7 @@ type Options struct {
 	CORSOrigins    []string
 	Roles          servers.Roles // roles of this server
 	BasePath       string        // base path of the URLs that clients use: empty, or a path that begins with / and does not end with /
-	Manual         string        // base URL of the manual; empty: this server does not serve it
+	Manual         string        // base URL of the manual; empty: this server does not serve the manual
 	TLS            bool          // responses tell browsers to use only HTTPS (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
@@ -55,8 +55,8 @@ type Gate struct {
 	services  Services
 	options   Options
 	contract  *contract.Contract
-	mux       *http.ServeMux // contains the operations and the pages
-	headers   http.Header    // of every response
+	mux       *http.ServeMux // multiplexer of the operations and the pages
+	headers   http.Header    // headers of every response
 	rooms     capacity.Rooms
 	uploads   *capacity.Room // limits concurrent uploads of files
 	slots     *capacity.Slots
@@ -118,7 +118,7 @@ func (g *Gate) NoRoute(r *http.Request) error {
 	return fault.New(fault.NotFound, fault.RouteNotFound)
 }
 
-// methods returns the methods of the path of a request: those of the contract, or else those of foreign operations.
+// methods returns the methods of the path of a request. These are the methods in the contract, or otherwise the methods of foreign operations.
 func (g *Gate) methods(r *http.Request) []string {
 	if all := g.contract.Methods(r); len(all) > 0 {
 		return all
@@ -160,8 +160,8 @@ func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	return g.fromBasePath(asGet(g.observe(g.recoverPanic(g.crossOrigin(guarded))))), nil
 }
 
-// fromBasePath removes the base path from request paths that begin with it, and adds it to the paths in responses. Other request paths do not change: a proxy
-// may have removed the base path already.
+// fromBasePath removes the base path from request paths that begin with it, and adds it to the paths in responses. It does not change other request paths,
+// because a proxy possibly has removed the base path already.
 func (g *Gate) fromBasePath(next http.Handler) http.Handler {
 	base := g.options.BasePath
 	if base == "" {
@@ -198,8 +198,8 @@ func (w *belowBase) WriteHeader(status int) {
 // Unwrap gives http.ResponseController access to the connection.
 func (w *belowBase) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// asGet answers HEAD requests of load balancers and monitors like GET; net/http omits the body. This is limited to contract.AlwaysServed, because other GET
-// operations can claim tasks. The HEAD of another operation is rejected.
+// asGet answers HEAD requests of load balancers and monitors like GET; net/http omits the body. Only contract.AlwaysServed is answered in this way, because
+// other GET operations can claim tasks. The HEAD of another operation is rejected.
 func asGet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead && slices.Contains(contract.AlwaysServed, "GET "+r.URL.Path) {

@@ -52,7 +52,7 @@ func (g *Gate) idempotent(next http.Handler) http.Handler {
 			if replayed {
 				w.Header().Set("Idempotency-Replayed", "true")
 			}
-			_, _ = w.Write(stored) // as above
+			_, _ = w.Write(stored) // an error means that the client disconnected
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 
 // These are the time limits of bodies and responses.
 const (
-	// bodyGrace is the time in which a body must arrive. A longer time is allowed if at least bodyRate bytes arrive per second.
+	// bodyGrace is the time in which a body must arrive. The time is longer if at least bodyRate bytes arrive per second.
 	bodyGrace   = 5 * time.Second
 	bodyRate    = 64 << 10 // bytes per second
 	bodyLongest = 30 * time.Second
@@ -31,7 +31,7 @@ const (
 	// leftoverWait is the maximum wait for an unread body. net/http reads part of it before the response.
 	leftoverWait = 500 * time.Millisecond
 
-	// answerLongest is the time in which a caller must read its response; strangersAnswer is the same for unknown callers.
+	// answerLongest is the time in which a caller must read its response. strangersAnswer is this time for unknown callers.
 	answerLongest   = 30 * time.Second
 	strangersAnswer = 15 * time.Second
 )
@@ -43,7 +43,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	if err != nil {
 		return nil, err
 	}
-	needed := most // if the length of the body is unknown
+	needed := most // used if the length of the body is unknown
 	if r.ContentLength >= 0 && coding == "" {
 		needed = min(r.ContentLength, most)
 	}
@@ -60,7 +60,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 		return nil, err
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
-	body := bytes.NewBuffer(make([]byte, 0, min(needed, capacity.SmallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
+	body := bytes.NewBuffer(make([]byte, 0, min(needed, capacity.SmallBody)+bytes.MinRead)) // the buffer grows with the bytes that arrive, and not with Content-Length
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: decoded(w, paced, coding, most)})
 	paced.clearDeadline()
 	x.Body.Raw = body.Bytes()
@@ -114,8 +114,8 @@ func (g *gunzip) Read(b []byte) (n int, err error) {
 
 func (g *gunzip) Close() error { return nil }
 
-// holder returns the name under which the bodies of a caller are counted: its company, so that all users of a company share one limit, or else the provider
-// or the user. It returns "" for an unknown caller.
+// holder returns the name under which the bodies of a caller are counted. This is the name of its company, so that all users of a company share one limit.
+// Without a company, it is the name of the provider or the user. For an unknown caller, holder returns "".
 func (x *Exchange) holder() string {
 	if x.Caller.Provider != "" {
 		return "provider " + x.Caller.Provider

@@ -46,7 +46,7 @@ func (x *Exchange) SessionCookie(token string, expiresAt time.Time) string {
 // NoSessionCookie returns the Set-Cookie header that deletes the session cookie.
 func (x *Exchange) NoSessionCookie() string { return x.cookie("", -1) }
 
-// SessionToken returns the token of the session cookie; empty if the request has no such cookie.
+// SessionToken returns the token of the session cookie. It returns an empty text if the request has no such cookie.
 func (x *Exchange) SessionToken() string {
 	c, err := x.request.Cookie(x.cookieName())
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *Gate) resume(r *http.Request, x *Exchange) (access.Principal, error) {
 	return session.Principal, err
 }
 
-// mayChange reports whether a request can change state.
+// mayChange reports whether a request possibly changes state.
 func mayChange(r *http.Request) bool {
 	isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 	return !isRead || slices.Contains(claimPaths, r.URL.Path)

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// slot waits for a slot if the request needs one. Requests without a company (of admins and senders) need none. leave frees the slot.
+// slot waits for a slot if the request needs a slot. Requests without a company (of admins and senders) need no slot. leave frees the slot.
 func (g *Gate) slot(ctx context.Context, x *Exchange) (leave func(), err error) {
 	company, is := x.company()
 	if !is {

@@ -31,8 +31,8 @@ func Health() api.BuildInfoResponse {
 	return api.BuildInfoResponse{Code: http.StatusOK, Message: "success", Data: health}
 }
 
-// Starting returns a handler for all requests during the start of the server. It reports the server as alive, so that no supervisor kills it during a
-// migration, but as not ready. It neither reads bodies nor authenticates callers. isTLS says whether clients use TLS.
+// Starting returns a handler for all requests during the start of the server. It reports that the server is alive but not ready, so that no supervisor kills
+// the server during a migration. The handler neither reads bodies nor authenticates callers. isTLS reports whether clients use TLS.
 func Starting(isTLS bool) http.Handler {
 	headers := headersOf(Options{TLS: isTLS})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func Starting(isTLS bool) http.Handler {
 		var answer any = api.Error{
 			Code: status, Message: texts.Reason(errStarting), RequestID: id, Error: texts.Detail(errStarting), Docs: pageOf("", texts, errStarting.Reason),
 		}
-		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, "/health") { // with or without the base path
+		if (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.HasSuffix(r.URL.Path, "/health") { // the path possibly begins with the base path
 			status = http.StatusOK
 			answer = Health()
 		} else {

@@ -56,9 +56,9 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots that others wait for
+		x.answering = func() { leave(); done() } // a slow reader must not occupy memory and slots for which other requests wait
 		if hasBody && x.Caller.Authorise != nil && time.Since(began) > bodySoon {
-			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
+			if err := x.Caller.Authorise(); err != nil { // the user can have been disabled while the body arrived
 				g.Fail(w, r, err)
 				return
 			}
@@ -72,7 +72,7 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 	})
 }
 
-// receiveBody receives a body. done frees its memory. read parses the body; its error also contains wrong, the fault of the address.
+// receiveBody receives a body. done frees its memory. read parses the body; the error of read also contains wrong, the fault of the address.
 func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, most int64, wrong *fault.Error) (done func(), read func() error, err error) {
 	asked, _ := g.contract.Operation(x.Operation)
 	parse := g.parse
@@ -90,7 +90,7 @@ func (g *Gate) receiveBody(w http.ResponseWriter, r *http.Request, x *Exchange, 
 			return x.Body.Cut
 		}
 		err := parse(x)
-		if wrong != nil { // the body can be invalid, too
+		if wrong != nil { // the body can also be invalid
 			if err == nil {
 				err = g.check(r)
 			}
@@ -135,8 +135,8 @@ func (parsedBody) Close() error { return nil }
 // ValidatedValue is called by runtime.BindJSONBody.
 func (b parsedBody) ValidatedValue() any { return b.value }
 
-// badAddress returns a fault that names text in path or query that PostgreSQL cannot store. It also names query parameters that the operation does not
-// declare, because the server must not silently ignore part of a request. Without a fault, it returns the query; nil for a callback.
+// badAddress returns a fault if the path or query contains text that PostgreSQL cannot store, or if the query contains parameters that the operation does not
+// declare. The server must not silently ignore part of a request. Without a fault, badAddress returns the query. For a callback, it returns no query.
 func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	if !postgres.IsText(r.URL.Path) {

@@ -44,7 +44,7 @@ func auditEntryOf(a audit.Row) (api.AuditEntry, error) {
 	}, err
 }
 
-// fieldsOrNull parses a JSON object; nil if text is nil.
+// fieldsOrNull parses a JSON object. It returns nil if text is nil.
 func fieldsOrNull(text []byte) (*map[string]any, error) {
 	if text == nil {
 		return nil, nil

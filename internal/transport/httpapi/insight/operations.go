@@ -37,7 +37,7 @@ func (h *Handlers) TaskStatistics(ctx context.Context, _ api.TaskStatisticsReque
 	return api.TaskStatistics200JSONResponse(counts), err
 }
 
-// AppTaskStatistics is the form of TaskStatistics for the installed sender app (S0.18).
+// AppTaskStatistics returns the same figures as TaskStatistics in the format of the installed sender app (S0.18).
 func (h *Handlers) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsRequestObject) (api.AppTaskStatisticsResponseObject, error) {
 	counts, err := h.statistics(ctx, nil)
 	return api.AppTaskStatistics200JSONResponse(counts), err
@@ -63,7 +63,7 @@ func (h *Handlers) TaskStatusInfo(ctx context.Context, _ api.TaskStatusInfoReque
 	return api.TaskStatusInfo200JSONResponse{Code: convert.OK, Message: convert.Success, Data: infos}, nil
 }
 
-// Health reports that the process is running, and its build.
+// Health reports that the process is running, and which build it is.
 func (h *Handlers) Health(context.Context, api.HealthRequestObject) (api.HealthResponseObject, error) {
 	return api.Health200JSONResponse(gate.Health()), nil
 }

@@ -29,7 +29,7 @@ func (h *Handlers) GetOverview(ctx context.Context, _ api.GetOverviewRequestObje
 func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewRequestObject) (api.StreamOverviewResponseObject, error) {
 	x := gate.Of(ctx)
 	who := x.Caller.User
-	var company string // empty for callers who see all companies
+	var company string // empty for callers who can read all companies
 	if own := caller.OwnCompany(ctx); own != nil {
 		company = fmt.Sprint(*own)
 	}
@@ -58,7 +58,7 @@ func (h *Handlers) StreamOverview(ctx context.Context, req api.StreamOverviewReq
 			},
 			MayRead: func() error {
 				err := x.Caller.Authorise()
-				if err == nil && x.Caller.User != who { // the role or company of the user has changed, and so the figures that the user can see
+				if err == nil && x.Caller.User != who { // the role or company of the user has changed, and so have the figures that the user can read
 					err = fault.New(fault.Forbidden, fault.AuthForbidden)
 				}
 				return err
@@ -80,7 +80,7 @@ type streamAnswer func(http.ResponseWriter) error
 // VisitStreamOverviewResponse implements api.StreamOverviewResponseObject.
 func (a streamAnswer) VisitStreamOverviewResponse(w http.ResponseWriter) error { return a(w) }
 
-// overview returns the figures that a user can see.
+// overview returns the figures that a user can read.
 func (h *Handlers) overview(ctx context.Context, who access.Principal) (api.Overview, error) {
 	var data api.Overview
 	var company *int64

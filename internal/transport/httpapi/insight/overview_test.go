@@ -53,7 +53,7 @@ func openStream(t *testing.T, url string, headers ...string) *events {
 	return &events{t, bufio.NewScanner(res.Body), res}
 }
 
-// next returns the name and data of the next event; empty at the end of the stream.
+// next returns the name and data of the next event. Both are empty at the end of the stream.
 func (e *events) next() (name, data string) {
 	e.t.Helper()
 	for e.from.Scan() {
@@ -80,7 +80,7 @@ func (e *events) overview() (figures api.Overview) {
 	return figures
 }
 
-// bye returns the reason with which the stream ends.
+// bye returns the reason in the last event of a stream that the server ends.
 func (e *events) bye() string {
 	e.t.Helper()
 	for {
@@ -122,12 +122,12 @@ func TestOverviewShowsCurrentFigures(t *testing.T) {
 	if all.FiringAlerts == nil || *all.FiringAlerts != 1 || own.FiringAlerts != nil {
 		t.Errorf("firing alerts %v and %v", all.FiringAlerts, own.FiringAlerts)
 	}
-	// A user with the role submit sees only its own tasks, so the overview of its company is forbidden.
+	// A user with the role submit can read only its own tasks, so the overview of its company is forbidden.
 	submitter := w.AddUser("submitter", "submit", map[string]any{"company_no": "acme"})
 	for _, path := range []string{"/api/v1/admin/overview", "/api/v1/admin/stream?seconds=0"} {
 		w.Expect(403, "auth.forbidden", "GET", path, nil, submitter...)
 	}
-	// A company sees only the senders of its routes.
+	// A company can read only the senders of its routes.
 	if own.Senders.Ready+own.Senders.NotReady != 2 || all.Senders.Ready+all.Senders.NotReady < 3 {
 		t.Errorf("senders of acme %+v, of all %+v", own.Senders, all.Senders)
 	}
@@ -141,7 +141,7 @@ func TestOverviewShowsRatesAndLongestWait(t *testing.T) {
 	}
 	done, failed := b.Submit("x"), b.Submit("x")
 	b.Submit("x")
-	for range 3 { // a cancelled task was submitted, too
+	for range 3 { // a cancelled task was also submitted
 		b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": time.Now().Add(time.Hour)}).TaskID+"/cancel", nil)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a&limit=2", nil)
@@ -200,7 +200,7 @@ func TestOverviewShowsReasonOfUnreadySender(t *testing.T) {
 	at("silent", "seen_at = now() - interval '12 minutes'")
 	at("never", "seen_at = NULL")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/off", `{"status":"off"}`)
-	// Polls of a sender whose routes are all off are recorded as late as those of a sender without routes.
+	// If all routes of a sender are off, its polls are recorded as late as the polls of a sender without routes.
 	for sender, status := range map[string]string{"idle": "off", "routed": "on"} {
 		b.AddSender(map[string]any{"sender_no": sender, "name": "Sender " + sender})
 		b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("default", sender, 1).RouteNo), map[string]any{"status": status})
@@ -219,7 +219,7 @@ func TestOverviewShowsReasonOfUnreadySender(t *testing.T) {
 	}
 }
 
-// The overview names the switches that hold messages back. A company sees only its own messages.
+// The overview names the switches that hold messages. A company can read only the figures of its own messages.
 func TestOverviewNamesSwitchesThatHoldMessages(t *testing.T) {
 	b := apptest.New(t)
 	users := map[string][]string{}
@@ -337,7 +337,7 @@ func TestStreamsLeaveConnectionsFreeAndEndWithServer(t *testing.T) {
 	b.URL = url
 	company := b.AddUser("user", "read", map[string]any{"company_no": "default"})
 	var streams []*events
-	for n := range 10 { // half of them of a company, half of an admin
+	for n := range 10 { // half of the streams belong to a company, half to an admin
 		s := openStream(t, url, [][]string{nil, company}[n%2]...)
 		s.overview()
 		streams = append(streams, s)

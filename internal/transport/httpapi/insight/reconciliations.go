@@ -95,7 +95,7 @@ func totalOf(t reconcile.TotalsRow) api.DailyTotal {
 	}
 }
 
-// typeOf returns the name of a message type from its number as text; nil if stored is not a known number.
+// typeOf returns the name of a message type from its number as text. It returns nil if stored is not a known number.
 func typeOf(stored string) *string {
 	code, err := strconv.Atoi(stored)
 	if err != nil || code < 0 || code >= len(convert.MessageTypes) {

@@ -65,7 +65,7 @@ func (h *Handlers) ReadStatistics(ctx context.Context, req api.ReadStatisticsReq
 	return api.ReadStatistics200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 }
 
-// seriesCompany returns the id of the company of a series by its key, see seriesOf. Callers of a company can only name their own.
+// seriesCompany returns the id of the company of a series by its key, see seriesOf. Callers of a company can name only their own company.
 func (h *Handlers) seriesCompany(ctx context.Context, key string) (int64, error) {
 	if number, isDeleted := strings.CutPrefix(key, "#"); isDeleted && caller.OwnCompany(ctx) == nil {
 		if id, err := strconv.ParseInt(number, 10, 64); err == nil {
@@ -75,7 +75,7 @@ func (h *Handlers) seriesCompany(ctx context.Context, key string) (int64, error)
 	return h.scope.CompanyID(ctx, &key)
 }
 
-// seriesOf converts a series. Keys of the database become the names that callers use.
+// seriesOf converts a series. It replaces the keys of the database by the names that callers use.
 func seriesOf(by string, s statistics.Series) api.StatisticsSeries {
 	key := optional.NonZero(s.Key)
 	switch {

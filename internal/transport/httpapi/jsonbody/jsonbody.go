@@ -53,8 +53,8 @@ func Parse(body []byte) (any, error) {
 	}
 }
 
-// Items returns the text of each item of a list in a body that Parse accepts; nil if the body is not an object with such a list. The items are slices of
-// body, not copies.
+// Items returns the text of each item of a list in a body that Parse accepts. It returns nil if the body is not an object with such a list. The items are
+// slices of body, not copies.
 func Items(body []byte, field string) (items []json.RawMessage) {
 	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
 	if token, err := tokens.ReadToken(); err != nil || token.Kind() != '{' {
@@ -152,7 +152,7 @@ func (p *parser) list() (any, error) {
 		}
 		list = append(list, value)
 	}
-	_, err := p.tokens.ReadToken() // as above
+	_, err := p.tokens.ReadToken() // the end of the list, or an error
 	return list, err               //nolint:wrapcheck // as above
 }
 

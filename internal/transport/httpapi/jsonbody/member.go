@@ -12,8 +12,8 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Member returns a member of a valid body as it was sent; nil if it is missing. Fault: request.invalid if PostgreSQL would store the member in more than most
-// bytes.
+// Member returns the original text of a member of a valid body. It returns nil if the member is missing. Fault: request.invalid if PostgreSQL would store the
+// member in more than most bytes.
 func Member(body []byte, name string, most int) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {

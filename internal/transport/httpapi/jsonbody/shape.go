@@ -15,10 +15,10 @@ const (
 	maxDepth     = 32
 	MaxListItems = 5000
 	maxMembers   = 500
-	maxValues    = 25_000 // in the whole body; a batch of a thousand messages contains half as many
+	maxValues    = 25_000 // maximum number of values in the whole body; a batch of a thousand messages contains half as many
 )
 
-// A ShapeReader returns these errors.
+// These are the errors that a ShapeReader returns.
 var (
 	ErrTooDeep = errors.New("body nests too deep")
 	ErrTooMany = errors.New("list or object of the body is too long")
@@ -28,9 +28,9 @@ var (
 type ShapeReader struct {
 	io.Reader
 	depth    int
-	commas   [maxDepth + 1]int  // so far, in the open list or object of each level
+	commas   [maxDepth + 1]int  // number of commas so far, in the open list or object of each level
 	opened   [maxDepth + 1]byte // opening byte of the list or object of each level
-	values   int                // so far
+	values   int                // number of values so far
 	inString bool
 	escaped  bool
 }

@@ -30,7 +30,7 @@ func TestShapeReaderLimitsDepthAndLength(t *testing.T) {
 	}
 }
 
-// A number is written without an exponent only if a type can hold it: otherwise the numbers 1e99 in a body of 8 MB would become a gigabyte.
+// A number is written without an exponent only if a type can represent it: otherwise the numbers 1e99 in a body of 8 MB would become a gigabyte.
 func TestWholeNumbersConvertsOnlyNumbersThatFitType(t *testing.T) {
 	for number, want := range map[string]string{"1.0": "1", "1E5": "100000", "-2.50e1": "-25", "1e19": "10000000000000000000", "1e20": "1e20", "1e99": "1e99", "0.5": "0.5"} {
 		if got := string(WholeNumbers([]byte("[" + number + "]"))); got != "["+want+"]" {

@@ -1,4 +1,4 @@
-// Package manual serves the documents as web pages, to which errors link.
+// Package manual serves the documents as web pages. Errors contain links to these pages.
 package manual
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Prefix is the path below which the pages are served. A page has the name of its document.
+// Prefix is the path below which the pages are served. The path of a page ends with the name of its document.
 const Prefix = "/docs/manual/"
 
 // Chinese is the folder of the documents in Chinese.
 const Chinese = "zh-CN/"
 
-// Handler serves documents below Prefix: those in Markdown as web pages, other files as they are. notFound answers the names of
-// no document, and fail an error.
+// Handler serves the documents below Prefix. It serves Markdown documents as web pages, and other files unchanged. If no document has the requested name,
+// notFound answers the request. fail writes an error response.
 func Handler(documents fs.FS, notFound http.Handler, fail func(w http.ResponseWriter, r *http.Request, err error)) http.Handler {
 	pages := sync.OnceValues(func() (map[string][]byte, error) { return render(documents) })
 	files := http.StripPrefix(Prefix, http.FileServerFS(documents))
@@ -42,7 +42,7 @@ func Handler(documents fs.FS, notFound http.Handler, fail func(w http.ResponseWr
 		}
 		if page, isPage := all[name]; isPage {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
-			_, _ = w.Write(page) // fails only if the caller has gone
+			_, _ = w.Write(page) // the write fails only if the client disconnected
 			return
 		}
 		if !isFile(documents, name) {
@@ -64,10 +64,10 @@ type document struct {
 	source  []byte
 	root    ast.Node
 	heads   []*ast.Heading
-	anchors []string // of the headings, as GitHub makes them
+	anchors []string // anchors of the headings, in the form that GitHub creates
 }
 
-// render returns the web page of each document in Markdown, by its name. Sections of a Chinese document have the anchors of the English one.
+// render returns the web page of each Markdown document, by document name. Sections of a Chinese document have the anchors of the English document.
 func render(files fs.FS) (map[string][]byte, error) {
 	markdown := goldmark.New(goldmark.WithExtensions(extension.Table))
 	documents := map[string]*document{}
@@ -115,7 +115,7 @@ func parse(markdown goldmark.Markdown, name string, source []byte) *document {
 	return d
 }
 
-// anchorOf returns the anchor that GitHub makes of a heading.
+// anchorOf returns the anchor that GitHub creates for a heading.
 func anchorOf(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -139,7 +139,7 @@ func textOf(node ast.Node, source []byte) string {
 	return all.String()
 }
 
-// idOf returns the id, in its web page, of the section of a document with an anchor.
+// idOf returns the HTML id of the section of a document with the given anchor.
 func idOf(documents map[string]*document, name, anchor string) string {
 	d := documents[name]
 	english := documents[strings.TrimPrefix(name, Chinese)]
@@ -154,7 +154,7 @@ func idOf(documents map[string]*document, name, anchor string) string {
 	return anchor
 }
 
-// followLinks makes links to sections name their ids, and takes away the links to what is not served.
+// followLinks changes links to sections so that they use the ids of the sections, and removes links to files that are not served.
 func (d *document) followLinks(files fs.FS, documents map[string]*document) {
 	var lost []*ast.Link
 	_ = ast.Walk(d.root, func(n ast.Node, isEntering bool) (ast.WalkStatus, error) { // the function returns no error
@@ -218,7 +218,7 @@ func (d *document) page(markdown goldmark.Markdown) ([]byte, error) {
 	if len(d.heads) > 0 {
 		title = textOf(d.heads[0], d.source)
 	}
-	index := "README.md" // of the pages beside a document
+	index := "README.md" // the index of the other documents in the folder
 	if depth := strings.Count(strings.TrimPrefix(d.name, Chinese), "/"); depth > 0 {
 		index = strings.Repeat("../", depth) + index
 	}

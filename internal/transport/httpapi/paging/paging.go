@@ -15,13 +15,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Page converts at most limit rows to items, and returns the cursor of the next page; nil if the page is the last one. The caller must query limit + 1 rows.
+// Page converts at most limit rows to items, and returns the cursor of the next page. The cursor is nil if the page is the last page. The caller must query
+// limit + 1 rows.
 func Page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
 	items, next, _ := TryPage(rows, limit, func(row Row) (Item, error) { return one(row), nil }, key)
 	return items, next
 }
 
-// TryPage is like Page, for a conversion that can fail.
+// TryPage works like Page, for a conversion that can fail.
 func TryPage[Row, Item any](rows []Row, limit int, one func(Row) (Item, error), key func(Row) string) (items []Item, next *string, err error) {
 	if len(rows) > limit {
 		rows = rows[:limit]
@@ -101,7 +102,7 @@ func PositionCursor(cursor *string) (contact.Place, error) {
 // positionSeparator cannot occur in a user id.
 const positionSeparator = "\n"
 
-// CursorOfPosition returns the cursor of the page after a position of a search; nil for nil.
+// CursorOfPosition returns the cursor of the page after a position of a search. It returns nil if p is nil.
 func CursorOfPosition(p *contact.Place) *string {
 	if p == nil {
 		return nil

@@ -39,7 +39,7 @@ func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CS
 	return nil
 }
 
-// Add writes rows and sends them before it returns, so that a slow reader makes the server hold no more than these rows in memory.
+// Add writes rows and sends them before it returns, so that the server keeps no more than these rows in memory while a reader is slow.
 func (w *CSVWriter) Add(rows [][]string) error {
 	_ = w.connection.SetWriteDeadline(time.Now().Add(pageLimit)) // fails on test recorders, which is ignored
 	for _, row := range rows {
@@ -55,7 +55,7 @@ func (w *CSVWriter) Add(rows [][]string) error {
 	if err := w.rows.Error(); err != nil {
 		return fmt.Errorf("write rows: %w", err)
 	}
-	_ = w.connection.Flush() // as above; the next call detects that the client disconnected
+	_ = w.connection.Flush() // an error is ignored, because the next call detects that the client disconnected
 	return nil
 }
 

@@ -76,7 +76,7 @@ func decrement(counts map[string]int, key string) {
 type Source struct {
 	Event string
 	Every time.Duration
-	// Next returns the data of the event as one line of JSON. The event is skipped if the result named what equals that of the previous event.
+	// Next returns the data of the event as one line of JSON. If what equals the value of the previous event, the event is skipped.
 	Next func(context.Context) (data, what []byte, err error)
 	// MayRead is called before each event. A fault ends the stream. After any other error the event is skipped.
 	MayRead func() error
@@ -165,8 +165,8 @@ func isFinal(err error) bool {
 type writer struct {
 	http.ResponseWriter
 	connection *http.ResponseController
-	last       time.Time // time of the latest write
-	latest     []byte    // result named what of Source.Next for the latest event
+	last       time.Time // time of the last write
+	latest     []byte    // value of what that Source.Next returned for the last event
 }
 
 // event sends the next event unless it is unchanged. isCurrent reports whether the data could be read.

@@ -167,7 +167,7 @@ func TestStreamEndsWhenReaderLosesPermission(t *testing.T) {
 	for _, err := range []error{errors.New("out of reach"), fault.New(fault.Unavailable, fault.ServiceUnavailable)} {
 		may.Store(&err)
 	}
-	<-asked // the first value may be from an earlier check
+	<-asked // the first value can belong to an earlier check
 	before := <-asked
 	for range 10 {
 		if after := <-asked; after != before {

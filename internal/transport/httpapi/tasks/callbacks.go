@@ -13,7 +13,7 @@ import (
 func (h *Handlers) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := gate.Of(ctx)
 	answer, contentType, err := h.services.Receipts.Take(ctx, x.Call(req.SenderNo))
-	x.Caller.Provider = req.SenderNo // even if the content of a proven callback is rejected
+	x.Caller.Provider = req.SenderNo // set even if the content of a proven callback is rejected
 	if receipt.IsUnproven(err) {
 		x.Caller.Provider = ""
 	}

@@ -26,7 +26,7 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 		seen.CompanyID = &company
 	}
 	who := x.Caller.User
-	stillMay := func(context.Context) error { // while it waited, the user may have been disabled or assigned to another company
+	stillMay := func(context.Context) error { // during the wait, the user can have been disabled or moved to another company
 		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObje
 		StillMay: stillMay,
 	}
 	if p.After != nil {
-		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // empty: from the beginning
+		after, err := strconv.ParseInt("0"+*p.After, 10, 64) // an empty cursor means the beginning of the feed
 		if err != nil {
 			return nil, err // impossible: the contract allows at most 18 digits
 		}

@@ -63,7 +63,7 @@ func inboundItemOf(m inbound.Message) api.InboundItem {
 	case m.Preview != nil:
 		item.FinalContent, item.Segments, item.Verdict = &m.Preview.Final, &m.Preview.Segments, new(api.InboundItemVerdict(m.Preview.Verdict))
 		recipient = m.Preview.Recipient
-	case m.Made.TaskID == "": // a duplicate of a task that was dropped from the history
+	case m.Made.TaskID == "": // repeats a task that was dropped from the history
 		item.Deduplicated = new(true)
 	default:
 		item.TaskID, item.Status, item.FinalContent = &m.Made.TaskID, new(api.TaskStatus(m.Made.Status)), &m.Made.FinalContent

@@ -26,7 +26,7 @@ func (h *Handlers) ListCallbacks(ctx context.Context, req api.ListCallbacksReque
 	}}, err
 }
 
-// cursorBefore returns the cursor of the page with ids smaller than id; nil if id is 0, because no further page exists.
+// cursorBefore returns the cursor of the page with ids smaller than id. It returns nil if id is 0, because no further page exists.
 func cursorBefore(id int64) *string {
 	if id == 0 {
 		return nil

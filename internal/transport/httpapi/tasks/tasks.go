@@ -199,7 +199,7 @@ func (h *Handlers) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObje
 	return api.ClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
 }
 
-// ClaimTasksNow is like ClaimTasks, with a larger limit and further options.
+// ClaimTasksNow works like ClaimTasks, with a larger limit and further options.
 func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
 	c := claim.Request{SenderNo: req.Body.AppID, Limit: optional.Or(req.Body.Limit, claimDefault)}
 	if req.Body.StartSeconds != nil {
@@ -209,7 +209,7 @@ func (h *Handlers) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowReque
 	return api.ClaimTasksNow200JSONResponse{Code: convert.OK, Message: convert.Success, Data: convert.List(rows, claimedOf)}, err
 }
 
-// AppClaimTasks is ClaimTasks in the format of the installed sender app (S0.18).
+// AppClaimTasks works like ClaimTasks in the format of the installed sender app (S0.18).
 func (h *Handlers) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
 	rows, err := h.claim(ctx, claim.Request{SenderNo: req.Params.AppID, Limit: optional.Or(req.Params.Limit, claimDefault)}, nil)
 	return api.AppClaimTasks200JSONResponse{Code: convert.OK, Message: convert.Success, Data: api.AppTaskPage{
@@ -225,7 +225,7 @@ func (h *Handlers) claim(ctx context.Context, c claim.Request, wait *int) ([]cla
 		return nil, err
 	}
 	x := gate.Of(ctx)
-	c.StillMay = func(ctx context.Context) error { // the user may have been disabled while the claim waited
+	c.StillMay = func(ctx context.Context) error { // the user can have been disabled while the claim waited
 		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (h *Handlers) ReportTask(ctx context.Context, req api.ReportTaskRequestObje
 	return api.ReportTask200JSONResponse{DoneJSONResponse: convert.Done()}, err
 }
 
-// AppReportTask is ReportTask for the installed sender app (S0.18).
+// AppReportTask works like ReportTask for the installed sender app (S0.18).
 func (h *Handlers) AppReportTask(ctx context.Context, req api.AppReportTaskRequestObject) (api.AppReportTaskResponseObject, error) {
 	err := h.report(ctx, api.ReportRequest(*req.Body))
 	return api.AppReportTask200JSONResponse{DoneJSONResponse: convert.Done()}, err

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// webhookUser returns the user whose webhooks the caller can see and change; nil for an admin, who sees all webhooks.
+// webhookUser returns the user whose webhooks the caller can read and change. It returns nil for an admin, who can read all webhooks.
 func webhookUser(ctx context.Context) *string {
 	if who := gate.Of(ctx).Caller.User; who.Role != access.RoleAdmin {
 		return &who.Username
@@ -78,7 +78,7 @@ func (h *Handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookReque
 
 // RotateWebhook creates a new secret for a webhook.
 func (h *Handlers) RotateWebhook(ctx context.Context, req api.RotateWebhookRequestObject) (api.RotateWebhookResponseObject, error) {
-	overlap := time.Duration(optional.Or(req.Body.OverlapSeconds, 86_400)) * time.Second // the default in the contract
+	overlap := time.Duration(optional.Or(req.Body.OverlapSeconds, 86_400)) * time.Second // 86_400 is the default in the contract
 	row, secret, err := h.services.Webhooks.Rotate(ctx, webhookUser(ctx), req.WebhookID, overlap)
 	return api.RotateWebhook200JSONResponse(newWebhook(row, secret)), err
 }

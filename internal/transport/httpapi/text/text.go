@@ -24,20 +24,20 @@ import (
 // Catalogue contains every text for people in one language.
 type Catalogue struct {
 	Alerts      delivery.Language
-	Pages       string                      // the folder of the documents in this language, below that of the English ones
-	reasons     map[fault.Reason]string     // %d: the limit of the fault, if it has one
-	rules       map[fault.Rule]string       // %v: the limit of the rule, if it has one
-	Recovered   string                      // %d: the number of tasks
+	Pages       string                      // folder of the documents in this language, relative to the folder of the English documents
+	reasons     map[fault.Reason]string     // %d is the limit of the fault, if the fault has a limit
+	rules       map[fault.Rule]string       // %v is the limit of the rule, if the rule has a limit
+	Recovered   string                      // %d is the number of tasks
 	States      [queue.Cancelled + 1]string // names of the states of a task, by status code
 	Description [queue.Cancelled + 1]string
 	place       func(fault.Place) string
-	explained   map[string]string // by task.Explanation.Reason; %d stands for the number of tasks ahead
+	explained   map[string]string // by task.Explanation.Reason; %d is the number of tasks ahead
 	BatchWaits  map[string]string // by progress.Wait.Reason
-	switches    map[string]string // reasons that hold a task back, by kind; empty kind: the task is not held any more
+	switches    map[string]string // reasons that hold a task, by kind of switch; empty kind: the task is no longer held
 
 	switchesApart string
 
-	DoubtfulEncoding string // about a list that was read as GB18030
+	DoubtfulEncoding string // warning about a list that was read as GB18030
 }
 
 var english = &Catalogue{
@@ -514,14 +514,14 @@ func For(acceptLanguage string) *Catalogue {
 	return english
 }
 
-// maxLanguages is how many bytes of Accept-Language are read.
+// maxLanguages is the maximum number of bytes of Accept-Language that are read.
 const maxLanguages = 200
 
 // These limits bound the invalid fields that a response names. A body or query can contain any number of fields, and names of any length.
 const (
 	maxFields     = 100
-	MaxItemFields = 10  // of one item of a batch
-	maxFieldName  = 200 // characters
+	MaxItemFields = 10  // maximum number of invalid fields of one item of a batch
+	maxFieldName  = 200 // maximum number of characters of a field name
 )
 
 // Detail returns the part of an error response that programs read.
@@ -561,7 +561,7 @@ func (c *Catalogue) Explain(e task.Explanation) string {
 	return text
 }
 
-// heldBy returns a text that names the switches that hold a task back. Without switches, it returns the text for a task that is about to continue.
+// heldBy returns a text that names the switches that hold a task. Without switches, it returns the text for a task that is about to continue.
 func (c *Catalogue) heldBy(all []explain.Switch) string {
 	if len(all) == 0 {
 		return c.switches[""]
@@ -600,12 +600,12 @@ func (c *Catalogue) rule(f fault.Field) string {
 	return fmt.Sprintf(text, c.limit(f.Limit))
 }
 
-// limit returns the text of a limit, a place in a file, or the items of a list.
+// limit returns the text of a limit. It also accepts a position in a file, or the items of a list.
 func (c *Catalogue) limit(of any) string {
 	switch v := of.(type) {
 	case fault.Place:
 		return c.place(v)
-	case float64: // a number from the contract
+	case float64: // the number comes from the contract
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []explain.Switch:
 		return c.heldBy(v)

@@ -31,8 +31,8 @@ func OfRoute(err error) error {
 	return err
 }
 
-// OfRequest returns the fault of a request whose parameters or body violate the contract, or nil. Both arguments are errors of the validator; any other error
-// is returned unchanged.
+// OfRequest returns the fault of a request whose parameters or body violate the contract. It returns nil if the request is valid. Both arguments are errors
+// of the validator; OfRequest returns any other error unchanged.
 func OfRequest(parameters, body error) error {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
 	for _, e := range flatten(parameters) {
@@ -210,7 +210,7 @@ func OfReading(err error, start []byte) *fault.Error {
 	}
 }
 
-// OfDecoding returns a fault that names the field which does not fit its generated type; nil if err is nil.
+// OfDecoding returns a fault that names the field whose value does not fit its generated type. It returns nil if err is nil.
 func OfDecoding(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {

@@ -84,7 +84,7 @@ type phone struct {
 	client  *http.Client
 	address string // setting cloud_url
 
-	info  *registration // setting REGISTRATION_INFO
+	info  *registration // difference by which the clock of the phone is ahead
 	clock time.Duration // how far the clock of the phone is ahead
 	known map[string]*local
 	order []string // keys of known in the order of arrival

@@ -18,12 +18,12 @@ const (
 	minEventInterval = 3 * time.Second
 	// maxEventInterval is the maximum time between two events while messages wait that the phone cannot claim, for example because of its quota or share.
 	maxEventInterval = 2 * time.Minute
-	// eventWait is the duration of one wait for messages. After it, the permission of the phone is checked again.
+	// eventWait is the duration of one wait for messages. After each wait, the permission of the phone is checked again.
 	eventWait = 10 * time.Second
 	// eventPoll is the interval of checking for events.
 	eventPoll = time.Second
-	// maxStream is the duration of a stream. The app then opens another one and pulls. So a phone that disappeared without closing its stream soon counts as
-	// absent.
+	// maxStream is the duration of a stream. The app then opens a new stream and pulls. A phone that disappeared without closing its stream therefore soon
+	// counts as absent.
 	maxStream = 5 * time.Minute
 )
 
@@ -59,7 +59,7 @@ type pacer struct {
 	claimed time.Time     // last known claim of new messages by the phone
 }
 
-// may reports whether an event can be sent now. claimed is when the phone last claimed new messages.
+// may reports whether an event can be sent now. claimed is the time of the phone's last claim of new messages.
 func (p *pacer) may(now, claimed time.Time) bool {
 	if !claimed.Equal(p.claimed) {
 		p.claimed, p.apart = claimed, minEventInterval
@@ -79,7 +79,7 @@ func (p *pacer) came(now time.Time) {
 // idle resets the interval when no message waits, so that the event of the next message is sent soon.
 func (p *pacer) idle() { p.apart = minEventInterval }
 
-// errNothing means that there is no event.
+// errNothing means that no event must be sent.
 var errNothing = errors.New("nothing waits for the phone")
 
 // events sends an event to a phone whenever messages wait for it, until the phone disconnects. The app ignores the data of the event.

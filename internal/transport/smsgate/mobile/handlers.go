@@ -24,7 +24,7 @@ const Prefix = "/smsgate/mobile/v1"
 const (
 	maxBody   = 64 << 10
 	maxWork   = 15 * time.Second
-	maxStates = 100 // in one request; the app sends one
+	maxStates = 100 // maximum number of states in one request; the app sends one state
 )
 
 // Options configures Mount.
@@ -109,7 +109,7 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// moment is a time in the format that the app parses: with exactly three digits after the point, because the app interprets all of these digits as
+// moment is a time in the format that the app parses. It has exactly three digits after the point, because the app interprets all these digits as
 // milliseconds.
 type moment time.Time
 
@@ -118,8 +118,8 @@ func (m moment) MarshalJSON() ([]byte, error) {
 	return []byte(time.Time(m).UTC().Format(`"2006-01-02T15:04:05.000Z07:00"`)), nil
 }
 
-// address returns the IP address of the caller, which the app shows. The app sends its token if it has one, but the token can be outdated, so this route
-// needs no authentication.
+// address returns the IP address of the caller, which the app displays. This route needs no authentication: the app sends its token if it has a token, but
+// the token can be outdated.
 func (s *server) address(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, map[string]string{"externalIp": gate.Of(r.Context()).Origin.SourceIP})
 }
@@ -185,7 +185,8 @@ type textMessage struct {
 	Text string `json:"text"`
 }
 
-// pull returns the messages that a phone must send. The parameter for their order is ignored, because a setting of the app determines it, see settings.
+// pull returns the messages that a phone must send. pull ignores the parameter for the order, because a setting of the app determines the order, see
+// settings.
 func (s *server) pull(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	held, err := s.phones.Pull(r.Context(), phone)
 	if err != nil {
@@ -253,7 +254,7 @@ func stateOf(raw json.RawMessage) (State, error) {
 	return state, nil
 }
 
-// settings returns the settings that the app needs as a sender of this server; the app keeps its other settings. Without notification_channel, a phone with
+// settings returns the settings that the app needs as a sender of this server. The app keeps its other settings. Without notification_channel, a phone with
 // Google services would wait for Google push messages, which this server does not send. Without processing_order, the phone would send its newest message
 // first, and the leases of older messages would expire.
 func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error {
@@ -263,7 +264,7 @@ func (s *server) settings(w http.ResponseWriter, _ *http.Request, _ Phone) error
 	})
 }
 
-// webhooks returns an empty list: the app posts received messages to no webhook.
+// webhooks returns an empty list, so the app posts received messages to no webhook.
 func (s *server) webhooks(w http.ResponseWriter, _ *http.Request, _ Phone) error {
 	return write(w, http.StatusOK, []struct{}{})
 }

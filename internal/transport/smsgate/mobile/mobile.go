@@ -1,7 +1,7 @@
-// Package mobile owns the phones with the SMSGate app that are senders: their registration, the messages that they send, and the meaning of the states that
-// they report. A phone is an app sender with a user of its own. Claims, reports and receipts use package queue.
+// Package mobile owns the phones with the SMSGate app that are senders. It registers phones, hands messages to them, and interprets the states that they
+// report. A phone is an app sender with its own user. Claims, reports and receipts use package queue.
 //
-// The handlers implement the protocol between the app and its server, as read from the source of the app. docs/senders.md lists the routes.
+// The handlers implement the protocol between the app and its server, according to the source code of the app. docs/senders.md lists the routes.
 package mobile
 
 import (
@@ -42,7 +42,7 @@ type Service struct {
 	Services
 	db      *postgres.DB
 	q       *mobileq.Queries
-	inParts *mobileq.Queries // for statements that read tasks by their ids
+	inParts *mobileq.Queries // for statements that read tasks by id
 }
 
 // New returns a Service on db.
@@ -56,7 +56,7 @@ type Code struct {
 	Until time.Time
 }
 
-// Pair creates a pairing code for a sender. A nil simNumber lets the phone choose the SIM. Faults: sender.not_found, sender.is_driven; request.invalid for a
+// Pair creates a pairing code for a sender. If simNumber is nil, the phone chooses the SIM. Faults: sender.not_found, sender.is_driven; request.invalid for a
 // sender of a channel other than sms.
 func (s *Service) Pair(ctx context.Context, senderNo string, simNumber *int16) (Code, error) {
 	row, err := s.Senders.Get(ctx, nil, senderNo)
@@ -171,8 +171,8 @@ type Phone struct {
 	senderID  int64
 	SenderNo  string
 	DeviceNo  string
-	SimNumber *int16    // SIM that sends; nil: the phone chooses
-	ClaimedAt time.Time // when the phone last claimed new messages; zero: never
+	SimNumber *int16    // SIM that the phone uses; nil: the phone chooses
+	ClaimedAt time.Time // time of the phone's last claim of new messages; zero: never
 }
 
 // Get returns the phone of a user. Faults: auth.forbidden if the user does not belong to a phone, sender.is_driven.

@@ -70,7 +70,7 @@ func TestPhoneSendsTextWithoutSignatureIfCarrierSigns(t *testing.T) {
 	if out := p.sendPending(); !slices.Equal(out, []string{"+8613800138000 one", "+8613800138000 two"}) {
 		t.Errorf("the phone sent %q", out)
 	}
-	// A repeated pull returns held messages unchanged, because the first response may have been lost.
+	// A repeated pull returns held messages unchanged, because the first response can have been lost.
 	s.Submit("held")
 	first := p.must(200, "GET", "/message?order=fifo", p.bearer(), nil)
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"sign_mode": "in_text"})
@@ -122,7 +122,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	}
 }
 
-// A lease that no phone has would expire as unclear, and its message would fail although nobody sent it.
+// If a message were leased for a phone that does not exist, its lease would expire as unclear. The message would fail although no phone sent it.
 func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	s := newServer(t)
 	s.AddSender(map[string]any{"sender_no": "phone", "on_unclear": "fail"})
@@ -181,7 +181,7 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	if got := p.known[p.only()]; !got.ValidUntil.Equal(until.Add(-time.Minute).Truncate(time.Millisecond)) || !got.CreatedAt.Equal(from.Truncate(time.Millisecond)) {
 		t.Errorf("the message is from %v and valid until %v, and leased from %v until %v", got.CreatedAt, got.ValidUntil, from, until)
 	}
-	p.clock = time.Hour // the phone was off for that long, or its clock is fast
+	p.clock = time.Hour // the phone was off for this time, or its clock is fast
 	if out := p.sendPending(); len(out) > 0 {
 		t.Errorf("the phone sent %v", out)
 	}
@@ -196,7 +196,7 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 		t.Errorf("the phone sent %v", out)
 	}
 	s.AwaitStatus(id, 2)
-	p.sendState(p.order[0]) // the rejection is repeated late
+	p.sendState(p.order[0]) // the phone repeats its rejection late
 	s.ExpectEffects(id, "released troubled", "reported success")
 
 	// The rejection arrives after the lease has expired: the sweep recovers the message.
@@ -231,7 +231,7 @@ func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	p.must(204, "PATCH", "/messages", p.bearer(), []any{late, late, early})
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 
-	// States of leases that the phone never held are ignored. The response is a success, so that the app does not repeat them.
+	// States of leases that the phone never had are ignored. The response is a success, so that the app does not repeat them.
 	second := s.Submit("text")
 	other.pull()
 	stolen := other.stateOf(other.only())
@@ -307,7 +307,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	s.endPauses()
-	// Another part may have been sent and charged.
+	// Another part was possibly sent and charged.
 	for said, want := range map[string]string{
 		"Send result: RESULT_ERROR_NO_SERVICE (x)": "reported retry",
 		"Can't send message: No SIMs found":        "released troubled",
@@ -422,7 +422,7 @@ func TestConcurrentPullsRespectMessageLimitOfPhone(t *testing.T) {
 	s.SubmitMany("text", 60, nil)
 	var all sync.WaitGroup
 	for i := range 6 {
-		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // as the app does
+		ctx, breakOff := context.WithTimeout(t.Context(), time.Duration(2+5*i)*time.Millisecond) // aborts the pull in the same way as the app
 		r, err := http.NewRequestWithContext(ctx, "GET", p.address+"/message", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -554,7 +554,7 @@ func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	if status := second.tryCode(right); status != http.StatusTooManyRequests {
 		t.Errorf("after many wrong codes, another answers %d", status)
 	}
-	p.pull() // a phone with a token does not wait for wrong codes of others
+	p.pull() // a phone with a token does not wait for wrong codes of other phones
 	if n := s.Count("SELECT count(*) FROM phones WHERE code_hash = sha256(convert_to($1, 'UTF8'))", right); n != 1 {
 		t.Errorf("%d codes are stored as their sums", n)
 	}

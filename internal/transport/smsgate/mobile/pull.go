@@ -20,8 +20,8 @@ const maxHeld = 10
 const (
 	// maxProbed is the maximum number of messages that a phone holds after a failure, until it has sent a message again.
 	maxProbed = 1
-	// validMargin is how long before the end of the lease a message becomes invalid for the phone. The margin covers a message that the radio is sending
-	// already, and the clock error of the phone.
+	// validMargin is the time before the end of the lease at which a message becomes invalid for the phone. This time allows for a message that the radio is
+	// already sending, and for the clock error of the phone.
 	validMargin = time.Minute
 	// pullLimit is the timeout of a pull, which continues after its client has disconnected.
 	pullLimit = 5 * time.Second
@@ -32,10 +32,10 @@ const (
 // Message is a message that a phone holds.
 type Message struct {
 	ID          string // see messageID
-	PhoneNumber string // in E.164, because the phone can roam in another country
+	PhoneNumber string // number in E.164, because the phone can roam in another country
 	Text        string
 	CreatedAt   time.Time // start of the lease
-	ValidUntil  time.Time // when the message expires, or validMargin before the end of the lease, whichever is earlier
+	ValidUntil  time.Time // time when the message expires, or validMargin before the end of the lease, whichever is earlier
 }
 
 // messageID returns the id of a lease's message for the phone. The app stores ids forever and does not send a known id again, so each lease has its own id.
@@ -58,11 +58,11 @@ func leaseOf(id string) (taskID string, leaseID int64, ok bool) {
 // maxID is the maximum length of an id that leaseOf accepts.
 const maxID = 100
 
-// Pull claims as many messages as the phone can still hold, and returns all messages that the phone holds. An earlier response may have been lost, so Pull
-// returns unreported messages again, under the same id, until they become invalid.
+// Pull claims as many messages as the phone can still accept, and returns all messages that the phone has leased. An earlier response can have been lost, so
+// Pull returns unreported messages again, under the same id, until they become invalid.
 //
-// The app aborts a pull when it starts another one. So a pull continues without its client, and other pulls of the phone wait for it. Faults: those of
-// queue.Claim.
+// The app aborts a pull when it starts another pull. So a pull continues without its client, and other pulls of the phone wait for this pull. Faults: those
+// of queue.Claim.
 func (s *Service) Pull(ctx context.Context, p Phone) ([]Message, error) {
 	held, err := s.pull(ctx, p)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Service) endPull(ctx context.Context, p Phone) {
 	_ = s.q.PhonePullEnd(ctx, mobileq.PhonePullEndParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 }
 
-// room returns how many more messages a phone can hold. A phone that could not send pauses, and then receives one message as a probe.
+// room returns how many more messages a phone can accept. A phone that could not send pauses, and then receives one message as a probe.
 func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	state, err := s.q.PhoneTroubles(ctx, mobileq.PhoneTroublesParams{SenderID: p.senderID, DeviceNo: p.DeviceNo})
 	switch {
@@ -158,7 +158,7 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	}
 }
 
-// hasRoom reports whether a phone can hold more messages.
+// hasRoom reports whether a phone can accept more messages.
 func (s *Service) hasRoom(ctx context.Context, p Phone) (bool, error) {
 	held, err := s.held(ctx, p)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, er
 // errReplaced rolls back a claim.
 var errReplaced = errors.New("another phone has been registered")
 
-// keep stores the leases of a claim for the phone, see claim.Request. Without this, a lease whose response is lost would expire without a report, and its
+// keep stores the leases of a claim for the phone, see claim.Request. Without keep, a lease whose response is lost would expire without a report, and its
 // message would fail (on_unclear).
 func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Lease) error {
 	params := mobileq.PhoneLeasesKeepParams{SenderID: p.senderID, DeviceNo: p.DeviceNo}
@@ -197,8 +197,8 @@ func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Leas
 	return nil
 }
 
-// AwaitMessages waits until the phone should pull, or until wait has passed. It reports whether messages wait and the phone can hold more. A waiting phone
-// counts as polling. A full or paused phone does not, so that other senders receive its messages.
+// AwaitMessages waits until the phone should pull, or until wait has passed. It reports whether messages wait and the phone can accept more. A waiting phone
+// counts as polling. A full or paused phone does not count as polling, so that other senders receive its messages.
 func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration) (bool, error) {
 	if has, err := s.hasRoom(ctx, p); err != nil || !has {
 		return false, err

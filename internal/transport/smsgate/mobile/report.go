@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	maxError = 500 // characters of a stored error
-	maxCode  = 100 // characters of an error that a receipt stores as its code
+	maxError = 500 // maximum number of characters of a stored error
+	maxCode  = 100 // maximum number of characters of an error that a receipt stores as its code
 
-	// pause is the first pause of a phone that could not send. Each further failure doubles it, up to maxPause. A sent message resets it.
+	// pause is the first pause of a phone that could not send. Each further failure doubles the pause, up to maxPause. A sent message resets the pause.
 	pause    = 30 * time.Second
 	maxPause = 10 * time.Minute
 )
@@ -34,11 +34,11 @@ type State struct {
 	Raw   []byte // JSON for the log
 }
 
-// Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and so is Failed after Sent. If the phone could not have sent any
-// message, the lease is released without costing an attempt, and the phone pauses.
+// Report accepts states of messages. Sent and Failed end a lease. Delivered is a receipt, and Failed after Sent is also a receipt. If the phone certainly
+// sent no message, the lease is released without counting an attempt, and the phone pauses.
 //
-// The app repeats some states and loses others. So each state implies all earlier ones, and a state that is already known changes nothing. A state of a
-// message that the phone never held is ignored, because the app would repeat it after an error.
+// The app repeats some states and loses others. So each state implies all earlier states, and a state that is already known changes nothing. If the phone
+// never had a lease of a message, its state is ignored, because the app would repeat the state after an error.
 func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	known, err := s.known(ctx, p, states)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 			known[of] = was
 		}
 	}
-	if len(unused) > 0 { // releasing an expired lease has no effect
+	if len(unused) > 0 { // the release of an expired lease has no effect
 		n, err := s.Queue.Release(ctx, p.SenderNo, unused)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (s *Service) Report(ctx context.Context, p Phone, states []State) error {
 	if err := s.pause(ctx, p, sent, failed); err != nil {
 		return err
 	}
-	// If the task was given to another sender meanwhile, an undelivered message of this phone is not the outcome of the task.
+	// If the task was leased to another sender meanwhile, an undelivered message of this phone is not the outcome of the task.
 	return s.settle(ctx, slices.DeleteFunc(finals, func(f queue.Final) bool {
 		return f.State == callback.Undelivered && !known[lease{f.TaskID, *f.LeaseID}].isSettled
 	}))
@@ -141,7 +141,7 @@ type lease struct {
 type reported struct {
 	isSent, isFailed bool
 	isSettled        bool // the report Sent settled the task
-	isLong           bool // the message has several parts: some can be sent although others failed
+	isLong           bool // the message has several parts: some parts can be sent although others failed
 	isExpired        bool // the message has expired, so the phone rejected it correctly
 }
 
@@ -167,10 +167,10 @@ func (s *Service) known(ctx context.Context, p Phone, states []State) (map[lease
 	return all, nil
 }
 
-// meaning is the effect of a state, in addition to earlier states.
+// meaning is the effect of a state that follows the earlier states.
 type meaning struct {
-	report  *queue.Report // ends the lease; nil: no report
-	trouble bool          // the phone could not have sent any message; if report is nil, the lease is released
+	report  *queue.Report // report that ends the lease; nil: no report
+	trouble bool          // the phone certainly sent no message; if report is nil, the lease is released
 	expired bool          // the phone rejected the message because it had expired; the lease is released
 	reason  string        // reason of the release
 	final   *queue.Final  // receipt; nil: no receipt
@@ -191,7 +191,7 @@ func judge(state State, was reported) meaning {
 	case smsgate.Failed:
 		undelivered := &queue.Final{State: callback.Undelivered, Code: code}
 		switch {
-		case was.isSent: // one part failed after another was sent, or the network gave up
+		case was.isSent: // one part failed after another part was sent, or the network gave up
 			return meaning{final: undelivered}
 		case isOfNetwork(said): // the phone sent the message, and its report Sent was lost
 			return meaning{report: &queue.Report{Status: queue.Success}, final: undelivered}
@@ -201,7 +201,7 @@ func judge(state State, was reported) meaning {
 			return meaning{expired: true, reason: said}
 		case isTrouble(said) && (!was.isLong || resultOf(said) == ""):
 			return meaning{trouble: true, reason: said}
-		default: // also for a failed part of a long message: other parts may have been sent
+		default: // includes a failed part of a long message: other parts were possibly sent
 			return meaning{
 				report:  &queue.Report{Status: queue.Failed, ErrorMessage: optional.NonZero(said), ShouldRetry: !isHopeless(said)},
 				trouble: isTrouble(said),
@@ -237,12 +237,12 @@ var (
 // expired is the error of a message that the phone rejected as expired. If neither the lease nor the message has expired, the clock of the phone is fast.
 const expired = "TTL expired"
 
-// isTrouble reports whether an error proves that the phone could not have sent any message.
+// isTrouble reports whether an error proves that the phone sent no message.
 func isTrouble(said string) bool {
 	return said == expired || strings.HasPrefix(said, "Can't send message: ") || slices.Contains(troubles, resultOf(said))
 }
 
-// resultOf returns the result of the radio in an error; empty if the error contains none.
+// resultOf returns the result of the radio in an error. It returns an empty text if the error contains no result.
 func resultOf(said string) string {
 	result, is := strings.CutPrefix(said, "Send result: ")
 	if !is {

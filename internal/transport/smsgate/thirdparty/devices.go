@@ -129,7 +129,7 @@ func (s *server) getSettings(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// putSettings sets the key that signs webhooks. There are no other settings.
+// putSettings sets the key that signs webhooks. The server has no other settings of this API.
 func (s *server) putSettings(w http.ResponseWriter, r *http.Request) error {
 	sections := map[string]json.RawMessage{}
 	if err := read(r, &sections); err != nil {

@@ -31,7 +31,7 @@ type server struct {
 }
 
 const (
-	maxBody   = 64 << 10 // default of the contract; the text of a message is much shorter
+	maxBody   = 64 << 10 // the default of the contract; the text of a message is much shorter
 	limit     = 10 * time.Second
 	listLimit = 30 * time.Second
 )
@@ -131,7 +131,7 @@ type errorData struct {
 	RequestID string `json:"request_id"`
 }
 
-// answerFault answers a fault. It uses 400 in place of 422, as SMSGate does.
+// answerFault answers a fault. Like SMSGate, it uses status 400 instead of 422.
 func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Error) {
 	status, answer := faultAnswer(r, status, f)
 	write(w, status, answer)
@@ -140,7 +140,7 @@ func answerFault(w http.ResponseWriter, r *http.Request, status int, f *fault.Er
 func faultAnswer(r *http.Request, status int, f *fault.Error) (int, errorAnswer) {
 	x := gate.Of(r.Context())
 	texts := []string{x.Text.Reason(f)}
-	if f.Reason == fault.RequestInvalid && len(f.Fields) > 0 { // the fields are more specific
+	if f.Reason == fault.RequestInvalid && len(f.Fields) > 0 { // the fields are more specific than the reason
 		texts = nil
 	}
 	for _, field := range f.Fields[:min(len(f.Fields), maxFields)] {

@@ -21,7 +21,7 @@ import (
 type message struct {
 	ID          string    `json:"id"`
 	DeviceID    string    `json:"deviceId"`
-	Message     string    `json:"message"` // older form of TextMessage
+	Message     string    `json:"message"` // older name of TextMessage
 	TextMessage *content  `json:"textMessage"`
 	DataMessage *struct{} `json:"dataMessage"`
 
@@ -118,7 +118,7 @@ func (s *server) send(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// storeRefusal stores a rejected message, like the other ways of submission do. It stores one row for each recipient, so that an erasure finds the row by its
+// storeRefusal stores a rejected message, in the same way as other interfaces. It stores one row for each recipient, so that an erasure finds the row by its
 // phone number.
 func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 	var status int
@@ -134,7 +134,7 @@ func (s *server) storeRefusal(r *http.Request, m Message, err error) {
 		return
 	}
 	m.PhoneNumbers = m.PhoneNumbers[:min(len(m.PhoneNumbers), MaxRecipients)]
-	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row contains both
+	m.ID, m.Text = logtext.Text(m.ID), logtext.Text(m.Text) // each row contains the id and the text
 	raws, err := m.Raws()
 	if err != nil {
 		return

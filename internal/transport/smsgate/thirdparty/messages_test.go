@@ -10,7 +10,7 @@ func TestMessageToOneRecipientNeedsNoSlot(t *testing.T) {
 		`{"phoneNumbers":[],"message":"x"}`:                                        false,
 		`{"message":"x"}`:                                                          false,
 		`{"phoneNumbers":["13800138000","13800138001"],"message":"x"}`:             true,
-		`{"phoneNumbers":["13800138000"],"phoneNumbers":["1","2"]}`:                true, // parsed like the message itself
+		`{"phoneNumbers":["13800138000"],"phoneNumbers":["1","2"]}`:                true, // parsed in the same way as the message itself
 		`{"PhoneNumbers":[1,{"a":["13800138000"]}],"textMessage":{"text":"x"}}`:    true,
 		`{"phoneNumbers":"13800138000,13800138001","textMessage":{"text":"x"}}`:    true, // rejected later by the parser of messages
 		`{"phoneNumbers":["13800138000","13800138001"],"textMessage":{"text":"x"}`: true,

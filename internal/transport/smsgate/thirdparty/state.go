@@ -15,18 +15,18 @@ import (
 // State is the state of a message.
 type State struct {
 	ID         string
-	DeviceID   string // the required sender, or else the sender of the first recipient; empty: none yet
+	DeviceID   string // the required sender, or otherwise the sender of the first recipient; empty: no sender yet
 	State      string
 	Recipients []Recipient
-	States     map[string]time.Time // when the message reached each state; the latest time of all recipients
-	Text       string               // includes the signature; empty unless requested
+	States     map[string]time.Time // time when the message reached each state; the latest time of all recipients
+	Text       string               // text with the signature; empty unless the caller requested the text
 
 	taskIDs []string
 }
 
 // Recipient is the state of one recipient.
 type Recipient struct {
-	PhoneNumber string // in E.164; empty: erased
+	PhoneNumber string // number in E.164; empty: the number was erased
 	State       string
 	Error       string
 }

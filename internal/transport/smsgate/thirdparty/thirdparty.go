@@ -1,7 +1,7 @@
-// Package thirdparty owns messages of programs that use the third-party API of SMSGate. A message is one text to several recipients under one id: each
+// Package thirdparty owns messages of programs that use the third-party API of SMSGate. A message is one text to several recipients under one id. Each
 // recipient is one task, and the message has a combined state.
 //
-// The handlers use the formats of SMSGate. docs/integrations.md#smsgate lists what is supported and what is rejected.
+// The handlers use the formats of SMSGate. docs/integrations.md#smsgate lists the supported and the rejected features.
 package thirdparty
 
 import (
@@ -29,11 +29,11 @@ import (
 	"lksms/internal/transport/smsgate"
 )
 
-// Service submits messages and returns their states. A caller sees only its own messages.
+// Service submits messages and returns their states. A caller can read only its own messages.
 type Service struct {
 	db          *postgres.DB
 	q           *thirdpartyq.Queries
-	inParts     *thirdpartyq.Queries // each run is planned for its parameters, see DB.InPartitions
+	inParts     *thirdpartyq.Queries // PostgreSQL plans each run for its parameters, see DB.InPartitions
 	submissions *submit.Service
 	tasks       *task.Service
 	directory   *directory.Service
@@ -55,7 +55,7 @@ func (s *Service) Sweeps() []sweep.Job {
 const (
 	MaxRecipients = 100
 	maxID         = 36
-	maxText       = 1024 // characters; the maximum in the database, see queue.Limits
+	maxText       = 1024 // maximum number of characters, which is the maximum in the database, see queue.Limits
 	minTTL        = 5
 	maxTTL        = 2 * 366 * 24 * 60 * 60 // seconds; expires_at can be at most this far in the future
 
@@ -68,12 +68,12 @@ const source = "smsgate"
 
 // Message is a message to submit.
 type Message struct {
-	ID           string // empty: Send generates one
+	ID           string // empty: Send generates an id
 	PhoneNumbers []string
 	Text         string
-	DeviceID     string // the only sender that is allowed to send it; empty: any
+	DeviceID     string // the only sender that is allowed to send the message; empty: any sender
 	Priority     int    // 0: default; larger is more urgent
-	TTL          *int64 // seconds
+	TTL          *int64 // time to live in seconds
 	ValidUntil   *time.Time
 	ScheduleAt   *time.Time
 }
@@ -105,7 +105,8 @@ func inTheirWords(err error, recipient int, m Message) error {
 	return &renamed
 }
 
-// check checks what queue does not check, and returns the numbers in E.164. region is the region of numbers without a country code. Fault: request.invalid.
+// check makes the checks that package queue does not make, and returns the numbers in E.164. region is the region of numbers without a country code. Fault:
+// request.invalid.
 func (m Message) check(region string) (numbers []string, err error) {
 	switch {
 	case len(m.ID) > 0 && len([]rune(m.ID)) > maxID:
@@ -171,8 +172,8 @@ func (m Message) Raws() ([][]byte, error) {
 	return raws, nil
 }
 
-// Send submits a message: one task for each recipient, all or none. The returned state contains no text. Faults: request.invalid, with the field names of
-// SMSGate; exists, for an id that the submitter has used before; those of submit.Submit.
+// Send submits a message. It creates one task for each recipient, or no task. The returned state contains no text. Faults: request.invalid, with the field
+// names of SMSGate; exists, for an id that the submitter has used before; those of submit.Submit.
 func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (State, error) {
 	region, err := s.directory.DefaultRegion(ctx, &origin.CompanyID)
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 	}
 	if m.ID == "" {
 		m.ID = ulid.MustNew(ulid.Now(), rand.Reader).String()
-	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // a cheap check of most repeats; the primary key rejects simultaneous ones
+	} else if _, err := s.get(ctx, origin, m.ID); err == nil { // a cheap check for most repeats; the primary key rejects simultaneous requests
 		return State{}, errExists
 	} else if !isNone(err) {
 		return State{}, err
@@ -218,7 +219,7 @@ func (s *Service) Send(ctx context.Context, m Message, origin submit.Origin) (St
 		at, err = s.q.SmsgateMessagePut(ctx, thirdpartyq.SmsgateMessagePutParams{
 			CompanyID: origin.CompanyID, SubmittedBy: origin.User, MessageID: m.ID, TaskIds: ids, SenderNo: m.DeviceID,
 		})
-		return postgres.Wrap("store message", err, errExists) // no row: a simultaneous request used the same id
+		return postgres.Wrap("store message", err, errExists) // no row was inserted: a simultaneous request used the same id
 	})
 	var refused *submit.RefusedError
 	if errors.As(err, &refused) {
@@ -275,10 +276,10 @@ func (s *Service) Get(ctx context.Context, origin submit.Origin, id string) (Sta
 // These are the limits of a list.
 const (
 	MaxListed = 100
-	maxSeen   = 10_000 // messages in the time range that are counted
+	maxSeen   = 10_000 // maximum number of messages in the time range that are counted
 )
 
-// Filter selects the messages of a list. A nil field matches all.
+// Filter selects the messages of a list. A nil field matches all messages.
 type Filter struct {
 	From, To      *time.Time
 	DeviceID      *string
@@ -327,7 +328,7 @@ func (s *Service) List(ctx context.Context, origin submit.Origin, f Filter) (all
 // forever is later than the time of any message.
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Cancel cancels all tasks of a message, or none if one of them was claimed. Faults: message.not_found, task.not_pending.
+// Cancel cancels all tasks of a message. If one of the tasks was claimed, Cancel cancels no task. Faults: message.not_found, task.not_pending.
 func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (State, error) {
 	state, err := s.Get(ctx, origin, id)
 	if err != nil {
@@ -349,7 +350,7 @@ func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (
 // deleteBatch is the number of messages that one statement of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes messages whose tasks were dropped from the history, and returns how many messages it deleted.
+// DeleteExpired deletes messages whose tasks were dropped from the history, and returns the number of deleted messages.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) { return s.q.SmsgateMessagesDeleteExpired(ctx, deleteBatch) })
 	return n, postgres.Wrap("delete messages", err, nil)

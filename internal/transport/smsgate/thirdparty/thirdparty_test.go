@@ -200,7 +200,7 @@ func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
 			t.Errorf("priority %d is not %d", priority, want)
 		}
 	}
-	// If a user is not allowed to use a higher priority, the highest allowed one is used.
+	// If a user is not allowed to use a higher priority, the highest allowed priority is used.
 	slow := b.AddUser("slow", "submit", fields{"company_no": "acme"})
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "slow", "priority": 127}, second), slow...)
 	ttl := b.expect(202, "", "POST", "/messages", to(fields{"ttl": 5}, second), acme...)
@@ -281,7 +281,7 @@ func TestRejectionsUseFormatOfSMSGate(t *testing.T) {
 	b.expect(501, "message", "GET", "/inbox", nil, acme...)
 }
 
-// Callers are checked like everywhere else: by password or key and by role, with delays after wrong passwords. Sessions are not accepted.
+// Callers are checked in the same way as elsewhere: by password or key and by role, with delays after wrong passwords. Sessions are not accepted.
 func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
@@ -314,7 +314,7 @@ func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM queue"); n != 1 {
 		t.Errorf("%d tasks wait", n)
 	}
-	// A user with the same name in another company cannot see the message.
+	// A user with the same name in another company cannot read the message.
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", fields{"company_no": "beta", "name": "beta"})
 	again := b.AddUser("user-of-acme", "submit", fields{"company_no": "beta"})
 	b.expect(404, "", "GET", "/messages/mine", nil, again...)
@@ -328,7 +328,7 @@ func TestCallersAreAuthenticatedAndAuthorised(t *testing.T) {
 	}
 }
 
-// Users see only their own messages and devices, even within one company.
+// Users can read only their own messages and devices, even within one company.
 func TestUsersSeeOnlyTheirOwnMessages(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
@@ -388,7 +388,7 @@ func TestMessageIDIsAcceptedOnce(t *testing.T) {
 	acme := b.AddCompany("acme", 1)
 	statuses := make([]int, 8)
 	apptest.Together(len(statuses), func(i int) {
-		// Different recipients, so that only the id causes conflicts.
+		// The requests have different recipients, so that only the id causes conflicts.
 		statuses[i] = b.call("POST", "/messages", to(fields{"id": "once"}, fmt.Sprintf("+861380013800%d", i), second), acme...).status
 	})
 	slices.Sort(statuses)
@@ -401,7 +401,7 @@ func TestMessageIDIsAcceptedOnce(t *testing.T) {
 	}
 }
 
-// A message is cancelled completely or not at all.
+// Either all tasks of a message are cancelled, or no task.
 func TestMessageIsCancelledCompletelyOrNotAtAll(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)
@@ -603,14 +603,14 @@ func TestProgramSetsSigningKeyOfItsWebhooks(t *testing.T) {
 	}
 }
 
-// A new webhook replaces the webhook of the same user with the same id, and keeps the key. Other users do not see it.
+// A new webhook replaces the webhook of the same user with the same id, and keeps the key. Other users cannot read it.
 func TestWebhookReplacesWebhookWithSameID(t *testing.T) {
 	b := setup(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	hook := fields{"id": "w", "url": "https://a.example", "event": "sms:sent"}
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, acme...)
 	b.expect(201, "signingKey", "POST", "/webhooks", hook, beta...)
-	// Registering the same webhook again or setting the same key again changes nothing.
+	// If the same webhook is registered again, or the same key is set again, nothing changes.
 	b.Exec("UPDATE webhooks SET failing_since = now(), failed_runs = 3")
 	b.expect(201, "https://a.example", "POST", "/webhooks", hook, acme...)
 	if n := b.Count("SELECT count(*) FROM webhooks WHERE version = 1 AND failed_runs = 3"); n != 2 {
@@ -637,7 +637,7 @@ func TestWebhookReplacesWebhookWithSameID(t *testing.T) {
 	if a := b.expect(200, "sms:sent", "GET", "/webhooks", nil, beta...); strings.Contains(a.raw, "b.example") {
 		t.Errorf("beta lists %s", a.raw)
 	}
-	b.expect(204, "", "DELETE", "/webhooks/at-once", nil, beta...) // like an unknown webhook
+	b.expect(204, "", "DELETE", "/webhooks/at-once", nil, beta...) // the same answer as for an unknown webhook
 	b.expect(204, "", "DELETE", "/webhooks/w", nil, acme...)
 	b.expect(204, "", "DELETE", "/webhooks/w", nil, acme...)
 	if a := b.expect(200, "at-once", "GET", "/webhooks", nil, acme...); strings.Contains(a.raw, `"w"`) {
@@ -703,7 +703,7 @@ func TestWebhookOfUserCannotReachLoopback(t *testing.T) {
 	}
 }
 
-// A client can send any text as a number or an id. The log contains neither until they have been validated.
+// A client can send any text as a number or an id. The log contains no number and no id before they have been validated.
 func TestLogContainsNoNumbersAndIDs(t *testing.T) {
 	b := setup(t)
 	acme := b.AddCompany("acme", 1)

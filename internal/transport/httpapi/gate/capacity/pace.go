@@ -7,9 +7,9 @@ import (
 )
 
 // Some responses are cheap, but not in thousands per second: responses to unknown callers (including unproven callbacks) and rejections. Responses to unknown
-// callers are counted by network, and rejections by company. The first paceBurst responses are sent at once, later ones at paceRate. No response waits longer
-// than PaceWait, so a client that sends requests in a loop receives at most one response per PaceWait on each connection. An accepted request of a company
-// cancels one rejected request, because a few of many messages are always invalid.
+// callers are counted by network, and rejections by company. The first paceBurst responses are sent at once, and later responses at paceRate. No response
+// waits longer than PaceWait. A client that sends requests in a loop therefore receives at most one response per PaceWait on each connection. An accepted
+// request of a company cancels one rejected request, because a few of many messages are always invalid.
 const (
 	paceRate  = 20 // responses per second
 	paceBurst = 50
@@ -17,7 +17,7 @@ const (
 	// PaceWait is the maximum delay of a response.
 	PaceWait = time.Second
 
-	// ProbeWait replaces PaceWait for health probes. A probe often times out after a second, and other unknown callers may share its network.
+	// ProbeWait replaces PaceWait for health probes. A probe often times out after a second, and other unknown callers can share its network.
 	ProbeWait = 200 * time.Millisecond
 
 	paceEach   = time.Second / paceRate
@@ -30,7 +30,7 @@ const (
 // Pace delays responses, separately for each caller. The zero value is ready to use.
 type Pace struct {
 	mu    sync.Mutex
-	debts map[string]time.Time // by caller: the time at which paceRate has paid for all its responses so far; a missing caller has no debt
+	debts map[string]time.Time // by caller: the time at which all responses so far are paid for at paceRate; a missing caller has no debt
 	swept time.Time
 }
 

@@ -18,15 +18,15 @@ const (
 	// SmallBody is the maximum size of a small body.
 	SmallBody = 64 << 10
 
-	// BodiesOfOne is the maximum number of bytes of small bodies that one caller has in memory, and the same for large bodies. A caller is a company, a
-	// provider, or a user without a company.
+	// BodiesOfOne is the maximum number of bytes of small bodies that one caller has in memory. The same maximum applies to large bodies. A caller is a
+	// company, a provider, or a user without a company.
 	BodiesOfOne = 8 << 20
 	// BodiesOfSource is the maximum number of bytes of bodies from unknown callers of one network.
 	BodiesOfSource = 2 << 20
 
-	smallBodies = 16 << 20 // bytes of all small bodies together
-	largeBodies = 24 << 20 // bytes of all large bodies together
-	strangers   = 4 << 20  // bytes of all bodies from unknown callers together
+	smallBodies = 16 << 20 // maximum number of bytes of all small bodies together
+	largeBodies = 24 << 20 // maximum number of bytes of all large bodies together
+	strangers   = 4 << 20  // maximum number of bytes of all bodies from unknown callers together
 	roomWait    = 5 * time.Second
 )
 
@@ -45,10 +45,10 @@ type Room struct {
 
 type callerRoom struct {
 	bytes *semaphore.Weighted
-	users int // requests that occupy memory or wait for it
+	users int // number of requests that occupy memory or wait for it
 }
 
-// NewRoom returns a Room with a limit of all bytes, and of one bytes for each caller.
+// NewRoom returns a Room with a limit of all bytes in total, and a limit of one bytes for each caller.
 func NewRoom(all, one int64) *Room {
 	return &Room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
 }
@@ -57,7 +57,7 @@ func NewRoom(all, one int64) *Room {
 var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Second}
 
 // Take waits until n bytes of memory are free for a caller. n must not exceed the limit of one caller. Take waits for the caller's own limit first, so that a
-// waiting caller occupies no memory of others. give frees part bytes; all parts must add up to n. Faults: request.too_much, service.unavailable.
+// waiting caller occupies no memory of other callers. give frees part bytes; all parts must add up to n. Faults: request.too_much, service.unavailable.
 func (r *Room) Take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
 	late := time.Now().Add(roomWait)
 	own := r.enter(caller)
@@ -80,7 +80,7 @@ func (r *Room) Take(ctx context.Context, caller string, n int64) (give func(part
 	}, nil
 }
 
-// acquire waits for n bytes until late. TryAcquire succeeds almost always and saves the timer.
+// acquire waits for n bytes until late. TryAcquire succeeds almost always, and then no timer is needed.
 func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.Time) error {
 	if bytes.TryAcquire(n) {
 		return nil

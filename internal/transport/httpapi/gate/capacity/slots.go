@@ -20,10 +20,10 @@ import (
 // A request occupies the server and PostgreSQL in turn, so the limits hold for both together.
 const (
 	slotPart   = 8
-	maxPause   = 2 * time.Second        // limits the effect of a request that was slow for other reasons
-	gonePause  = 250 * time.Millisecond // minimum after a request whose client disconnected: PostgreSQL may still be executing its query
+	maxPause   = 2 * time.Second        // maximum pause; it limits the effect of a request that was slow for other reasons
+	gonePause  = 250 * time.Millisecond // minimum pause after a request whose client disconnected: PostgreSQL is possibly still executing its query
 	slotWait   = 10 * time.Second       // a request without a slot after this time is rejected
-	maxWaiters = 32                     // of one company; further requests are rejected at once
+	maxWaiters = 32                     // maximum number of waiting requests of one company; further requests are rejected at once
 	slotCheck  = 20 * time.Millisecond  // interval of checking whether a pause has ended or a company has become inactive
 	idleAfter  = time.Second            // a company without requests for this long is inactive
 )
@@ -33,14 +33,14 @@ const (
 type Slots struct {
 	most   int     // maximum number of running requests
 	atOnce int     // maximum number of running requests of one company
-	pause  float64 // after a request, as a multiple of its duration
+	pause  float64 // length of the pause after a request, as a multiple of its duration
 
 	mu         sync.Mutex
 	companies  map[string]*companySlots // companies with a running or waiting request, or in a pause
 	last       string                   // the company of the latest request
 	lastAt     time.Time                // time of the latest request
 	othersAt   time.Time                // time of the latest request of a company other than last
-	isChecking bool                     // whether a timer of checkLater is running
+	isChecking bool                     // a timer of checkLater is running
 }
 
 type companySlots struct {
@@ -184,7 +184,7 @@ func (s *Slots) grant(now time.Time) {
 	}
 }
 
-// isAlone reports whether no other company is active. A company is active while its requests run or wait, and for idleAfter after each request.
+// isAlone reports whether company is the only active company. A company is active while its requests run or wait, and for idleAfter after each request.
 func (s *Slots) isAlone(company string, now time.Time) bool {
 	othersAt := s.lastAt
 	if company == s.last {

@@ -25,9 +25,9 @@ type Batch struct {
 
 // Item is one item of a batch.
 type Item struct {
-	Raw   json.RawMessage // as it was sent
-	Plain json.RawMessage // converted so that the generated type can decode it
-	Wrong error           // why the contract rejects the item; nil: the item is valid
+	Raw   json.RawMessage // original form
+	Plain json.RawMessage // converted so that the generated type can decode the item
+	Wrong error           // reason why the contract rejects the item; nil: the item is valid
 }
 
 // relax changes the contract so that a batch accepts any object as an item, and returns the Batch. Item is the generated type of an item.
@@ -38,8 +38,8 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// Items checks and returns the items of a body; nil if the body does not contain the list. It replaces invalid items by {} in body.Value and body.Plain,
-// because the generated type cannot decode a body with a value of the wrong type. Fault: request.invalid if the list is too long.
+// Items checks and returns the items of a body. It returns nil if the body does not contain the list. It replaces invalid items by {} in body.Value and
+// body.Plain, because the generated type cannot decode a body with a value of the wrong type. Fault: request.invalid if the list is too long.
 func (b Batch) Items(body *JSON) ([]Item, error) {
 	members, _ := body.Value.(map[string]any)
 	values, _ := members[b.field].([]any)
@@ -83,7 +83,7 @@ func (b Batch) Check(item []byte) error {
 	return b.check(value, item)
 }
 
-// check is Check for an item that was parsed already.
+// check works like Check for an item that was already parsed.
 func (b Batch) check(value any, item []byte) error {
 	err := violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
 	if err == nil {
@@ -98,7 +98,7 @@ func (b Batch) check(value any, item []byte) error {
 	return err
 }
 
-// TaskID returns the task_id of an item; nil if it is missing or invalid.
+// TaskID returns the task_id of an item. It returns nil if the task_id is missing or invalid.
 func (b Batch) TaskID(item []byte) *string {
 	var named struct {
 		TaskID *string `json:"task_id"`

@@ -36,7 +36,7 @@ func TestEveryPartOfRequestHasLimit(t *testing.T) {
 func expectBounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
 	t.Helper()
 	s := ref.Value
-	// An anchored pattern without repetition limits a text, too.
+	// An anchored pattern without repetition also limits a text.
 	isFixed := strings.HasPrefix(s.Pattern, "^") && strings.HasSuffix(s.Pattern, "$") && !strings.ContainsAny(s.Pattern, "*+")
 	isWholeBody := s.Format == "binary" // limited by the maximum size of bodies
 	isClosed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has

@@ -28,14 +28,14 @@ import (
 // Operation contains what the contract defines for one operation.
 type Operation struct {
 	ID         string   // operationId
-	Roles      []string // roles that can call it; Public: no credentials needed
+	Roles      []string // roles that can call the operation; Public: no credentials are needed
 	ServedBy   servers.Role
 	IsStale    bool     // a replica is allowed to answer
-	IsKeyed    bool     // accepts an Idempotency-Key
-	IsCostly   bool     // needs a slot
+	IsKeyed    bool     // the operation accepts an Idempotency-Key
+	IsCostly   bool     // the operation needs a slot
 	Parameters []string // names of the query parameters
 	Limits     Limits
-	Form       *Form  // nil: accepts no form
+	Form       *Form  // nil: the operation accepts no form
 	Batch      *Batch // nil: the body is not a batch
 }
 
@@ -72,8 +72,8 @@ const (
 	callbackPath = "/api/v1/callbacks/{sender_no}"
 )
 
-// AlwaysServed contains the operations that are answered even if all connections are in use. The metrics and the documentation are answered too, because they
-// do not pass the guard.
+// AlwaysServed contains the operations that are answered even if all connections are in use. The metrics and the documentation are also answered, because
+// they do not pass the guard.
 var AlwaysServed = []string{"GET /health", "GET /ready"}
 
 // LongestAnswer is the maximum time limit that the contract can define for a request.
@@ -120,7 +120,7 @@ func Of(spec *openapi3.T) (*Contract, error) {
 	return c, nil
 }
 
-// operationOf returns what the contract defines for an operation, without Batch and IsCostly.
+// operationOf returns the rules that the contract defines for an operation, except Batch and IsCostly.
 func operationOf(spec *openapi3.T, pattern string, operation *openapi3.Operation) (o Operation, err error) {
 	if o.Roles, err = rolesOf(pattern, operation); err != nil {
 		return o, err
@@ -204,10 +204,10 @@ func (c *Contract) Methods(r *http.Request) []string {
 
 // JSON is the body of a request.
 type JSON struct {
-	Raw    []byte // as sent
+	Raw    []byte // original body
 	Plain  []byte // Raw, converted so that the generated types can decode it
 	Value  any    // Plain, parsed by jsonbody.Parse
-	Broken error  // why Plain is not valid JSON; nil: it is valid
+	Broken error  // reason why Plain is not valid JSON; nil: Plain is valid
 }
 
 // Check checks the route, parameters and body of a request. operation is its ServeMux pattern.
@@ -235,7 +235,7 @@ var parametersOnly = &openapi3filter.Options{
 	MultiError: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: true,
 }
 
-// schema returns the schema of a body; nil if the contract defines none. Faults: request.malformed, request.media_type.
+// schema returns the schema of a body. It returns nil if the contract defines no schema. Faults: request.malformed, request.media_type.
 func (b JSON) schema(expected *openapi3.RequestBodyRef, contentType string) (*openapi3.Schema, error) {
 	if expected == nil || len(b.Plain) == 0 && !expected.Value.Required {
 		return nil, nil
@@ -283,7 +283,7 @@ const limitsKey = "x-lksms-limits"
 // Limits contains the limits of a request.
 type Limits struct {
 	BodyBytes int64         // 0: the operation accepts no body
-	Time      time.Duration // for processing, after the body is read and the slot granted
+	Time      time.Duration // for processing, after the body was read and the slot was granted
 }
 
 // limitsOf returns the limits of an operation. A limit that is missing or above the maximum of the gate is an error: the largest allowed body must fit into

@@ -2,7 +2,7 @@ package contract
 
 import "slices"
 
-// namedCostly contains operations that read or write many rows. Operations with a cursor, batches and forms are costly too, and are not listed.
+// namedCostly contains operations that read or write many rows. Operations with a cursor, batches and forms are also costly, and are not listed here.
 var namedCostly = []string{
 	"GET /api/v1/sms/task/{task_id}/explain",
 	"GET /api/v1/sms/task/{task_id}/timeline",

@@ -21,7 +21,7 @@ type Form struct {
 // FormType is the media type of forms.
 const FormType = "multipart/form-data"
 
-// formOf returns the form of an operation; nil if it accepts none. A public operation with a form is an error.
+// formOf returns the form of an operation. It returns nil if the operation accepts no form. A public operation with a form is an error.
 func formOf(pattern string, operation *openapi3.Operation, roles []string) (*Form, error) {
 	if operation.RequestBody == nil || operation.RequestBody.Value.Content[FormType] == nil {
 		return nil, nil

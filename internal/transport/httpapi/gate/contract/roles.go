@@ -44,7 +44,7 @@ const servedByKey = "x-lksms-served-by"
 // byEveryServer marks an operation that every server answers.
 const byEveryServer = "all"
 
-// servedByOf returns the role of the servers that answer an operation; empty: every server.
+// servedByOf returns the role of the servers that answer an operation. An empty role means every server.
 func servedByOf(pattern string, operation *openapi3.Operation) (servers.Role, error) {
 	switch name, isNamed := operation.Extensions[servedByKey].(string); {
 	case !isNamed:
