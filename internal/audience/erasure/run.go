@@ -85,6 +85,11 @@ func isAmong(recipients []string, address string) bool {
 
 // pass performs the steps of an erasure once.
 func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
+	// Also counted before the first step: a list that ends during the pass can add what the steps have missed.
+	before, err := s.reading(ctx, r)
+	if err != nil {
+		return false, err
+	}
 	if err := s.together(ctx, r, nil, func(o Owner) Step { return o.EraseSources }); err != nil {
 		return false, err
 	}
@@ -104,6 +109,7 @@ func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	lists = max(lists, before)
 	if held+lists > 0 || r.hasFound || hasEarlier { // a transaction that read the contact before its erasure may commit tasks after the search for tasks
 		return false, s.wait(ctx, r.id, held+lists)
 	}
