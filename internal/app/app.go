@@ -184,6 +184,7 @@ type App struct {
 	settings  *setting.Service
 	users     *access.Service
 	templates *template.Service
+	inbounds  *inbound.Service
 	explain   *explain.Service
 	configs   *sender.Configs
 	streams   *stream.Streams
@@ -302,7 +303,6 @@ func (a *App) wireEventsAndAudience() {
 		Submissions: a.Submissions, Tasks: a.Tasks, Directory: a.Directory, Contacts: a.Contacts,
 	}, o.PlatformURL, a.tracer, a.metrics)
 	a.Retention = notification.NewRetention(a.DB)
-	a.Erasures = erasure.New(a.DB, a.Tasks, a.Directory, a.settings)
 	a.Batches = batch.New(a.DB, batch.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Queue: a.Queue, Jobs: a.Jobs, Templates: a.templates, Contacts: a.Contacts, Uploads: a.Uploads, Directory: a.Directory, Settings: a.settings,
 		Notifications: a.Notifications,
@@ -328,10 +328,14 @@ func (a *App) wireTransport() (err error) {
 	o := a.options
 	a.ThirdParty = thirdparty.New(a.DB, a.Submissions, a.Tasks, a.Directory)
 	a.SQLInbox = sqlinbox.New(a.DB, a.Submissions, o.Log, a.metrics)
+	a.inbounds = inbound.New(a.DB, a.Submissions, a.Directory, a.templates)
+	a.Erasures = erasure.New(a.DB, erasure.Services{
+		Tasks: a.Tasks, Contacts: a.Contacts, Directory: a.Directory, Settings: a.settings, Owners: a.erasureOwners(),
+	})
 	a.Handler, err = httpapi.New(httpapi.Services{
 		Submissions: a.Submissions, Tasks: a.Tasks, Explain: a.explain, Queue: a.Queue, Templates: a.templates, History: a.History, Alerts: a.Alerts, Audit: a.Audit, Access: a.users, Idempotency: a.Answers,
 		Directory: a.Directory, Senders: a.Senders, Configs: a.configs, Pusher: a.Pusher, Settings: a.settings, Receipts: a.Receipts,
-		Inbounds:      inbound.New(a.DB, a.Submissions, a.Directory, a.templates),
+		Inbounds:      a.inbounds,
 		Phones:        mobile.New(a.DB, mobile.Services{Access: a.users, Queue: a.Queue, Senders: a.Senders}),
 		Notifications: a.Notifications, Contacts: a.Contacts, Erasures: a.Erasures, Jobs: a.Jobs, Batches: a.Batches, Uploads: a.Uploads,
 		Statistics: a.Statistics, Reconcile: a.Reconcile, Feed: a.Feed, Webhooks: a.Webhooks, ThirdParty: a.ThirdParty,

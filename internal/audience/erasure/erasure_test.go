@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	api "lksms/gen/client"
+	"lksms/internal/audience/erasure"
+	"lksms/internal/platform/erase"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -265,6 +267,36 @@ func TestAnErasureWaitsForRunningImportsAndBatches(t *testing.T) {
 	got := apptest.Decode[api.Batch](t, b.Expect(200, "", "GET", fmt.Sprint("/api/v1/batches/", batch.BatchID), nil))
 	if got.Counts.Valid != 1 || got.Counts.Invalid != 1 || b.Count("SELECT count(*) FROM messages") != 1 {
 		t.Errorf("%+v", got.Counts)
+	}
+}
+
+// An import and a check end after the erasure has looked at contacts and batches, and before it looks for lists that are being read.
+func TestAnErasureFindsListsThatEndDuringItsPass(t *testing.T) {
+	b := apptest.New(t)
+	form := append([]string{}, "Content-Type", apptest.FormType)
+	b.Expect(200, "", "POST", "/api/v1/contacts/import", apptest.Form("file", "list.csv", "user_id,phone\n"+userID+","+number+"\n"), form...)
+	b.Expect(200, "", "POST", "/api/v1/batches",
+		apptest.Form("file", "list.csv", "phone\n"+number+"\n"+otherNumber+"\n", "name", "n", "content", "x", "auto_confirm", "true"), form...)
+	services := b.App.Erasures.Services
+	services.Owners = append(slices.Clone(services.Owners), erasure.Owner{
+		Room: "test", EraseSourcePortions: func(ctx context.Context, _ *erase.Person, _ erase.Runner) error {
+			_, err := b.App.Contacts.Import(ctx)
+			if err == nil {
+				_, err = b.App.Batches.Check(ctx)
+			}
+			return err
+		},
+	})
+	b.Expect(200, "", "POST", path, map[string]any{"phone": number})
+	if ended, err := erasure.New(b.App.DB, services).Run(t.Context()); ended != 0 || err != nil {
+		t.Errorf("%d erasures ended, %v", ended, err)
+	}
+	runAll(b)
+	if left := (&world{Bundle: b}).found(); len(left) > 0 {
+		t.Errorf("%v", left)
+	}
+	if n := b.Count("SELECT count(*) FROM batch_rows WHERE code = 7"); n != 1 {
+		t.Errorf("%d rows are refused", n)
 	}
 }
 

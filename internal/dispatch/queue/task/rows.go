@@ -8,6 +8,8 @@ type (
 	Row = queueq.Task
 	// OriginRow is the origin of a task.
 	OriginRow = queueq.TaskOriginsRow
+	// PersonRow is a task to a person.
+	PersonRow = queueq.ErasureTasksRow
 	// TimelineRow is an entry of the timeline of a task.
 	TimelineRow = queueq.TaskTimelineRow
 )

@@ -5,6 +5,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/audience/erasure"
+	"lksms/internal/platform/erase"
 	"lksms/internal/transport/httpapi/convert"
 	"lksms/internal/transport/httpapi/gate"
 	"lksms/internal/transport/httpapi/paging"
@@ -73,10 +74,10 @@ func erasureOf(e erasure.Row) (api.Erasure, error) {
 		ErasureID: e.ID, Status: api.ErasureStatus(e.Status), Held: e.Held, Exports: e.Exports, ExportsNotSearched: []string{}, CreatedBy: e.CreatedBy,
 		CreatedAt: e.CreatedAt, FinishedAt: e.FinishedAt,
 		Counts: api.ErasureCounts{
-			Contacts: c.Contacts, Tags: c.Tags, TasksCancelled: c.Cancelled, Tasks: c.Tasks, Reports: c.Reports, Attempts: c.Attempts,
-			Receipts: c.Receipts, Callbacks: c.Callbacks, Texts: c.Texts, Notifications: c.Notifications, SendOnce: c.SentOnce,
-			BatchRows: c.BatchRows, DefaultContents: c.DefaultContents, Submissions: c.Submissions, DedupKeys: c.DedupKeys, Answers: c.Answers,
-			TaskJobs: c.Jobs, Audit: c.Changes,
+			Contacts: c[erase.Contacts], Tags: c[erase.Tags], TasksCancelled: c[erase.Cancelled], Tasks: c[erase.Tasks], Reports: c[erase.Reports],
+			Attempts: c[erase.Attempts], Receipts: c[erase.Receipts], Callbacks: c[erase.Callbacks], Texts: c[erase.Texts],
+			Notifications: c[erase.Notifications], SendOnce: c[erase.SentOnce], BatchRows: c[erase.BatchRows], DefaultContents: c[erase.DefaultContents],
+			Submissions: c[erase.Submissions], DedupKeys: c[erase.DedupKeys], Answers: c[erase.Answers], TaskJobs: c[erase.TaskJobs], Audit: c[erase.Changes],
 		},
 	}, err
 }

@@ -1,0 +1,5 @@
+-- Statements for erasures, which wait until the inbox is empty of earlier messages.
+
+-- SqlInboxHas returns whether the SQL inbox contains messages of a company that were submitted before `before`.
+-- name: SqlInboxHas :one
+SELECT EXISTS (SELECT FROM sql_inbox i WHERE i.company_id = @company_id AND i.created_at < @before::timestamptz);

@@ -1,0 +1,25 @@
+package app
+
+import "lksms/internal/audience/erasure"
+
+// erasureOwners returns the rooms with data about people, in the order in which an erasure asks them. Constraints of the order: contact finds the user ids;
+// rooms that find their rows by the columns of a message come before the tasks, and notification after them; job finds the jobs for audit.
+func (a *App) erasureOwners() []erasure.Owner {
+	return []erasure.Owner{
+		{Room: "contact", EraseSources: a.Contacts.Erase, Reading: a.Contacts.Importing},
+		{Room: "template", EraseSources: a.templates.Erase},
+		{Room: "inbound", EraseSources: a.inbounds.Erase},
+		{Room: "idempotency", BeforeTasks: a.Answers.Erase, ErasePortions: a.Answers.Erase},
+		{Room: "batch", EraseSourcePortions: a.Batches.Refuse, Reading: a.Batches.Checking, ErasePortions: a.Batches.Erase},
+		{Room: "sqlinbox", HasEarlier: a.SQLInbox.HasEarlier},
+		{Room: "receipt", EraseTasks: a.Receipts.EraseTasks},
+		{Room: "thirdparty", EraseTasks: a.ThirdParty.EraseTasks},
+		{Room: "push", EraseTasks: a.Pusher.EraseTasks},
+		{Room: "webhook", EraseTasks: a.Webhooks.EraseTasks},
+		{Room: "queue", EraseTasks: a.Submissions.EraseTasks, ErasePortions: a.Submissions.Erase},
+		{Room: "queue", EraseTasks: a.Tasks.EraseTasks},
+		{Room: "notification", EraseSourcePortions: a.Notifications.EraseReceiver, EraseTasks: a.Notifications.EraseTasks, Erase: a.Notifications.Erase},
+		{Room: "job", Erase: a.Jobs.Erase},
+		{Room: "audit", EraseSources: a.Audit.Erase, Erase: a.Audit.Erase},
+	}
+}

@@ -1,0 +1,75 @@
+package batch
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"lksms/gen/batchq"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+)
+
+// Checking returns how many batches from before the erasure are being checked: their lists can still contain the person.
+func (s *Service) Checking(ctx context.Context, p *erase.Person) (int64, error) {
+	n, err := s.q.ErasureChecking(ctx, batchq.ErasureCheckingParams{CompanyID: p.CompanyID, Before: p.Since})
+	return n, postgres.Wrap("find batches that are checked", err, nil)
+}
+
+// Refuse rejects the unsent rows to a person. Erase counts them later.
+func (s *Service) Refuse(ctx context.Context, p *erase.Person, _ erase.Runner) error {
+	ids, err := s.q.ErasureBatches(ctx, batchq.ErasureBatchesParams{CompanyID: p.CompanyID, OnlyOpen: true})
+	if err != nil {
+		return postgres.Wrap("find batches", err, nil)
+	}
+	for _, id := range ids {
+		if _, err := s.q.ErasureUnfed(ctx, batchq.ErasureUnfedParams{BatchID: id, Recipients: p.Recipients, Addresses: p.Lowered()}); err != nil {
+			return postgres.Wrap("refuse rows of batch", err, nil)
+		}
+	}
+	return nil
+}
+
+// Erase removes a person from the rows of all batches.
+func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) error {
+	ids, err := s.q.ErasureBatches(ctx, batchq.ErasureBatchesParams{CompanyID: p.CompanyID})
+	if err != nil {
+		return postgres.Wrap("find batches", err, nil)
+	}
+	for _, id := range ids {
+		if err := s.eraseRows(ctx, p, id, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) eraseRows(ctx context.Context, p *erase.Person, batchID int64, run erase.Runner) error {
+	addresses, digits := p.Lowered(), append([]string{}, p.Digits...)
+	for after, n := int64(0), erase.Portion; n == erase.Portion; {
+		rows, err := s.q.ErasureRowCandidates(ctx, batchq.ErasureRowCandidatesParams{
+			BatchID: batchID, AfterRow: after, Digits: digits, Addresses: addresses, Portion: erase.Portion,
+		})
+		if err != nil {
+			return postgres.Wrap("find rows of batch", err, nil)
+		}
+		n = len(rows)
+		var found []int64
+		for _, row := range rows {
+			if after = row.RowNo; p.Has(row.Recipient) || slices.Contains(addresses, strings.ToLower(row.Recipient)) {
+				found = append(found, row.RowNo)
+			}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		err = run(ctx, func(ctx context.Context) (erase.Counts, error) {
+			n, err := s.q.ErasureRows(ctx, batchq.ErasureRowsParams{BatchID: batchID, RowNos: found})
+			return erase.Counts{erase.BatchRows: n}, err
+		})
+		if err != nil {
+			return postgres.Wrap("erase rows of batch", err, nil)
+		}
+	}
+	return nil
+}

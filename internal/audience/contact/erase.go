@@ -1,0 +1,49 @@
+package contact
+
+import (
+	"context"
+	"slices"
+
+	"lksms/gen/contactq"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+)
+
+// MaxErased is the maximum number of contacts of one erasure, and so of contacts that can share an address.
+const MaxErased = 100
+
+// OfPerson returns up to MaxErased+1 contacts of a company that have one of the user ids or addresses.
+func (s *Service) OfPerson(ctx context.Context, companyID int64, userIDs, recipients []string) ([]PersonRow, error) {
+	rows, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
+		CompanyID: companyID, UserIds: userIDs, Recipients: recipients, Most: MaxErased + 1,
+	})
+	return rows, postgres.Wrap("find contacts", err, nil)
+}
+
+// Erase deletes the contacts of a person, including contacts that an import has added meanwhile, and adds their user ids to the person.
+func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	if err := Lock(ctx, s.db, p.CompanyID); err != nil {
+		return nil, err
+	}
+	if len(p.AskedRecipients) > 0 {
+		added, err := s.q.ErasedContacts(ctx, contactq.ErasedContactsParams{
+			CompanyID: p.CompanyID, UserIds: []string{}, Recipients: p.AskedRecipients, Most: MaxErased,
+		})
+		if err != nil {
+			return nil, postgres.Wrap("find contacts", err, nil)
+		}
+		for _, one := range added {
+			if !slices.Contains(p.UserIDs, one.UserID) {
+				p.UserIDs = append(p.UserIDs, one.UserID)
+			}
+		}
+	}
+	n, err := s.q.ErasureContacts(ctx, contactq.ErasureContactsParams{CompanyID: p.CompanyID, UserIds: p.UserIDs})
+	return erase.Counts{erase.Contacts: n.Contacts, erase.Tags: n.Tags}, postgres.Wrap("delete contacts", err, nil)
+}
+
+// Importing returns how many imports that started before the erasure are running: they can still add the person.
+func (s *Service) Importing(ctx context.Context, p *erase.Person) (int64, error) {
+	n, err := s.q.ErasureImports(ctx, contactq.ErasureImportsParams{CompanyID: p.CompanyID, Before: p.Since})
+	return n, postgres.Wrap("find imports", err, nil)
+}

@@ -1,0 +1,216 @@
+package erasure
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lksms/gen/erasureq"
+	"lksms/internal/dispatch/phone"
+	"lksms/internal/dispatch/queue/task"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+)
+
+// cancelledBy is the user name with which the waiting tasks to a person are cancelled.
+const cancelledBy = "system:erasures"
+
+// Run performs the due erasures, and returns how many ended. Each erasure repeats all of its steps until a pass finds nothing new. In addition, no sender may
+// hold a lease on a task of the person, no list that may contain the person may still be read, and the SQL inbox must not contain an earlier message. An
+// interrupted step is repeated: it processes the remaining rows.
+func (s *Service) Run(ctx context.Context) (ended int, err error) {
+	due, err := s.q.ErasuresDue(ctx, maxDue)
+	if err != nil {
+		return 0, fmt.Errorf("find erasures: %w", err)
+	}
+	var failures []error
+	for _, e := range due {
+		isOver, err := s.pass(ctx, newRun(e))
+		if err != nil {
+			// The next erasures must not wait for this one.
+			failures = append(failures, fmt.Errorf("erasure %d: %w", e.ID, err), s.wait(ctx, e.ID, e.Held))
+		} else if isOver {
+			ended++
+		}
+	}
+	return ended, errors.Join(failures...)
+}
+
+func (s *Service) wait(ctx context.Context, id, held int64) error {
+	return postgres.Wrap("wait with erasure", s.q.ErasureWait(ctx, erasureq.ErasureWaitParams{ID: id, Held: held, Seconds: waitSeconds}), nil)
+}
+
+// run is one pass of an erasure.
+type run struct {
+	*erase.Person
+
+	id       int64
+	stored   int  // number of the user ids that the row of the erasure has
+	hasFound bool // whether this pass found contacts or tasks
+}
+
+// digitsShown is the number of last digits that statements compare before the whole number is compared.
+const digitsShown = 8
+
+func newRun(e Row) *run {
+	p := &erase.Person{
+		CompanyID: e.CompanyID, UserIDs: e.UserIds, Recipients: e.Recipients, AskedRecipients: e.AskedRecipients, Since: e.CreatedAt,
+		Pseudonym: fmt.Sprintf("erased-%d-", e.ID), Has: func(address string) bool { return isAmong(e.Recipients, address) },
+	}
+	for _, address := range e.Recipients {
+		if at := phone.AtHome(address); at != "" {
+			p.AtHome = append(p.AtHome, at)
+		}
+		if strings.HasPrefix(address, "+") {
+			digits := address[1:]
+			p.Digits = append(p.Digits, digits[max(0, len(digits)-digitsShown):])
+		}
+	}
+	return &run{Person: p, id: e.ID, stored: len(e.UserIds)}
+}
+
+// isAmong reports whether an address, in any notation, is one of recipients.
+func isAmong(recipients []string, address string) bool {
+	normal, err := phone.Normalise("", address, "")
+	if err != nil {
+		normal = address
+	}
+	return slices.ContainsFunc(recipients, func(one string) bool {
+		return normal == one || strings.HasPrefix(one, "+") && (phone.IsInFull(one, address) || phone.IsAtHome(one, address))
+	})
+}
+
+// pass performs the steps of an erasure once.
+func (s *Service) pass(ctx context.Context, r *run) (isOver bool, err error) {
+	// Also counted before the first step: a list that ends during the pass can add what the steps have missed.
+	before, err := s.reading(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	if err := s.together(ctx, r, nil, func(o Owner) Step { return o.EraseSources }); err != nil {
+		return false, err
+	}
+	if err := s.portions(ctx, r, func(o Owner) Portions { return o.EraseSourcePortions }); err != nil {
+		return false, err
+	}
+	// Checked before the tasks: a message that becomes a task now is found among the tasks, or by the next pass.
+	hasEarlier, err := s.hasEarlier(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	held, err := s.eraseTasks(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	lists, err := s.reading(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	lists = max(lists, before)
+	if held+lists > 0 || r.hasFound || hasEarlier { // a transaction that read the contact before its erasure may commit tasks after the search for tasks
+		return false, s.wait(ctx, r.id, held+lists)
+	}
+	if err := s.portions(ctx, r, func(o Owner) Portions { return o.ErasePortions }); err != nil {
+		return false, err
+	}
+	if err := s.together(ctx, r, nil, func(o Owner) Step { return o.Erase }); err != nil {
+		return false, err
+	}
+	return true, postgres.Wrap("end erasure", s.q.ErasureEnd(ctx, r.id), nil)
+}
+
+// eraseTasks cancels the waiting tasks, erases the ended tasks, and returns how many tasks senders hold.
+func (s *Service) eraseTasks(ctx context.Context, r *run) (held int64, err error) {
+	for after, n := "", erase.Portion; n == erase.Portion; {
+		rows, err := s.Tasks.OfPerson(ctx, r.Person, after)
+		if err != nil {
+			return held, err
+		}
+		if n = len(rows); n == 0 {
+			break
+		}
+		after = rows[n-1].TaskID
+		r.hasFound = true // a task that is requeued meanwhile is found in the next pass
+		open, err := s.erasePortion(ctx, r, rows)
+		if err != nil {
+			return held, err
+		}
+		held += open
+	}
+	return held, nil
+}
+
+func (s *Service) erasePortion(ctx context.Context, r *run, rows []task.PersonRow) (held int64, err error) {
+	ids := make([]string, len(rows))
+	r.Recent = nil
+	for i, row := range rows {
+		ids[i] = row.TaskID
+		if row.IsRecent {
+			r.Recent = append(r.Recent, row.TaskID)
+		}
+	}
+	if len(r.Recent) > 0 { // before the tasks are erased, because erased tasks are not found again
+		if err := s.portions(ctx, r, func(o Owner) Portions { return o.BeforeTasks }); err != nil {
+			return 0, err
+		}
+	}
+	open, err := s.cancel(ctx, r, ids)
+	if err != nil {
+		return 0, err
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(open, id) })
+	if len(ids) > 0 {
+		err = s.together(ctx, r, ids, ofTasks(ids))
+	}
+	return int64(len(open)), err
+}
+
+// cancel cancels the waiting tasks, and returns the tasks that are still open: senders hold them.
+func (s *Service) cancel(ctx context.Context, r *run, ids []string) (held []string, err error) {
+	open, err := s.Tasks.Open(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(open) > 0 {
+		// A separate transaction, because it locks rows of the queue that senders wait for.
+		err := s.count(ctx, r, nil, func(ctx context.Context) (erase.Counts, error) {
+			n, err := s.Tasks.CancelAll(ctx, open, cancelledBy)
+			return erase.Counts{erase.Cancelled: int64(n)}, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.Tasks.Open(ctx, ids)
+}
+
+// count calls do in a transaction, and adds the returned counts to the counts of the erasure. It also stores the user ids that do added to the person: do
+// deleted their contacts, so later passes cannot find them again. ids are the tasks that do changes.
+func (s *Service) count(ctx context.Context, r *run, ids []string, do func(ctx context.Context) (erase.Counts, error)) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		returned, err := do(ctx)
+		if err != nil {
+			return err
+		}
+		c := erase.Counts{}
+		c.Add(returned)
+		r.hasFound = r.hasFound || c[erase.Contacts]+c[erase.Tasks]+c[erase.Cancelled] > 0
+		if len(r.UserIDs) > r.stored {
+			if err := s.q.ErasureUsers(ctx, erasureq.ErasureUsersParams{ID: r.id, UserIds: r.UserIDs}); err != nil {
+				return fmt.Errorf("store users: %w", err)
+			}
+			s.db.AfterCommit(ctx, func() { r.stored = len(r.UserIDs) })
+		}
+		if len(c)+len(ids) == 0 {
+			return nil
+		}
+		text, err := json.Marshal(c)
+		if err != nil {
+			return fmt.Errorf("write counts: %w", err)
+		}
+		return postgres.Wrap("count", s.q.ErasureCount(ctx, erasureq.ErasureCountParams{ID: r.id, Counts: text, TaskIds: append([]string{}, ids...)}), nil)
+	})
+}

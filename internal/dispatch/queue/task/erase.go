@@ -1,0 +1,41 @@
+package task
+
+import (
+	"context"
+
+	"lksms/gen/queueq"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+	"lksms/internal/platform/result"
+)
+
+// OfPerson returns up to erase.Portion tasks to a person with greater ids than after, in the order of their ids.
+func (s *Service) OfPerson(ctx context.Context, p *erase.Person, after string) ([]PersonRow, error) {
+	rows, err := s.q.ErasureTasks(ctx, queueq.ErasureTasksParams{
+		CompanyID: p.CompanyID, UserIds: p.UserIDs, Recipients: p.Recipients, AskedRecipients: p.AskedRecipients, AfterID: after, Portion: erase.Portion,
+	})
+	return rows, postgres.Wrap("find tasks", err, nil)
+}
+
+// Open returns those of the tasks that are PENDING or PROCESSING.
+func (s *Service) Open(ctx context.Context, taskIDs []string) ([]string, error) {
+	open, err := s.q.ErasureOpen(ctx, taskIDs)
+	return open, postgres.Wrap("find open tasks", err, nil)
+}
+
+// EraseTasks removes the person and the texts from tasks that have ended. A task that was requeued meanwhile keeps its recipient, so that the next pass finds it
+// again.
+func (s *Service) EraseTasks(ctx context.Context, p *erase.Person, taskIDs []string) (erase.Counts, error) {
+	reports, err := s.q.ErasureReports(ctx, queueq.ErasureReportsParams{TaskIds: taskIDs, Erased: result.Erased, Own: result.Own})
+	if err != nil {
+		return nil, postgres.Wrap("erase reports", err, nil)
+	}
+	attempts, err := s.q.ErasureDeliveries(ctx, queueq.ErasureDeliveriesParams{TaskIds: taskIDs, Erased: result.Erased})
+	if err != nil {
+		return nil, postgres.Wrap("erase deliveries", err, nil)
+	}
+	tasks, err := s.q.ErasureMessages(ctx, queueq.ErasureMessagesParams{
+		TaskIds: taskIDs, Erased: result.Erased, Pseudonym: p.Pseudonym, UserIds: p.UserIDs,
+	})
+	return erase.Counts{erase.Reports: reports, erase.Attempts: attempts, erase.Tasks: tasks}, postgres.Wrap("erase messages", err, nil)
+}

@@ -1,0 +1,17 @@
+package audit
+
+import (
+	"context"
+
+	"lksms/gen/auditq"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+)
+
+// Erase removes a person from the changes of contacts and default contents, and from the task jobs that were erased in the same transaction.
+func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	n, err := s.q.ErasureAudit(ctx, auditq.ErasureAuditParams{
+		CompanyID: p.CompanyID, Pseudonym: p.Pseudonym, UserIds: p.UserIDs, Recipients: p.Recipients, JobIds: append([]string{}, p.Jobs...),
+	})
+	return erase.Counts{erase.Changes: n}, postgres.Wrap("erase audit", err, nil)
+}

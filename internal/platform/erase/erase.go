@@ -1,0 +1,79 @@
+// Package erase contains the types with which rooms erase a person: the person, the counts, and the transaction of a portion.
+package erase
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Portion is the maximum number of rows that one transaction changes.
+const Portion = 500
+
+// Person is a person to erase from the data of a company.
+type Person struct {
+	CompanyID       int64
+	UserIDs         []string  // grow when the contacts of the person are found
+	Recipients      []string  // addresses of the person, as tasks contain them: phone numbers in E.164, e-mail addresses, and names in other channels
+	AskedRecipients []string  // the addresses of Recipients that the request named; the others are of contacts
+	Since           time.Time // of the request
+
+	Pseudonym string   // replacement of the user ids, followed by the index of each user id
+	Digits    []string // the last digits of the phone numbers, which statements compare before Has compares the whole number
+	AtHome    []string // the phone numbers in their national formats
+
+	Recent []string // ids of the tasks of the portion that is erased now, if stored responses can still contain them
+	Jobs   []string // ids of the task jobs that were erased in this transaction, for the audit
+
+	// Has reports whether an address, in any notation, is one of Recipients.
+	Has func(address string) bool
+}
+
+// Lowered returns the addresses and user ids in lower case.
+func (p *Person) Lowered() (all []string) {
+	for _, one := range slices.Concat(p.Recipients, p.UserIDs) {
+		all = append(all, strings.ToLower(one))
+	}
+	return all
+}
+
+// Kind is a kind of erased rows. Its value is the name in the stored counts of an erasure.
+type Kind string
+
+// The kinds of rows that an erasure counts.
+const (
+	Contacts        Kind = "contacts"
+	Tags            Kind = "tags"      // tags from which contacts were removed
+	Cancelled       Kind = "cancelled" // tasks
+	Tasks           Kind = "tasks"
+	Reports         Kind = "reports"
+	Attempts        Kind = "attempts"
+	Receipts        Kind = "receipts"
+	Callbacks       Kind = "callbacks"
+	Texts           Kind = "texts" // rendered texts
+	Notifications   Kind = "notifications"
+	SentOnce        Kind = "sent_once"
+	BatchRows       Kind = "batch_rows"
+	DefaultContents Kind = "default_contents"
+	Submissions     Kind = "submissions" // submissions without a task
+	DedupKeys       Kind = "dedup_keys"
+	Answers         Kind = "answers" // stored responses of idempotency keys
+	TaskJobs        Kind = "jobs"
+	Changes         Kind = "changes" // rows of the audit
+)
+
+// Counts contains the number of erased rows, by kind. A missing kind has no rows.
+type Counts map[Kind]int64
+
+// Add adds the counts of more.
+func (c Counts) Add(more Counts) {
+	for kind, n := range more {
+		if n != 0 {
+			c[kind] += n
+		}
+	}
+}
+
+// Runner calls do in a transaction, and stores the returned counts in this transaction.
+type Runner func(ctx context.Context, do func(ctx context.Context) (Counts, error)) error

@@ -1,0 +1,15 @@
+package inbound
+
+import (
+	"context"
+
+	"lksms/gen/inboundq"
+	"lksms/internal/platform/erase"
+	"lksms/internal/platform/postgres"
+)
+
+// Erase removes a person from the inbounds, so that these send no further message to the person. It counts nothing.
+func (s *Service) Erase(ctx context.Context, p *erase.Person) (erase.Counts, error) {
+	err := s.q.ErasureInbounds(ctx, inboundq.ErasureInboundsParams{CompanyID: p.CompanyID, Recipients: p.Recipients})
+	return nil, postgres.Wrap("remove numbers from inbounds", err, nil)
+}
