@@ -114,7 +114,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	var documented []string
-	for _, found := range regexp.MustCompile("(?m)^\\| `(lksms_[a-z_]+)(?:\\{[a-z_,]+\\})?` \\|").FindAllStringSubmatch(string(document), -1) {
+	for _, found := range regexp.MustCompile("(?m)^- `(lksms_[a-z_]+)(?:\\{[a-z_,]+\\})?`: ").FindAllStringSubmatch(string(document), -1) {
 		documented = append(documented, found[1])
 	}
 	var names []string
