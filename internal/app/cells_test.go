@@ -26,15 +26,15 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// door is the proxy in front of the cells: HAProxy with the configuration of deploy/haproxy.
-type door struct {
+// balancer is the proxy in front of the cells: HAProxy with the configuration of deploy/haproxy.
+type balancer struct {
 	t *testing.T
 	*pgtest.HAProxy
 	client *http.Client
 }
 
-// newDoor starts the proxy of two cells with a map. a and b are the addresses of the cells.
-func newDoor(t *testing.T, a, b string, lines ...string) *door {
+// newBalancer starts the proxy of two cells with a map. a and b are the addresses of the cells.
+func newBalancer(t *testing.T, a, b string, lines ...string) *balancer {
 	t.Helper()
 	content, err := os.ReadFile("../../deploy/haproxy/cells.cfg")
 	if err != nil {
@@ -52,7 +52,7 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 		}
 		config = strings.ReplaceAll(config, from, to)
 	}
-	d := &door{t: t, HAProxy: pgtest.NewHAProxy(t, config, map[string]string{"cells.map": strings.Join(lines, "\n") + "\n"})}
+	d := &balancer{t: t, HAProxy: pgtest.NewHAProxy(t, config, map[string]string{"cells.map": strings.Join(lines, "\n") + "\n"})}
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, d.Address)
 	}
@@ -68,7 +68,7 @@ func newDoor(t *testing.T, a, b string, lines ...string) *door {
 }
 
 // awaitCell waits until the proxy considers a cell UP or DOWN.
-func (d *door) awaitCell(cell, state string) {
+func (d *balancer) awaitCell(cell, state string) {
 	d.t.Helper()
 	up := map[string]string{"UP": "2", "DOWN": "0"}[state]
 	apptest.Eventually(d.t, "the cell "+cell+" is "+state, func() bool {
@@ -82,7 +82,7 @@ func (d *door) awaitCell(cell, state string) {
 }
 
 // call sends a request to the proxy, under a host name.
-func (d *door) call(host, method, path string, body any, headers ...string) apptest.Answer {
+func (d *balancer) call(host, method, path string, body any, headers ...string) apptest.Answer {
 	d.t.Helper()
 	var reader io.Reader
 	switch body := body.(type) {
@@ -125,14 +125,14 @@ func (d *door) call(host, method, path string, body any, headers ...string) appt
 }
 
 // expect sends a request. It fails the test unless the response has this status and, for an error, this reason.
-func (d *door) expect(status int, reason, method, path string, body any, headers ...string) apptest.Answer {
+func (d *balancer) expect(status int, reason, method, path string, body any, headers ...string) apptest.Answer {
 	d.t.Helper()
 	a := d.call(common, method, path, body, headers...)
 	d.check(a, status, reason, method+" "+path)
 	return a
 }
 
-func (d *door) check(a apptest.Answer, status int, reason, what string) {
+func (d *balancer) check(a apptest.Answer, status int, reason, what string) {
 	d.t.Helper()
 	if a.Status != status || a.Body.Error.Reason != reason {
 		d.t.Fatalf("%s: got %d %q, want %d %q: %s", what, a.Status, a.Body.Error.Reason, status, reason, a.Raw)
@@ -187,10 +187,10 @@ var (
 	browserOfB   = []string{"Cookie", "lksms_session=x; lksms_cell=b"}
 )
 
-// newStubDoor starts the proxy of two stubs that count requests in seen.
-func newStubDoor(t *testing.T, seen *atomic.Int64) *door {
+// newStubBalancer starts the proxy of two stubs that count requests in seen.
+func newStubBalancer(t *testing.T, seen *atomic.Int64) *balancer {
 	t.Helper()
-	return newDoor(t, stub(t, "a", seen), stub(t, "b", seen),
+	return newBalancer(t, stub(t, "a", seen), stub(t, "b", seen),
 		"user:acme a", "user:beta b", "user:role-read b", "sender:nobody b", keyLine(keyOfA, "a"), "host:"+nameA+" a", "host:"+nameB+" b")
 }
 
@@ -198,7 +198,7 @@ func newStubDoor(t *testing.T, seen *atomic.Int64) *door {
 func TestTheProxyOfCellsSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
-	d := newStubDoor(t, &seen)
+	d := newStubBalancer(t, &seen)
 	for id, operation := range apptest.Operations {
 		d.expectCells(id, operation)
 	}
@@ -216,7 +216,7 @@ func TestTheProxyOfCellsSendsEachOperationToTheCellOfItsCaller(t *testing.T) {
 }
 
 // expectCells fails the test unless an operation goes to the cell of each caller.
-func (d *door) expectCells(id string, operation apptest.Operation) {
+func (d *balancer) expectCells(id string, operation apptest.Operation) {
 	d.t.Helper()
 	body, media := operation.Content()
 	to := func(host string, headers []string) string {
@@ -260,7 +260,7 @@ func (d *door) expectCells(id string, operation apptest.Operation) {
 }
 
 // expectRefusals fails the test if a request of a caller without a cell gets an unexpected error, or reaches a cell.
-func (d *door) expectRefusals(seen *atomic.Int64) {
+func (d *balancer) expectRefusals(seen *atomic.Int64) {
 	d.t.Helper()
 	before := seen.Load()
 	for _, refused := range []struct {
@@ -290,7 +290,7 @@ func (d *door) expectRefusals(seen *atomic.Int64) {
 }
 
 // expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to a by default.
-func (d *door) expectCellsOfOtherPaths() {
+func (d *balancer) expectCellsOfOtherPaths() {
 	d.t.Helper()
 	other := func(method, path, body string, headers ...string) string {
 		return d.call(common, method, path, body, headers...).Header.Get("X-Stub")
@@ -328,7 +328,7 @@ func (d *door) expectCellsOfOtherPaths() {
 func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
-	d := newDoor(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a")
+	d := newBalancer(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a")
 	for i := range 60 {
 		d.expect(421, "cell.unknown", "GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("name", i), "x")...)
 	}
@@ -343,7 +343,7 @@ func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 func TestTheProxyOfCellsRefusesTwoCredentials(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
-	d := newDoor(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a", "user:beta b")
+	d := newBalancer(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a", "user:beta b")
 	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+common+"/api/v1/sms/tasks", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -414,7 +414,7 @@ func (c *cell) messages(id string) int {
 }
 
 // send submits a message through the proxy, and returns the id of its task. more contains the optional fields.
-func (d *door) send(more map[string]any, headers []string) string {
+func (d *balancer) send(more map[string]any, headers []string) string {
 	d.t.Helper()
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	maps.Copy(body, more)
@@ -422,7 +422,7 @@ func (d *door) send(more map[string]any, headers []string) string {
 }
 
 // poll claims tasks as the app phone through the proxy, and returns them.
-func (d *door) poll(headers []string) []api.ClaimedTask {
+func (d *balancer) poll(headers []string) []api.ClaimedTask {
 	d.t.Helper()
 	return apptest.Decode[[]api.ClaimedTask](d.t, d.expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=phone&limit=10", nil, headers...))
 }
@@ -479,7 +479,7 @@ func TestTwoCellsBehindOneProxyWorkLikeOneServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, a.address, b.address, lines)
+	d := newBalancer(t, a.address, b.address, lines)
 	cells := map[string]*cell{"acme": a, "beta": b}
 	other := map[string]*cell{"acme": b, "beta": a}
 
@@ -554,7 +554,7 @@ func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, a.address, b.address, lines)
+	d := newBalancer(t, a.address, b.address, lines)
 	page := []string{"Origin", "http://" + common, "X-Requested-With", "console"}
 	if got := d.call(common, "GET", "/console/", nil, "Accept", "text/html"); got.Status != http.StatusOK || !strings.Contains(got.Raw, "<html") {
 		t.Fatalf("the console is answered %d", got.Status)
@@ -630,7 +630,7 @@ func TestACellThatIsDownDoesNotAffectTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, a.address, b.address, lines)
+	d := newBalancer(t, a.address, b.address, lines)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	a.stop()
 	for _, when := range []string{"at once", "when the check knows it"} {
@@ -657,7 +657,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(t, a.address, b.address, lines)
+	d := newBalancer(t, a.address, b.address, lines)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	d.expect(200, "", "POST", "/api/v1/sms/send", message, callers["acme"]...)
 
@@ -720,7 +720,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 }
 
 // restart starts the proxy again with another map, and waits until a cell is up.
-func (d *door) restart(lines, cell string) {
+func (d *balancer) restart(lines, cell string) {
 	d.t.Helper()
 	d.Stop()
 	d.Write("cells.map", lines)
@@ -801,7 +801,7 @@ func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
 }
 
 // command changes the map.
-func (d *door) command(text string) {
+func (d *balancer) command(text string) {
 	d.t.Helper()
 	if said := d.Command(text); said != "" {
 		d.t.Fatalf("%s: %s", text, said)

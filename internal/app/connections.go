@@ -80,7 +80,7 @@ func (c *connections) admit(conn net.Conn) {
 	one := &connection{address: c.addressOf(conn), state: http.StateNew, since: time.Now()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	one.isSpare = !c.hasRoom(one.address)
+	one.isSpare = !c.hasCapacity(one.address)
 	c.open[conn] = one
 	if !one.isSpare {
 		c.regular++
@@ -108,8 +108,8 @@ func (c *connections) crowding() net.Conn {
 	return most
 }
 
-// hasRoom reports whether a connection from an address can be regular. If necessary, it closes an idle connection for that.
-func (c *connections) hasRoom(address string) bool {
+// hasCapacity reports whether a connection from an address can be regular. If necessary, it closes an idle connection for that.
+func (c *connections) hasCapacity(address string) bool {
 	switch {
 	case c.most == 0:
 		return true

@@ -147,7 +147,7 @@ func TestSubmissionsSucceedWhileTheDirectoryChanges(t *testing.T) {
 
 // A message reaches a sender that waits at another server. One poll of the queue there serves all senders and pools.
 func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
-	const lookEvery = 200 * time.Millisecond
+	const pollInterval = 200 * time.Millisecond
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	senders := []string{"app"}
@@ -193,7 +193,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 			t.Errorf("the sender got %s, want %s", got, id)
 		}
 	}
-	if n, most := looks()-before, int(time.Since(began)/lookEvery)+1; n > most {
+	if n, most := looks()-before, int(time.Since(began)/pollInterval)+1; n > most {
 		t.Errorf("%d looks in %v", n, time.Since(began))
 	}
 	leave()

@@ -60,7 +60,7 @@ func (w *world) isOutranked(s *sender, x *task) degree {
 			continue
 		}
 		switch {
-		case w.isRouted(p) && o.costAtMost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
+		case w.isRouted(p) && o.maxCost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
 			most = yes
 		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // polls of shared senders are stored later
 			most = max(most, maybe)
@@ -154,7 +154,7 @@ func (c claim) lease() time.Duration {
 // judge returns an error if the result of a claim contradicts offers, the tasks that the sender was allowed to claim.
 func (w *world) judge(c claim, offers map[*task]offer) error {
 	s, given := c.sender, c.given
-	most, budget := s.mostIn(w.now, c.limit, c.lease()), s.budget(w.now)
+	most, budget := s.maxIn(w.now, c.limit, c.lease()), s.budget(w.now)
 	got, spent := map[*task]bool{}, 0
 	for i, t := range given {
 		o, offered := offers[t]

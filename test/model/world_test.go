@@ -415,10 +415,10 @@ func (s *sender) budget(at time.Time) int {
 }
 
 // most returns the maximum number of tasks for one claim of a sender: no more than the sender can send before the leases expire.
-func (s *sender) most(at time.Time, limit int) int { return s.mostIn(at, limit, s.lease) }
+func (s *sender) most(at time.Time, limit int) int { return s.maxIn(at, limit, s.lease) }
 
-// mostIn is most for leases of another duration.
-func (s *sender) mostIn(at time.Time, limit int, lease time.Duration) int {
+// maxIn is most for leases of another duration.
+func (s *sender) maxIn(at time.Time, limit int, lease time.Duration) int {
 	switch {
 	case !s.isReady(at):
 		return 0
@@ -438,8 +438,8 @@ func (s *sender) cost(t *task) int {
 	return segment.Count(text)
 }
 
-// costAtMost returns an upper bound of cost. The service uses this bound for other senders of a pool, because counting the text for each of them would be slow.
-func (s *sender) costAtMost(t *task) int {
+// maxCost returns an upper bound of cost. The service uses this bound for other senders of a pool, because counting the text for each of them would be slow.
+func (s *sender) maxCost(t *task) int {
 	segments := t.segments()
 	if s.sign != "" {
 		segments++

@@ -78,7 +78,7 @@ func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	left := w.send(ctx, &setup{current.row, current.driver, b.circuit}, b)
 	w.release(b, left)
 	w.followBatches(b, left)
-	if slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnlooked }) {
+	if slices.ContainsFunc(left, func(u queue.Unused) bool { return u.Reason == becauseUnknown }) {
 		w.p.sleep(time.Second)
 	}
 }
@@ -197,8 +197,8 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 			w.report(current, b, settled)
 		}
 	}()
-	looked := newLook(w, b, b.claimed)
-	w.look.Store(looked)
+	recheck := newRecheck(w, b, b.claimed)
+	w.recheck.Store(recheck)
 	current.driver.Send(ctx, b.messages, func(i int, o provider.Outcome) { outcomes <- answer{i, o} })
 	close(outcomes)
 	<-reported
@@ -217,7 +217,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
-			why := looked.why(u.TaskID)
+			why := recheck.why(u.TaskID)
 			switch until := b.messages[i].ValidUntil; {
 			case u.Tried:
 			case !until.IsZero() && time.Now().After(until):

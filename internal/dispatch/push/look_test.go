@@ -57,7 +57,7 @@ func TestMessagesHeldAfterTheClaimAreNotSent(t *testing.T) {
 			p.Does(func(w http.ResponseWriter, _ *http.Request) {
 				begun()
 				<-goOn
-				<-time.After(150 * time.Millisecond) // the last check is then older than lookEvery
+				<-time.After(150 * time.Millisecond) // the last check is then older than recheckInterval
 				_, _ = io.WriteString(w, `{"code":"0"}`)
 			})
 			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
@@ -164,7 +164,7 @@ func TestFailedCheckIsNotRepeatedAtOnce(t *testing.T) {
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		begun()
 		<-goOn
-		<-time.After(150 * time.Millisecond) // the last check is then older than lookEvery
+		<-time.After(150 * time.Millisecond) // the last check is then older than recheckInterval
 		_, _ = io.WriteString(w, `{"code":"0"}`)
 	})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})

@@ -190,7 +190,7 @@ type worker struct {
 	p        *Pusher
 	senderNo string
 	setup    atomic.Pointer[setup]      // nil: the sender is not driven now
-	look     atomic.Pointer[look]       // check of the batch that is being sent
+	recheck  atomic.Pointer[recheck]    // check of the batch that is being sent
 	enough   atomic.Pointer[time.Timer] // ends the wait of the claim
 
 	fruitless int // consecutive batches without an accepted or refused message, plus extra answers that were not understood; only run uses this field
@@ -212,7 +212,7 @@ func (w *worker) prepare(row pushq.SendersDrivenRow) *setup {
 	if err == nil {
 		prepared.driver, err = driver.New(row.Kind, opened.Driver, provider.Tools{
 			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Secrets: []string{opened.Secret}, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
-			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.look.Load().mayBegin(ctx, m) },
+			MayBegin: func(ctx context.Context, m provider.Message) bool { return w.recheck.Load().mayBegin(ctx, m) },
 		})
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ type Service struct {
 // New returns a Service on db. Call Close to stop the Service.
 func New(db *postgres.DB, settings *setting.Service) *Service {
 	s := &Service{db: db, settings: settings, q: feedq.New(db), inParts: feedq.New(db.InPartitions())}
-	s.watcher = &watcher{look: s.news, waiters: map[*waiter]struct{}{}}
+	s.watcher = &watcher{poll: s.news, waiters: map[*waiter]struct{}{}}
 	return s
 }
 
@@ -132,7 +132,7 @@ func (s *Service) sequencePortion(ctx context.Context, without []string) (n int,
 		}
 		appendEvent(&p, e.CompanyID, by, e.Type, e.TaskID, e.LogID, e.At, e.Data)
 	}
-	if err := s.tellNotifications(ctx, &p, c); err != nil {
+	if err := s.appendNotifications(ctx, &p, c); err != nil {
 		return 0, nil, err
 	}
 	return len(staged), nil, s.q.FeedAppend(ctx, p)

@@ -37,9 +37,9 @@ func (c *causes) note(e feedq.FeedTakeRow) error {
 	return nil
 }
 
-// tellNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have
+// appendNotifications appends the events of notifications that have ended, after the events of their tasks. All transactions that staged a cause have
 // committed. If a notification has several causes, only the last moved cause publishes the end, so that each end is published once.
-func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
+func (s *Service) appendNotifications(ctx context.Context, p *feedq.FeedAppendParams, c causes) error {
 	if len(c.latest) == 0 {
 		return nil
 	}
@@ -54,19 +54,19 @@ func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendPara
 	if len(rows) == 0 {
 		return nil
 	}
-	tell, oldest := feedq.FeedNotificationsRenderParams{}, rows[0].CreatedAt
+	render, oldest := feedq.FeedNotificationsRenderParams{}, rows[0].CreatedAt
 	var again feedq.FeedNotificationsAgainParams
 	for _, row := range rows {
-		tell.Ids = append(tell.Ids, row.ID)
+		render.Ids = append(render.Ids, row.ID)
 		again.Ids, again.Ats = append(again.Ids, row.ID), append(again.Ats, c.latest[row.ID])
 		if row.CreatedAt.Before(oldest) {
 			oldest = row.CreatedAt
 		}
 	}
-	tell.FromID = taskid.First(oldest)
-	var told []feedq.FeedNotificationsRenderRow
+	render.FromID = taskid.First(oldest)
+	var rendered []feedq.FeedNotificationsRenderRow
 	err = s.db.Briefly(ctx, func(ctx context.Context) error {
-		told, err = s.inParts.FeedNotificationsRender(ctx, tell)
+		rendered, err = s.inParts.FeedNotificationsRender(ctx, render)
 		return err
 	})
 	if postgres.IsLockTimeout(err) { // an old partition of these notifications is being moved to another tablespace: only these events wait
@@ -75,7 +75,7 @@ func (s *Service) tellNotifications(ctx context.Context, p *feedq.FeedAppendPara
 	if err != nil {
 		return fmt.Errorf("read notifications that are over: %w", err)
 	}
-	for _, n := range told {
+	for _, n := range rendered {
 		appendEvent(p, n.CompanyID, n.SubmittedBy, NotificationFinished, "", 0, c.latest[n.ID], n.Data)
 	}
 	return nil

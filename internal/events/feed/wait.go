@@ -9,8 +9,8 @@ import (
 	"lksms/internal/dispatch/queue/task"
 )
 
-// lookEvery is the time between two polls for new events while callers wait. One poll serves all waiters of a server.
-const lookEvery = 500 * time.Millisecond
+// pollInterval is the time between two polls for new events while callers wait. One poll serves all waiters of a server.
+const pollInterval = 500 * time.Millisecond
 
 // maxNews is the maximum number of new events whose owners are read. If more events are new, all waiters are woken.
 const maxNews = 10_000
@@ -23,7 +23,7 @@ type waiter struct {
 
 // watcher polls for new events while callers wait, and wakes the callers that can see these events.
 type watcher struct {
-	look    func(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error)
+	poll    func(ctx context.Context, after int64) (of []feedq.FeedNewsRow, all bool, last int64, err error)
 	running sync.WaitGroup
 
 	mu       sync.Mutex
@@ -79,12 +79,12 @@ func (w *watcher) await(ctx context.Context, mine *waiter, enough <-chan time.Ti
 
 // run polls for events until no caller waits. Callers that joined earlier can have missed events before the first poll, so the first poll wakes all callers.
 func (w *watcher) run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	last, knows := int64(0), false
 	for {
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-		of, all, now, err := w.look(limited, last)
+		of, all, now, err := w.poll(limited, last)
 		cancel()
 		w.mu.Lock()
 		if err == nil {

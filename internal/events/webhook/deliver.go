@@ -43,7 +43,7 @@ const (
 
 	maxDeliveries = 100 // maximum number of stored posts of a webhook
 
-	lookEvery = 200 * time.Millisecond
+	pollInterval = 200 * time.Millisecond
 )
 
 // delays are the times between the posts of an event. The last delay repeats as long as the event is kept.
@@ -88,7 +88,7 @@ func (s *Service) Deliver(ctx context.Context) (taken int, failures error) {
 			failures = errors.Join(failures, b.err)
 		}
 	}()
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		resting := slices.Collect(maps.Keys(running))

@@ -58,7 +58,7 @@ type smsgateBody struct {
 	Payload   map[string]any `json:"payload"`
 }
 
-func (f smsgateForm) body(told feed.Rendered) ([]byte, error) {
+func (f smsgateForm) body(event feed.Rendered) ([]byte, error) {
 	var m struct {
 		TaskID          string  `json:"task_id"`
 		PhoneNumber     string  `json:"phone_number"`
@@ -67,25 +67,25 @@ func (f smsgateForm) body(told feed.Rendered) ([]byte, error) {
 		ProcessingAppID string  `json:"processing_app_id"`
 		Segments        int     `json:"segments"`
 	}
-	if err := json.Unmarshal(told.Data, &m); err != nil {
+	if err := json.Unmarshal(event.Data, &m); err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
-	e := smsgateEventOf(told.Type)
-	messageID := told.SmsgateID
+	e := smsgateEventOf(event.Type)
+	messageID := event.SmsgateID
 	if messageID == "" {
 		messageID = m.TaskID
 	}
 	payload := map[string]any{
-		"messageId": messageID, "phoneNumber": m.PhoneNumber, "recipient": m.PhoneNumber, "sender": "", e.time: told.Timestamp,
+		"messageId": messageID, "phoneNumber": m.PhoneNumber, "recipient": m.PhoneNumber, "sender": "", e.time: event.Timestamp,
 	}
 	switch e.name {
 	case "sms:sent":
 		payload["partsCount"] = m.Segments
 	case "sms:failed": // the app sends reason, but its npm client reads error
-		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(told.Type, "message.")))
+		reason := optional.Or(m.Result, optional.Or(m.DeliveryCode, strings.TrimPrefix(event.Type, "message.")))
 		payload["reason"], payload["error"] = reason, reason
 	}
-	return encoded(smsgateBody{ID: feed.IDText(told.ID), WebhookID: f.webhookID, Event: e.name, DeviceID: m.ProcessingAppID, Payload: payload})
+	return encoded(smsgateBody{ID: feed.IDText(event.ID), WebhookID: f.webhookID, Event: e.name, DeviceID: m.ProcessingAppID, Payload: payload})
 }
 
 func (f smsgateForm) test(_, event int64, _ time.Time) ([]byte, error) {

@@ -34,7 +34,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	w.silence("dingtalk", "s", 100)
 	w.evaluate()
 	other := apptest.Another(w.Bundle)
-	tell := func() { // two servers send notifications at the same time
+	notify := func() { // two servers send notifications at the same time
 		t.Helper()
 		w.polled("mail")
 		for range 2 {
@@ -45,7 +45,7 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 			})
 		}
 	}
-	tell()
+	notify()
 	all := w.texts()
 	if len(all) != 2 || !strings.HasPrefix(all[0], "little disk space: a:/x|[critical] a:/x: 0.1% of the disk is free") {
 		t.Fatalf("delivered %q", all)
@@ -67,20 +67,20 @@ func TestManyAlertsShareOneMessage(t *testing.T) {
 	w.Exec("UPDATE alerts SET acknowledged_at = now(), acknowledged_by = 'x' WHERE kind = 'disk_low' OR subject NOT IN ('s1', 's2', 's3', 's4')")
 	w.after(3600)
 	w.evaluate()
-	tell()
+	notify()
 	if all = w.texts(); len(all) != 3 || !strings.HasPrefix(all[2], "4 alerts|[warning, still] 4 alerts: silent sender: s1; ") || strings.Contains(all[2], "more") {
 		t.Fatalf("delivered %q", all)
 	}
 	// First all but two alerts end, then the last two.
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no NOT IN ('s7', 's8')")
 	w.evaluate()
-	tell()
+	notify()
 	if all = w.texts(); len(all) != 4 || !strings.HasPrefix(all[3], "98 alerts|[resolved] 98 alerts: silent sender: s1; ") {
 		t.Fatalf("delivered %q", all)
 	}
 	w.Exec("UPDATE sender_states SET seen_at = now()")
 	w.evaluate()
-	tell()
+	notify()
 	if all = w.texts(); len(all) != 6 || !strings.HasPrefix(all[4], "silent sender: s7|[resolved] ") {
 		t.Fatalf("delivered %q", all)
 	}
@@ -97,7 +97,7 @@ func TestTemplateCanUseNumberOfAlertsInMessage(t *testing.T) {
 	w.silence("dingtalk", "s", 4)
 	w.polled("mail")
 	w.evaluate()
-	w.tell()
+	w.notify()
 	id := w.alerts("")[3].AlertID
 	want := fmt.Sprintf("[4 warning sender_silent s1 firing|silent sender: s1; silent sender: s2; silent sender: s3; silent sender: s4|%d||]", id)
 	if all := fmt.Sprint(w.texts()); all != want {
@@ -117,12 +117,12 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	for range 3 { // e-mail fails: alerts about sms are not delivered, but alerts about e-mail are
 		w.polled("mail", "phone")
 		w.evaluate()
-		w.tell()
+		w.notify()
 		w.after(120)
 	}
-	told := w.Count("SELECT count(*) FROM alert_deliveries d JOIN alerts a ON a.id = d.alert_id WHERE d.told_at IS NOT NULL AND a.channel <> 'sms'")
-	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL"); n != 6 || told != 6 {
-		t.Errorf("%d are delivered, %d about other channels", n, told)
+	sent := w.Count("SELECT count(*) FROM alert_deliveries d JOIN alerts a ON a.id = d.alert_id WHERE d.told_at IS NOT NULL AND a.channel <> 'sms'")
+	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NOT NULL"); n != 6 || sent != 6 {
+		t.Errorf("%d are delivered, %d about other channels", n, sent)
 	}
 	if all := w.texts(); len(all) != 4 { // two of four alerts, and both alerts about oa, through sms; no duplicate
 		t.Errorf("delivered %q", all)
@@ -133,7 +133,7 @@ func TestAlertsAboutDifferentChannelsGetSeparateMessages(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
 	w.after(3600)
 	w.polled("mail", "phone")
-	w.tell()
+	w.notify()
 	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE told_at IS NULL"); n != 0 {
 		t.Errorf("%d are not delivered", n)
 	}
@@ -155,7 +155,7 @@ func TestMessageAboutManyWaitsRaisesNoWaitAlert(t *testing.T) {
 	w.silence("sms", "s", 4)
 	w.after(11)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if all := w.texts(); len(all) != 2 || !strings.HasPrefix(all[0], "5 alerts|[critical] ") || !strings.HasPrefix(all[1], "4 alerts|[warning] ") {
 		t.Fatalf("delivered %q", all)
 	}
@@ -175,7 +175,7 @@ func TestWarningsAreDelayedAfterManyMessages(t *testing.T) {
 		w.after(10)
 		w.polled("mail")
 		w.evaluate()
-		w.tell()
+		w.notify()
 	}
 	for i := range 20 {
 		w.silence("dingtalk", fmt.Sprint("s", i, "_"), 1)
@@ -215,11 +215,11 @@ func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM alert_deliveries FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan error)
+	sent := make(chan error)
 	for n, server := range []*app.App{w.App, apptest.Another(w.Bundle)} {
 		go func() {
 			_, err := server.Notifier.Notify(t.Context())
-			told <- err
+			sent <- err
 		}()
 		apptest.Eventually(t, "the server waits", func() bool {
 			return w.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > n
@@ -231,7 +231,7 @@ func TestTwoServersWithDifferentDueAlertsSendEachOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := <-told; err != nil {
+		if err := <-sent; err != nil {
 			t.Error(err)
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 		}
 		return waitThreshold(r.Level, values.Monitoring)
 	}
-	least := float64(mostSeconds)
+	least := float64(maxSeconds)
 	for _, r := range rules {
 		if seconds, isOn := thresholdOf(r); isOn {
 			least = min(least, seconds)
@@ -74,7 +74,7 @@ func (s *Service) waits(ctx context.Context, rules []RuleRow, values setting.Val
 
 // late returns the longest waits among tasks that have waited for more than after seconds.
 func (s *Service) late(ctx context.Context, after float64) (rows []backlog.Late, err error) {
-	ignored, err := s.tellingOfWaits(ctx)
+	ignored, err := s.renderingsOfWaits(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +87,9 @@ const BizType int16 = 32767
 // WaitKinds contains the kinds of alerts about waiting tasks.
 var WaitKinds = []string{WaitTime, QueueDepth, PoolUnserved}
 
-// tellingOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks. Otherwise, on a channel
+// renderingsOfWaits returns the renderings of waiting notifications about alerts of WaitKinds. Rules about waits ignore these tasks. Otherwise, on a channel
 // without a sender, the notification of each alert would also wait and raise the next alert.
-func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
+func (s *Service) renderingsOfWaits(ctx context.Context) ([]int64, error) {
 	ids, err := s.q.AlertRenderings(ctx, alertq.AlertRenderingsParams{
 		BizType: BizType, SubmittedBy: notification.Alerts, Kinds: WaitKinds,
 	})
@@ -208,7 +208,7 @@ var messageTypes = [...]string{submit.Verification: "verification", submit.Notif
 
 // unservedPools finds pools with a waiting task that no available sender serves.
 func (s *Service) unservedPools(ctx context.Context, _ []RuleRow, values setting.Values) (finder, error) {
-	ignored, err := s.tellingOfWaits(ctx)
+	ignored, err := s.renderingsOfWaits(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ const goneAfter = 7 * 24 * time.Hour
 func (s *Service) silentSenders(ctx context.Context, rules []RuleRow, values setting.Values) (finder, error) {
 	goneSeconds := func(r RuleRow) float64 { return *r.Threshold + goneAfter.Seconds() }
 	p := alertq.SendersSilentParams{
-		AfterSeconds: mostSeconds, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart, Named: []string{},
+		AfterSeconds: maxSeconds, SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart, Named: []string{},
 	}
 	for _, r := range rules {
 		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
@@ -439,7 +439,7 @@ func (s *Service) overdueDays(ctx context.Context, _ []RuleRow, values setting.V
 
 // failingReceivers finds receivers that have rejected calls for longer than the threshold.
 func (s *Service) failingReceivers(ctx context.Context, rules []RuleRow, _ setting.Values) (finder, error) {
-	least := float64(mostSeconds)
+	least := float64(maxSeconds)
 	for _, r := range rules {
 		least = min(least, *r.Threshold)
 	}

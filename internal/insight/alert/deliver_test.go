@@ -97,15 +97,15 @@ func (a *alertmanager) taken() [][]posted {
 	return calls
 }
 
-func (w *watched) tell() {
+func (w *watched) notify() {
 	w.T.Helper()
 	if _, err := w.App.Notifier.Notify(w.T.Context()); err != nil {
 		w.T.Fatal(err)
 	}
 }
 
-// newTelling returns a server with one rule about waits of more than ten seconds.
-func newTelling(t *testing.T, more string) (*watched, api.AlertRule) {
+// newNotified returns a server with one rule about waits of more than ten seconds.
+func newNotified(t *testing.T, more string) (*watched, api.AlertRule) {
 	t.Helper()
 	w := watchedOf(apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		apptest.WithSecrets(o)
@@ -114,7 +114,7 @@ func newTelling(t *testing.T, more string) (*watched, api.AlertRule) {
 	return w, w.only(`{"kind":"wait_time","level":"critical","threshold":10,"resolve_seconds":0` + more + `}`)
 }
 
-// late makes the rule of newTelling fire.
+// late makes the rule of newNotified fire.
 func (w *watched) late() {
 	w.T.Helper()
 	w.Submit("x")
@@ -122,7 +122,7 @@ func (w *watched) late() {
 	w.evaluate()
 }
 
-// over ends the alert of newTelling.
+// over ends the alert of newNotified.
 func (w *watched) over() {
 	w.T.Helper()
 	w.finish("phone")
@@ -131,13 +131,13 @@ func (w *watched) over() {
 }
 
 func TestAlertmanagerIsCalledWhileAlertFiresAndWhenItEnds(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
 	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","language":"en","url":"%s/am/","authorization":"Bearer s3cret"}`, am.URL))
-	w.tell()
+	w.notify()
 	w.late()
-	w.tell()
-	w.tell()
+	w.notify()
+	w.notify()
 	calls := am.taken()
 	if len(calls) != 1 || len(calls[0]) != 1 || am.header.Get("Authorization") != "Bearer s3cret" {
 		t.Fatalf("called %v with %v", calls, am.header)
@@ -151,14 +151,14 @@ func TestAlertmanagerIsCalledWhileAlertFiresAndWhenItEnds(t *testing.T) {
 	w.Expect(200, "", "POST", path, `{}`)
 	w.after(60) // otherwise Alertmanager would resolve the alert
 	w.evaluate()
-	w.tell()
+	w.notify()
 	again := am.taken()
 	if len(again) != 1 || !again[0][0].StartsAt.Equal(first.StartsAt) || fmt.Sprint(again[0][0].Labels) != fmt.Sprint(first.Labels) || !again[0][0].EndsAt.IsZero() {
 		t.Errorf("called again %v", again)
 	}
 	w.over()
-	w.tell()
-	w.tell()
+	w.notify()
+	w.notify()
 	end := am.taken()
 	if len(end) != 1 || !end[0][0].EndsAt.Equal(w.at) || fmt.Sprint(end[0][0].Labels) != fmt.Sprint(first.Labels) {
 		t.Errorf("the end: %v", end)
@@ -193,7 +193,7 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 		"floods": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := newTelling(t, "")
+			w, _ := newNotified(t, "")
 			w.Exec("UPDATE alert_rules SET is_enabled = true WHERE kind = 'webhook_failing'")
 			am := newAlertmanager(t)
 			am.answers(says)
@@ -201,7 +201,7 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 			bad := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, am.URL))
 			addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
 			w.late()
-			w.tell()
+			w.notify()
 			if len(good.taken()) != 1 {
 				t.Error("the other receiver got nothing")
 			}
@@ -210,24 +210,24 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 			if shown.FailingSince == nil || shown.Error == nil || len(d) != 2 || d[0].DeliveredAt != nil || d[0].Error == nil {
 				t.Errorf("%+v, %+v", shown, d)
 			}
-			w.tell()
+			w.notify()
 			if n := w.Count("SELECT failures FROM alert_receiver_states WHERE receiver_id = $1", bad.ReceiverNo); n != 1 {
 				t.Errorf("called again at once: %d", n)
 			}
 			for range 30 {
 				w.after(11)
 				w.evaluate()
-				w.tell()
+				w.notify()
 			}
 			w.expect("wait_time critical sms", fmt.Sprintf("webhook_failing warning %d (bad)", bad.ReceiverNo))
 			w.over()
-			w.tell() // the failing receiver never received the alert, so it does not receive the end
+			w.notify() // the failing receiver never received the alert, so it does not receive the end
 			am.answers(nil)
 			w.after(121)
 			w.evaluate()
-			w.tell()
+			w.notify()
 			w.evaluateFor(70)
-			w.tell()
+			w.notify()
 			w.expect()
 			for _, call := range am.taken() {
 				if slices.ContainsFunc(call, func(p posted) bool { return p.Labels["alertname"] == "lksms_wait_time" }) {
@@ -240,16 +240,16 @@ func TestRejectingReceiverIsRetriedAndRaisesAlert(t *testing.T) {
 
 // A receiver that works again is detected although no delivery is due: an empty call probes it.
 func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	w.late()
-	w.tell()
+	w.notify()
 	w.over()
 	am.answers(nil)
 	w.after(20)
-	w.tell()
+	w.notify()
 	calls := am.taken()
 	shown := apptest.Decode[api.AlertReceiver](t, w.Expect(200, "", "GET", fmt.Sprint(receiversPath, "/", r.ReceiverNo), nil))
 	if len(calls) != 1 || len(calls[0]) != 0 || shown.FailingSince != nil || shown.Error != nil {
@@ -258,7 +258,7 @@ func TestFailingReceiverIsProbedWithoutDueDelivery(t *testing.T) {
 }
 
 func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	ends := make(chan struct{})
 	defer close(ends)
 	hangs := newAlertmanager(t)
@@ -274,13 +274,13 @@ func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
 	addReceiver(w.Bundle, `{"name":"people","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
 	w.late()
-	told := make(chan int)
+	sent := make(chan int)
 	go func() {
 		n, err := w.App.Notifier.Notify(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
-		told <- n
+		sent <- n
 	}()
 	apptest.Eventually(t, "the others are notified", func() bool {
 		return len(good.taken()) > 0 && w.Count("SELECT count(*) FROM notifications") == 1
@@ -290,11 +290,11 @@ func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 		return w.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'") == 0
 	})
 	select {
-	case <-told:
+	case <-sent:
 		t.Fatal("the call that hangs had ended")
 	default:
 	}
-	if n := <-told; n != 2 {
+	if n := <-sent; n != 2 {
 		t.Errorf("delivered %d", n)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since IS NOT NULL"); n != 1 {
@@ -303,7 +303,7 @@ func TestHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 }
 
 func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
-	w, r := newTelling(t, `,"repeat_seconds":600,"channel":"sms"`)
+	w, r := newNotified(t, `,"repeat_seconds":600,"channel":"sms"`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1","u2"]}`)
@@ -336,40 +336,40 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	}
 	w.after(590)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if n := len(texts()); n != 1 {
 		t.Errorf("notified again too early: %d", n)
 	}
 	w.after(10)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if all := texts(); len(all) != 2 || !strings.Contains(all[1], "[严重，未恢复]") {
 		t.Errorf("delivered %q", all)
 	}
 	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(time.Hour).Format(time.RFC3339)))
 	w.after(1200)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if n := len(texts()); n != 2 {
 		t.Errorf("a silenced rule speaks: %d", n)
 	}
 	w.patch(r, `{"silenced_until":null}`)
 	w.Expect(200, "", "POST", fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID), `{}`)
-	w.tell()
+	w.notify()
 	if n := len(texts()); n != 2 {
 		t.Errorf("an acknowledged alert speaks: %d", n)
 	}
 	w.over()
-	w.tell()
-	w.tell()
+	w.notify()
+	w.notify()
 	if all := texts(); len(all) != 3 || !strings.Contains(all[2], "[已恢复]") {
 		t.Errorf("delivered %q", all)
 	}
 	// The rule is deleted while its alert fires: people are notified of the end.
 	w.late()
-	w.tell()
+	w.notify()
 	w.Expect(200, "", "DELETE", fmt.Sprint(rulesPath, "/", r.RuleNo), nil)
-	w.tell()
+	w.notify()
 	if all := texts(); len(all) != 5 || !strings.Contains(all[4], "[已恢复]") {
 		t.Errorf("delivered %q", all)
 	}
@@ -381,22 +381,22 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 // The rule is silenced when its alert begins. If the alert ends during the silence, nobody is notified. If it still fires when the silence ends, the
 // receivers are notified then.
 func TestReceiversAreNotifiedWhenSilenceOfAlertEnds(t *testing.T) {
-	w, r := newTelling(t, "")
+	w, r := newNotified(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(100*time.Second).Format(time.RFC3339)))
 	w.late()
-	w.tell()
+	w.notify()
 	w.over()
-	w.tell()
+	w.notify()
 	w.late()
-	w.tell()
+	w.notify()
 	if calls := am.taken(); len(calls) != 0 {
 		t.Errorf("delivered %v", calls)
 	}
 	w.after(100)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 1 {
 		t.Errorf("delivered %v", calls)
 	}
@@ -408,8 +408,8 @@ func (w *watched) polled(senderNos ...string) {
 	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no = ANY ($1)", senderNos)
 }
 
-// toldThrough returns the channels of all notifications.
-func (w *watched) toldThrough() string {
+// notifiedThrough returns the channels of all notifications.
+func (w *watched) notifiedThrough() string {
 	w.T.Helper()
 	return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
 }
@@ -421,10 +421,10 @@ func (w *watched) onlyOwn() int {
 }
 
 func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
-	channels, events := w.toldThrough, w.onlyOwn
+	channels, events := w.notifiedThrough, w.onlyOwn
 	clear := func() {
 		w.Exec("DELETE FROM alerts")
 		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
@@ -433,16 +433,16 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 		w.Exec("SET LOCAL lksms.facts_version = '3'; DELETE FROM facts")
 	}
 	w.late() // no sender serves e-mail, so the short message is the only way
-	w.tell()
+	w.notify()
 	if a := w.alerts("")[0]; channels() != "sms" || !a.OnlyOwnChannel || events() != 1 {
 		t.Fatalf("notified through %s, %+v, %d events", channels(), a, events())
 	}
-	w.tell()
+	w.notify()
 	clear()
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.polled("mail")
 	w.late()
-	w.tell()
+	w.notify()
 	if a := w.alerts("")[0]; channels() != "email,sms" || a.OnlyOwnChannel || events() != 1 {
 		t.Errorf("notified through %s, %+v, %d events", channels(), a, events())
 	}
@@ -451,7 +451,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	w.late() // e-mail without a template cannot be used, but the program can
-	w.tell()
+	w.notify()
 	if a := w.alerts("")[0]; channels() != "sms" || a.OnlyOwnChannel || len(am.taken()) != 1 {
 		t.Errorf("notified through %s, %+v", channels(), a)
 	}
@@ -460,7 +460,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 	w.polled("mail")
 	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
 	w.late() // an alert about another channel does not use additional channels
-	w.tell()
+	w.notify()
 	if channels() != "email" {
 		t.Errorf("notified through %s", channels())
 	}
@@ -468,7 +468,7 @@ func TestAlertAboutChannelAlsoUsesAnotherChannel(t *testing.T) {
 
 // Three rules find the same late task. People are notified of the worst alert that their rules send them. A program is notified of all alerts.
 func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
 	w.Exec("UPDATE alert_rules SET is_enabled = true, resolve_seconds = 0")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -476,19 +476,19 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
-	told := 0
+	sent := 0
 	expect := func(want ...string) { // prefixes of the texts since the previous call of expect
 		t.Helper()
 		w.evaluate()
-		w.tell()
+		w.notify()
 		for _, task := range w.Claim("mail", 100) {
 			w.Report(task.TaskID, "mail", 2, nil)
 		}
 		rows := apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(substr(content, 1, position(']' in content)) ORDER BY id), '{}') FROM renderings")
-		if got := fmt.Sprint(rows[told:]); got != fmt.Sprint(want) {
+		if got := fmt.Sprint(rows[sent:]); got != fmt.Sprint(want) {
 			t.Fatalf("delivered %v, want %v", got, want)
 		}
-		told = len(rows)
+		sent = len(rows)
 	}
 	w.Submit("x")
 	w.after(1801) // no evaluation ran until now
@@ -532,7 +532,7 @@ func TestPeopleAreNotifiedOfWorstAlertOfSubject(t *testing.T) {
 
 // No sender serves e-mail. A waiting message about a wait must not raise an alert, neither while its alert fires nor afterwards. Any other waiting task does.
 func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
-	w, _ := newTelling(t, `,"repeat_seconds":60`)
+	w, _ := newNotified(t, `,"repeat_seconds":60`)
 	w.Exec("UPDATE alert_rules SET is_enabled = true, for_seconds = 0, resolve_seconds = 0, repeat_seconds = 60 WHERE kind IN ('pool_unserved', 'disk_low')")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
@@ -541,7 +541,7 @@ func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 		for range rounds {
 			w.after(60)
 			w.evaluate()
-			w.tell()
+			w.notify()
 			w.expect(want...)
 		}
 	}
@@ -557,14 +557,14 @@ func TestMessageAboutWaitRaisesNoWaitAlert(t *testing.T) {
 	}
 	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes, measured_at) VALUES ('a', '/x', 1000, 1, now() + interval '1 hour')")
 	w.evaluate()
-	w.tell()
+	w.notify()
 	pass(5, "disk_low critical a:/x", "pool_unserved critical email", "wait_time critical email")
 	w.Exec(`DELETE FROM queue WHERE rendering_id IN (
 		SELECT r.id FROM renderings r JOIN notifications n ON n.id = r.notification_id JOIN alerts a ON a.id = n.biz_id WHERE a.kind = 'disk_low')`)
 	w.Exec("DELETE FROM disk_spaces")
 	w.evaluate()
 	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is sent through another channel
-	w.tell()
+	w.notify()
 	w.finish("phone")
 	pass(5)
 	if n := mails(); n < 20 {
@@ -588,13 +588,13 @@ func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := newTelling(t, "")
+			w, _ := newNotified(t, "")
 			w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 			w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})
 			addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms","email"],"user_ids":["u1"]}`)
 			set(w)
 			w.late()
-			w.tell()
+			w.notify()
 			if a := w.alerts("")[0]; !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
 				t.Errorf("%+v, %d events", a, w.onlyOwn())
 			}
@@ -604,7 +604,7 @@ func TestChannelThatReachesNobodyIsNotUsedAsFallback(t *testing.T) {
 
 // The other channel fails. The alert counts as undelivered and is retried, although its own channel accepted the message.
 func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms","email"],"user_ids":["u1"]}`)
@@ -612,7 +612,7 @@ func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	for range 3 {
 		w.polled("mail")
 		w.late()
-		w.tell()
+		w.notify()
 		w.after(600)
 	}
 	a := w.alerts("")[0]
@@ -625,7 +625,7 @@ func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
 	w.after(3600)
 	w.polled("mail")
-	w.tell()
+	w.notify()
 	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil {
 		t.Errorf("%+v", d)
 	}
@@ -633,12 +633,12 @@ func TestAlertAboutChannelIsDeliveredOnlyThroughAnotherChannel(t *testing.T) {
 
 // The clock of the database is three days ahead of the server's clock.
 func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
 	w.after(3 * 24 * 3600)
 	w.late()
-	w.tell()
+	w.notify()
 	if n := w.Count("SELECT count(*) FROM tasks WHERE rendering_id IS NOT NULL AND expires_at > now() AND expires_at <= now() + interval '1 day'"); n != 1 {
 		t.Errorf("%d tasks wait", n)
 	}
@@ -646,7 +646,7 @@ func TestNotificationOfAlertExpiresByDatabaseTime(t *testing.T) {
 
 // One channel of a receiver cannot be used. The other channels are used, and the delivery contains the error.
 func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	w.Expect(200, "", "POST", "/api/v1/admin/channels", `{"channel":"pigeon","name":"p"}`)
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -654,7 +654,7 @@ func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 	lonely := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["pigeon"],"user_ids":["nobody"]}`)
 	w.Expect(200, "", "DELETE", "/api/v1/admin/channels/pigeon", nil)
 	w.late()
-	w.tell()
+	w.notify()
 	d := w.alerts("")[0].Deliveries
 	if d[0].QueuedAt == nil || d[0].Error == nil || !strings.Contains(*d[0].Error, "pigeon") || !strings.Contains(*d[0].Error, "dingtalk") ||
 		strings.Contains(*d[0].Error, "email") {
@@ -664,12 +664,12 @@ func TestFailingChannelOfReceiverDoesNotStopItsOtherChannels(t *testing.T) {
 		t.Errorf("%+v", d[1])
 	}
 	w.after(29)
-	w.tell()
+	w.notify()
 	if n := w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", lonely.ReceiverNo); n != 1 {
 		t.Errorf("%d tries", n)
 	}
 	w.after(1)
-	w.tell()
+	w.notify()
 	if n := w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", lonely.ReceiverNo); n != 2 {
 		t.Errorf("%d tries", n)
 	}
@@ -692,35 +692,35 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
 		w.polled("phone", "mail")
 		w.evaluate()
-		w.tell()
+		w.notify()
 	}
 	begin()
-	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
-		t.Errorf("notified through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
+	if a := w.alerts("")[0]; w.notifiedThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].QueuedAt == nil {
+		t.Errorf("notified through %s, %+v, %d events", w.notifiedThrough(), a, w.onlyOwn())
 	}
 	if n := w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel' AND subject = 'acme'"); n != 1 {
 		t.Errorf("%d events", n)
 	}
 	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
 	begin() // two people, on different channels
-	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
-		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
+	if a := w.alerts("")[0]; w.notifiedThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("notified through %s, %+v", w.notifiedThrough(), a)
 	}
 	w.Expect(200, "", "DELETE", fmt.Sprint(receiversPath, "/", second.ReceiverNo), nil)
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	begin() // one of two channels is not enough
-	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
-		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
+	if a := w.alerts("")[0]; w.notifiedThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("notified through %s, %+v", w.notifiedThrough(), a)
 	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
 	begin()
 	for range 3 {
 		w.after(100)
 		w.polled("phone", "mail")
-		w.tell()
+		w.notify()
 	}
-	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.toldThrough() != "sms" {
-		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
+	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt != nil || d.Error == nil || w.notifiedThrough() != "sms" {
+		t.Errorf("notified through %s, %+v", w.notifiedThrough(), d)
 	}
 	for _, task := range w.Claim("phone", 100) { // the short message fails and reaches nobody, so the next retry sends it again
 		w.Report(task.TaskID, "phone", 3, nil)
@@ -728,22 +728,22 @@ func TestAlertAboutAllChannelsNeedsTwoChannels(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
 	w.after(3600)
 	w.polled("phone", "mail")
-	w.tell()
-	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.toldThrough() != "email,sms,sms" {
-		t.Errorf("notified through %s, %+v", w.toldThrough(), d)
+	w.notify()
+	if d := w.alerts("")[0].Deliveries[0]; d.QueuedAt == nil || d.Error != nil || w.notifiedThrough() != "email,sms,sms" {
+		t.Errorf("notified through %s, %+v", w.notifiedThrough(), d)
 	}
 	// An alert about no channel can be sent through the only channel.
 	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
 	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
 	begin()
-	if a := w.alerts("")[0]; w.toldThrough() != "sms" || a.OnlyOwnChannel || w.onlyOwn() != 1 {
-		t.Errorf("notified through %s, %+v", w.toldThrough(), a)
+	if a := w.alerts("")[0]; w.notifiedThrough() != "sms" || a.OnlyOwnChannel || w.onlyOwn() != 1 {
+		t.Errorf("notified through %s, %+v", w.notifiedThrough(), a)
 	}
 }
 
 // The receiver of an alert was deleted before the end of the alert. After a day, no statement reads this delivery any more.
 func TestUndeliverableEndOfAlertIsDroppedAfterOneDay(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	const many = 20_000
 	w.Exec(`WITH made AS (
 			INSERT INTO alerts (rule_id, kind, level, subject, value, started_at, fired_at, resolved_at, ended_by)
@@ -799,7 +799,7 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	w.after(86400)
 	w.polled("mail")
 	w.evaluate()
-	w.tell()
+	w.notify()
 	state := func() string {
 		return fmt.Sprintf("%d calls, %d failed calls, %d messages, %d tries", len(good.taken()),
 			w.Count("SELECT failures FROM alert_receiver_states WHERE receiver_id = $1", failing.ReceiverNo),
@@ -811,14 +811,14 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 	}
 	w.after(-86400)
 	w.evaluate()
-	w.tell()
+	w.notify()
 	if got := state(); got != "1 calls, 2 failed calls, 2 messages, 2 tries" {
 		t.Errorf("after: %s", got)
 	}
 	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since > now()"); n != 0 {
 		t.Error("a receiver fails since later")
 	}
-	w.tell()
+	w.notify()
 	if got := state(); got != "0 calls, 2 failed calls, 2 messages, 2 tries" {
 		t.Errorf("at once: %s", got)
 	}
@@ -826,11 +826,11 @@ func TestClockSetBackDoesNotStopNotifications(t *testing.T) {
 
 // A call about a firing alert is slow. Meanwhile the alert ends, and another server runs. The receiver must not receive the end before the start.
 func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	am := newAlertmanager(t)
 	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
 	w.late()
-	w.tell()
+	w.notify()
 	w.after(60)
 	began, goes := make(chan struct{}), make(chan struct{})
 	am.answers(func(_ http.ResponseWriter, r *http.Request) {
@@ -840,10 +840,10 @@ func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	told := make(chan error)
+	sent := make(chan error)
 	go func() {
 		_, err := w.App.Notifier.Notify(t.Context())
-		told <- err
+		sent <- err
 	}()
 	<-began
 	am.answers(nil)
@@ -856,10 +856,10 @@ func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 		t.Errorf("delivered %+v during a call", calls)
 	}
 	close(goes)
-	if err := <-told; err != nil {
+	if err := <-sent; err != nil {
 		t.Error(err)
 	}
-	w.tell()
+	w.notify()
 	if calls := am.taken(); len(calls) != 1 || calls[0][0].EndsAt.IsZero() {
 		t.Errorf("delivered %+v", calls)
 	}
@@ -867,15 +867,15 @@ func TestOnlyOneServerCallsReceiverAtATime(t *testing.T) {
 
 // The end of an alert is sent almost a day late, because the server was stopped. The message then waits for hours.
 func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
 	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
 	w.late()
-	w.tell()
+	w.notify()
 	w.over()
 	w.Exec("DELETE FROM queue WHERE rendering_id IS NOT NULL")
 	w.after(23 * 3600)
-	w.tell()
+	w.notify()
 	w.after(3 * 3600)
 	if n := w.Count("SELECT count(*) FROM queue WHERE rendering_id IS NOT NULL"); n != 1 {
 		t.Fatalf("%d mails wait", n)
@@ -886,7 +886,7 @@ func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 
 // A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
 func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
-	w, _ := newTelling(t, "")
+	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.polled("mail")
 	contacts := make([]map[string]any, 300)
@@ -904,7 +904,7 @@ func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 		w.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code", "message_type": "verification"})
 	}
 	w.late()
-	w.tell()
+	w.notify()
 	for sender, limit := range map[string]int{"mail": 1, "phone": 1} {
 		if got := w.Claim(sender, limit); len(got) != 1 || !strings.Contains(got[0].Content, "[严重]") && !strings.Contains(got[0].Content, "等待") {
 			t.Errorf("%s got %+v", sender, got)

@@ -59,11 +59,11 @@ func (w *watched) notSent() (all []string) {
 	return all
 }
 
-// newEscalating returns a server with the rule of newTelling, which notifies the first of two receivers. The first receiver, u1, is notified by e-mail and
+// newEscalating returns a server with the rule of newNotified, which notifies the first of two receivers. The first receiver, u1, is notified by e-mail and
 // also has a DingTalk name. The second receiver, u2, has only e-mail. An app serves each channel.
 func newEscalating(t *testing.T) (w *watched, first, second int64) {
 	t.Helper()
-	w, rule := newTelling(t, "")
+	w, rule := newNotified(t, "")
 	w.Exec("DELETE FROM routes")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
 	w.AddSender(map[string]any{"sender_no": "ding", "channel": "dingtalk"})
@@ -91,13 +91,13 @@ func (w *watched) pass(seconds int) {
 	w.after(seconds)
 	w.polled("mail", "ding")
 	w.evaluate()
-	w.tell()
+	w.notify()
 }
 
 func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	w, first, _ := newEscalating(t)
 	w.late()
-	w.tell()
+	w.notify()
 	if d := w.deliveries()[first]; d.DeliveredAt != nil || d.QueuedAt == nil {
 		t.Fatalf("delivered before it was sent: %+v", d)
 	}
@@ -112,7 +112,7 @@ func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	}
 	w.pass(600) // a sent message does not escalate
 	w.over()
-	w.tell()
+	w.notify()
 	if d := w.deliveries()[first]; d.ResolutionDeliveredAt != nil {
 		t.Errorf("its end is delivered before it was sent: %+v", d)
 	}
@@ -134,17 +134,17 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	w.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
 	w.Expect(200, "", "PATCH", route, `{"status":"off"}`)
 	w.late()
-	w.tell()
+	w.notify()
 	if n := w.sends("mail", 2); n != 0 {
 		t.Fatalf("sent %d through a route that is switched off", n)
 	}
 	w.pass(290)
-	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt != nil || w.toldThrough() != "email" {
+	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt != nil || w.notifiedThrough() != "email" {
 		t.Fatalf("too early: %+v", d)
 	}
 	w.pass(10)
-	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt == nil || d[first].DeliveredAt != nil || w.toldThrough() != "dingtalk,email" {
-		t.Fatalf("through %s: %+v", w.toldThrough(), d)
+	if d := w.deliveries(); len(d) != 1 || d[first].EscalatedAt == nil || d[first].DeliveredAt != nil || w.notifiedThrough() != "dingtalk,email" {
+		t.Fatalf("through %s: %+v", w.notifiedThrough(), d)
 	}
 	w.pass(290)
 	if d := w.deliveries(); len(d) != 1 {
@@ -152,15 +152,15 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 	}
 	w.pass(10)
 	d := w.deliveries()
-	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.toldThrough() != "dingtalk,email,email" {
-		t.Fatalf("through %s: %+v", w.toldThrough(), d)
+	if len(d) != 2 || d[second].EscalatedFrom == nil || *d[second].EscalatedFrom != first || d[second].QueuedAt == nil || w.notifiedThrough() != "dingtalk,email,email" {
+		t.Fatalf("through %s: %+v", w.notifiedThrough(), d)
 	}
 	for range 20 { // no further escalation, although the message to the second receiver is not sent either
 		w.pass(300)
 	}
 	want := []string{fmt.Sprint(first, []string{"dingtalk"}, []int64{}), fmt.Sprint(first, []string{}, []int64{second})}
-	if got := w.notSent(); !slices.Equal(got, want) || w.toldThrough() != "dingtalk,email,email" {
-		t.Errorf("through %s, events %v, want %v", w.toldThrough(), got, want)
+	if got := w.notSent(); !slices.Equal(got, want) || w.notifiedThrough() != "dingtalk,email,email" {
+		t.Errorf("through %s, events %v, want %v", w.notifiedThrough(), got, want)
 	}
 	w.Expect(200, "", "PATCH", route, `{"status":"on"}`)
 	w.pass(1)
@@ -170,9 +170,9 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	w.over() // every notified receiver is notified of the end
-	w.tell()
-	if w.toldThrough() != "dingtalk,email,email,email,email" {
-		t.Errorf("the end is sent through %s", w.toldThrough())
+	w.notify()
+	if w.notifiedThrough() != "dingtalk,email,email,email,email" {
+		t.Errorf("the end is sent through %s", w.notifiedThrough())
 	}
 }
 
@@ -180,11 +180,11 @@ func TestUnsentAlertEscalatesToOtherChannelsThenOtherReceivers(t *testing.T) {
 func TestAlertWithFailedMessageEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.late()
-	w.tell()
+	w.notify()
 	w.sends("mail", 3)
 	w.pass(5)
-	if w.toldThrough() != "dingtalk,email" {
-		t.Fatalf("notified through %s", w.toldThrough())
+	if w.notifiedThrough() != "dingtalk,email" {
+		t.Fatalf("notified through %s", w.notifiedThrough())
 	}
 	w.sends("ding", 3)
 	w.pass(5)
@@ -205,7 +205,7 @@ func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 	w, first, second := newEscalating(t)
 	w.Exec("DELETE FROM contacts WHERE user_id = 'u1'")
 	w.late()
-	w.tell()
+	w.notify()
 	w.pass(5)
 	d := w.deliveries()
 	if d[second].QueuedAt == nil || d[first].EscalatedAt == nil {
@@ -220,7 +220,7 @@ func TestAlertThatEveryChannelRejectsEscalatesImmediately(t *testing.T) {
 func TestAnotherServerEscalatesAfterServerStops(t *testing.T) {
 	w, _, _ := newEscalating(t)
 	w.late()
-	w.tell()
+	w.notify()
 	servers := []*app.App{apptest.Another(w.Bundle), apptest.Another(w.Bundle)}
 	w.after(300)
 	w.polled("mail", "ding")
@@ -229,8 +229,8 @@ func TestAnotherServerEscalatesAfterServerStops(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if got := w.notSent(); len(got) != 1 || w.toldThrough() != "dingtalk,email" {
-		t.Errorf("through %s, events %v", w.toldThrough(), got)
+	if got := w.notSent(); len(got) != 1 || w.notifiedThrough() != "dingtalk,email" {
+		t.Errorf("through %s, events %v", w.notifiedThrough(), got)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestEndedOrAcknowledgedAlertDoesNotEscalate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, first, _ := newEscalating(t)
 			w.late()
-			w.tell()
+			w.notify()
 			act(w)
 			w.pass(301)
 			w.pass(301)
@@ -284,7 +284,7 @@ func TestReceiverSetsEscalationTime(t *testing.T) {
 	w.Expect(200, "", "PATCH", path, `{"escalate_seconds":60}`)
 	seconds(60)
 	w.late()
-	w.tell()
+	w.notify()
 	w.pass(60)
 	if got := w.notSent(); len(got) != 1 {
 		t.Errorf("events %v", got)
@@ -293,7 +293,7 @@ func TestReceiverSetsEscalationTime(t *testing.T) {
 	w.Expect(200, "", "PATCH", path, `{"escalate_seconds":0}`)
 	seconds(0)
 	w.late()
-	w.tell()
+	w.notify()
 	w.sends("mail", 3)
 	w.pass(3600)
 	if got := w.notSent(); len(got) != 1 {
@@ -304,7 +304,7 @@ func TestReceiverSetsEscalationTime(t *testing.T) {
 
 // A program that rejects an alert did not receive it. After the escalation time, people are notified.
 func TestAlertThatProgramRejectsEscalatesToPeople(t *testing.T) {
-	w, rule := newTelling(t, "")
+	w, rule := newNotified(t, "")
 	am := newAlertmanager(t)
 	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -314,15 +314,15 @@ func TestAlertThatProgramRejectsEscalatesToPeople(t *testing.T) {
 	w.patch(rule, fmt.Sprintf(`{"receivers":[%d]}`, program))
 	w.polled("mail")
 	w.late()
-	w.tell()
+	w.notify()
 	w.after(60)
-	w.tell()
+	w.notify()
 	if d := w.deliveries(); len(d) != 1 {
 		t.Fatalf("too early: %+v", d)
 	}
 	w.after(300)
 	w.polled("mail")
-	w.tell()
+	w.notify()
 	if d := w.deliveries(); d[people].QueuedAt == nil || d[program].DeliveredAt != nil {
 		t.Errorf("%+v", d)
 	}

@@ -164,42 +164,42 @@ func (s *Service) advance(ctx context.Context, r RuleRow, lookedAt time.Time, fo
 
 // find returns the findings of the rules of one kind, in the order of the rules.
 func (s *Service) find(ctx context.Context, k string, rules []RuleRow, values setting.Values) ([][]finding, error) {
-	var look func(context.Context, []RuleRow, setting.Values) (func(RuleRow) []finding, error)
+	var find func(context.Context, []RuleRow, setting.Values) (func(RuleRow) []finding, error)
 	switch k {
 	case WaitTime:
-		look = s.waits
+		find = s.waits
 	case QueueDepth:
-		look = s.depths
+		find = s.depths
 	case FailureRate:
-		look = s.failureRates
+		find = s.failureRates
 	case PoolUnserved:
-		look = s.unservedPools
+		find = s.unservedPools
 	case SenderSilent:
-		look = s.silentSenders
+		find = s.silentSenders
 	case SenderFailing:
-		look = s.failingSenders
+		find = s.failingSenders
 	case BalanceLow:
-		look = s.lowBalances
+		find = s.lowBalances
 	case ProviderTrouble:
-		look = s.openBreakers
+		find = s.openBreakers
 	case ReceiptsMissing:
-		look = s.missingReceipts
+		find = s.missingReceipts
 	case ReceiptsUnmatched:
-		look = s.unmatchedReceipts
+		find = s.unmatchedReceipts
 	case DiskLow:
-		look = s.lowDisks
+		find = s.lowDisks
 	case PartitionMissing:
-		look = s.missingPartitions
+		find = s.missingPartitions
 	case HistoryOverdue:
-		look = s.overdueDays
+		find = s.overdueDays
 	case WebhookFailing:
-		look = s.failingReceivers
+		find = s.failingReceivers
 	case StatementDiffers:
-		look = s.differingStatements
+		find = s.differingStatements
 	default:
 		return nil, nil // a newer version of the program added this kind
 	}
-	of, err := look(ctx, rules, values)
+	of, err := find(ctx, rules, values)
 	if err != nil {
 		return nil, err
 	}

@@ -55,27 +55,27 @@ const (
 )
 
 const (
-	mostSeconds = 30 * 24 * 3600
-	mostNumber  = 1e12
+	maxSeconds = 30 * 24 * 3600
+	maxNumber  = 1e12
 )
 
 // kinds contains every kind. The default values are those of the rules that LKSMS ships with.
 var kinds = map[string]kind{
-	WaitTime:          {hasThreshold: true, most: mostSeconds, filters: []string{ByCompany, ByChannel}},
-	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: mostNumber, filters: []string{ByCompany}, forSeconds: 300},
+	WaitTime:          {hasThreshold: true, most: maxSeconds, filters: []string{ByCompany, ByChannel}},
+	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: maxNumber, filters: []string{ByCompany}, forSeconds: 300},
 	FailureRate:       {hasThreshold: true, threshold: new(0.2), most: 1, window: 900, filters: []string{ByCompany, ByChannel, BySender}, oneFilter: true, forSeconds: 120},
 	PoolUnserved:      {filters: []string{ByCompany, ByChannel}, forSeconds: 300},
-	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: mostSeconds, filters: []string{ByChannel, BySender}, forSeconds: 60},
+	SenderSilent:      {hasThreshold: true, threshold: new(600.0), most: maxSeconds, filters: []string{ByChannel, BySender}, forSeconds: 60},
 	SenderFailing:     {hasThreshold: true, threshold: new(0.3), most: 1, window: 900, filters: []string{ByChannel, BySender}, forSeconds: 120},
-	BalanceLow:        {hasThreshold: true, most: mostNumber, filters: []string{ByChannel, BySender}},
+	BalanceLow:        {hasThreshold: true, most: maxNumber, filters: []string{ByChannel, BySender}},
 	ProviderTrouble:   {filters: []string{ByChannel, BySender}, forSeconds: 60},
-	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: mostNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 900},
-	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: mostNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 300},
+	ReceiptsMissing:   {hasThreshold: true, threshold: new(20.0), most: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 900},
+	ReceiptsUnmatched: {hasThreshold: true, threshold: new(1.0), most: maxNumber, window: 3600, filters: []string{ByChannel, BySender}, forSeconds: 300},
 	DiskLow:           {hasThreshold: true, threshold: new(0.1), most: 1, forSeconds: 60},
 	PartitionMissing:  {hasThreshold: true, threshold: new(2.0), most: 365, forSeconds: 1800},
 	HistoryOverdue:    {hasThreshold: true, threshold: new(1.0), most: 36500, forSeconds: 7200},
-	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: mostSeconds},
-	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: mostNumber, filters: []string{ByChannel, BySender}},
+	WebhookFailing:    {hasThreshold: true, threshold: new(300.0), most: maxSeconds},
+	StatementDiffers:  {hasThreshold: true, threshold: new(0.0), most: maxNumber, filters: []string{ByChannel, BySender}},
 }
 
 // resolveSeconds is the default time for which a condition must be false before its alert is resolved.

@@ -94,9 +94,9 @@ func countsOf(b *apptest.Bundle) string {
 	return string(b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil).Body.Data)
 }
 
-// tellStories creates tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and with texts that are difficult to escape in CSV. It
+// createStories creates tasks of all kinds: sent, retried, failed, cancelled, expired, with receipts, and with texts that are difficult to escape in CSV. It
 // returns their ids.
-func tellStories(b *apptest.Bundle) (ids []string) {
+func createStories(b *apptest.Bundle) (ids []string) {
 	b.T.Helper()
 	for i, text := range []string{"plain", "a,b\"c\"\nd\\N\\.", "\\.", "中文，短信", " spaces ", "{\"json\": [1]}", "NULL"} {
 		ids = append(ids, b.SubmitBody(map[string]any{
@@ -128,7 +128,7 @@ func tellStories(b *apptest.Bundle) (ids []string) {
 // Exported and dropped rows are identical after the import. The counts never change.
 func TestImportRestoresExport(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	today := b.Submit("of today")
 	before, counts := everything(b), countsOf(b)
@@ -183,7 +183,7 @@ func TestImportRestoresExport(t *testing.T) {
 // An export of a version without pools and times of reports is imported without them. The import counts no task again.
 func TestExportOfOlderVersionIsImported(t *testing.T) {
 	b, _ := withFolder(t)
-	ids := tellStories(b)
+	ids := createStories(b)
 	figures := func() string {
 		t.Helper()
 		a, err := b.App.Statistics.Read(t.Context(), statistics.Query{From: time.Now().AddDate(0, 0, -9), Step: statistics.Day, By: statistics.BySender, Limit: 9})
@@ -245,7 +245,7 @@ func sumOfFile(t *testing.T, path string) string {
 // A partition is not dropped after an export that lacks rows added later.
 func TestRowsAddedAfterExportAreExportedBeforeDrop(t *testing.T) {
 	b, dir := withFolder(t)
-	ids := tellStories(b)
+	ids := createStories(b)
 	day := age(b, 3)
 	if _, err := b.App.History.Export(t.Context(), day); err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	b, dir := withFolder(t)
 	day := age(b, 3)
 	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status) VALUES ($1, '', '', 'x', 2)", "task_"+day.Format("20060102")+"_settled")
-	place := func() api.Place {
+	storage := func() api.Place {
 		t.Helper()
 		page := apptest.Decode[api.PartitionPage](t, b.Expect(200, "", "GET", "/api/v1/admin/history?limit=100", nil))
 		for _, p := range page.Items {
@@ -318,8 +318,8 @@ func TestSettingsDecideWhenPartitionsMoveAndDrop(t *testing.T) {
 	}
 	expect := func(changed int, want api.Place) {
 		t.Helper()
-		if n, err := keep(b); err != nil || n != changed || place() != want {
-			t.Errorf("%d partitions changed, the partition is %s, %v; want %d and %s", n, place(), err, changed, want)
+		if n, err := keep(b); err != nil || n != changed || storage() != want {
+			t.Errorf("%d partitions changed, the partition is %s, %v; want %d and %s", n, storage(), err, changed, want)
 		}
 	}
 	set(b, map[string]any{"after_days": 3, "keep_days": 0, "export": false})
@@ -375,7 +375,7 @@ func glob(t testing.TB, dir string) []string {
 // A server without an export folder does not drop a partition that must be exported.
 func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 	b := apptest.New(t)
-	tellStories(b)
+	createStories(b)
 	age(b, 3)
 	set(b, map[string]any{"keep_days": 1})
 	if n, err := keep(b); n != 0 || err == nil || !strings.Contains(err.Error(), "HISTORY_DIR") {
@@ -389,7 +389,7 @@ func TestPartitionThatCannotBeExportedIsNotDropped(t *testing.T) {
 // History moves to the configured tablespace with its indexes, and back. If the tablespace does not exist, no data is lost.
 func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 	b, _ := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	before := everything(b)
 	admin, err := pgx.Connect(t.Context(), pgtest.Admin(t, b.Options.DatabaseURL))
@@ -437,7 +437,7 @@ func TestHistoryMovesToConfiguredTablespace(t *testing.T) {
 // An incomplete import changes nothing.
 func TestIncompleteImportChangesNothing(t *testing.T) {
 	b, _ := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	folder, err := b.App.History.Export(t.Context(), day)
 	if err != nil {
@@ -502,7 +502,7 @@ func TestIncompleteImportChangesNothing(t *testing.T) {
 // Submissions continue while a drop waits for a reader of its partition.
 func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 	b, _ := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
@@ -532,7 +532,7 @@ func TestWaitingDropDoesNotBlockSubmissions(t *testing.T) {
 // A partition that can still receive tasks is neither exported nor dropped, and the error contains the reason. Its notifications remain.
 func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	announcement := apptest.Scan[int64](b, "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id")
 	b.Exec(`INSERT INTO notifications (company_id, announcement_id, channel_id, biz_type, biz_id, ended_as, submitted_by, created_at)
@@ -558,7 +558,7 @@ func TestOpenPartitionIsNeitherExportedNorDropped(t *testing.T) {
 // A partition is exported again if the folder of its last export is missing or belongs to another server.
 func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	folder, err := b.App.History.Export(t.Context(), day)
 	if err != nil {
@@ -576,7 +576,7 @@ func TestDropExportsAgainIfExportFolderIsMissing(t *testing.T) {
 // A report that was stored while the partition was dropped exists again after the import.
 func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	id := apptest.Scan[string](b, "SELECT min(task_id) FROM messages")
 	drop(b, day, true)
@@ -596,7 +596,7 @@ func TestReportDuringDropIsRestoredByImport(t *testing.T) {
 // Sweeps do not delete rows that belong to dropped days while these days are imported.
 func TestImportKeepsRowsThatDropKept(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	b.Exec(`WITH text AS (INSERT INTO renderings (title, content, template_id, params) VALUES ('', '', '', '{}') RETURNING id)
 		UPDATE messages SET rendering_id = text.id FROM text`)
 	day := age(b, 3)
@@ -634,7 +634,7 @@ func TestImportKeepsRowsThatDropKept(t *testing.T) {
 // An export fails if the partition is dropped meanwhile.
 func TestExportFailsDuringDrop(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
@@ -698,7 +698,7 @@ func TestErasureNamesConcurrentExport(t *testing.T) {
 // A partition that is created again for a late task is neither history nor exported.
 func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 	b, _ := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	if _, err := keep(b); err != nil {
 		t.Fatal(err)
@@ -720,7 +720,7 @@ func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 // An import waits for a statement that is already using one of the tables, because this statement would see half of the import. Submissions continue.
 func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 	b, dir := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	drop(b, day, true)
 	tx, err := b.DB.Begin(t.Context())
@@ -746,7 +746,7 @@ func TestWaitingImportDoesNotBlockSubmissions(t *testing.T) {
 // A dedup key remains reserved when its task is dropped, for single messages and batches. Other submitters can use the same key.
 func TestDedupKeyOutlivesDroppedTask(t *testing.T) {
 	b, _ := withFolder(t)
-	tellStories(b)
+	createStories(b)
 	day := age(b, 3)
 	drop(b, day, true)
 	again := map[string]any{"phone_number": apptest.Phone, "content": "plain", "dedup_key": "key 0"}

@@ -42,7 +42,7 @@ func newLateWorld(t *testing.T) lateWorld {
 }
 
 // place returns the state of the day and its number of late tasks.
-func (w lateWorld) place() string {
+func (w lateWorld) storage() string {
 	w.T.Helper()
 	page := apptest.Decode[api.PartitionPage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/history?limit=100", nil))
 	for _, p := range page.Items {
@@ -64,8 +64,8 @@ func TestDropKeepsUnfinishedTasks(t *testing.T) {
 	before := map[string][]string{w.waiting: w.Effects(w.waiting), w.leased: w.Effects(w.leased)}
 	counts := countsOf(w.Bundle)
 	set(w.Bundle, map[string]any{"keep_days": 2})
-	if n, err := keep(w.Bundle); err != nil || n != 1 || w.place() != "dropped 2" {
-		t.Fatalf("%d partitions, %v; the day is %s", n, err, w.place())
+	if n, err := keep(w.Bundle); err != nil || n != 1 || w.storage() != "dropped 2" {
+		t.Fatalf("%d partitions, %v; the day is %s", n, err, w.storage())
 	}
 	if n, err := keep(w.Bundle); err != nil || n != 0 {
 		t.Errorf("again: %d partitions, %v", n, err)
@@ -108,8 +108,8 @@ func (w lateWorld) expectLateTasksLeftBehind() {
 	if got := apptest.Scan[string](w.Bundle, "SELECT string_agg(task_id, ' ') FROM deliveries"); got != w.waiting {
 		w.T.Errorf("deliveries of %s", got)
 	}
-	if _, err := w.App.History.MakePartitions(w.T.Context()); err != nil || w.place() != "dropped 2" {
-		w.T.Errorf("%v, the day is %s while its tasks wait", err, w.place())
+	if _, err := w.App.History.MakePartitions(w.T.Context()); err != nil || w.storage() != "dropped 2" {
+		w.T.Errorf("%v, the day is %s while its tasks wait", err, w.storage())
 	}
 	if n := w.Count("SELECT count(*) FROM events WHERE event = 'partition.missing'"); n != 0 {
 		w.T.Errorf("%d events about a missing partition", n)
@@ -122,8 +122,8 @@ func (w lateWorld) endLateTasks() {
 	w.Report(w.leased, "app", 3, nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/requeue", nil)
-	if _, err := w.App.History.MakePartitions(w.T.Context()); err != nil || w.place() != "dropped 2" {
-		w.T.Errorf("%v, the day is %s while a requeued task waits", err, w.place())
+	if _, err := w.App.History.MakePartitions(w.T.Context()); err != nil || w.storage() != "dropped 2" {
+		w.T.Errorf("%v, the day is %s while a requeued task waits", err, w.storage())
 	}
 	w.Exec("UPDATE queue SET due_at = now()")
 	if _, err := w.App.Queue.Queue(w.T.Context()); err != nil {
@@ -139,16 +139,16 @@ func (w lateWorld) endLateTasks() {
 // expectDayOfLateTasks fails the test unless the late tasks form a separate day that is kept, exported, dropped and imported.
 func (w lateWorld) expectDayOfLateTasks() {
 	w.T.Helper()
-	if n, err := w.App.History.MakePartitions(w.T.Context()); err != nil || n != 1 || w.place() != "recent 0" {
-		w.T.Fatalf("%d partitions made, %v; the day is %s", n, err, w.place())
+	if n, err := w.App.History.MakePartitions(w.T.Context()); err != nil || n != 1 || w.storage() != "recent 0" {
+		w.T.Fatalf("%d partitions made, %v; the day is %s", n, err, w.storage())
 	}
-	if n, err := keep(w.Bundle); err != nil || n != 1 || w.place() != "history 0" {
-		w.T.Errorf("%d partitions, %v; the day is %s: its time begins anew", n, err, w.place())
+	if n, err := keep(w.Bundle); err != nil || n != 1 || w.storage() != "history 0" {
+		w.T.Errorf("%d partitions, %v; the day is %s: its time begins anew", n, err, w.storage())
 	}
 	rows := everything(w.Bundle)
 	w.Exec("UPDATE task_partitions SET imported_at = imported_at - interval '3 days' WHERE first_day = $1", w.day)
-	if n, err := keep(w.Bundle); err != nil || n != 1 || w.place() != "dropped 0" {
-		w.T.Fatalf("%d partitions, %v; the day is %s", n, err, w.place())
+	if n, err := keep(w.Bundle); err != nil || n != 1 || w.storage() != "dropped 0" {
+		w.T.Fatalf("%d partitions, %v; the day is %s", n, err, w.storage())
 	}
 	if tasks, err := w.App.History.Import(w.T.Context(), glob(w.T, w.dir)[1]); err != nil || tasks != 2 {
 		w.T.Fatalf("%d tasks, %v", tasks, err)
@@ -229,8 +229,8 @@ func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 		t.Errorf("%d partitions, %v while a task is about to expire", n, err)
 	}
 	w.Exec("UPDATE queue SET expires_at = now() + interval '25 hours'")
-	if n, err := keep(w.Bundle); err != nil || n != 1 || w.place() != "history 0" {
-		t.Errorf("%d partitions, %v; the day is %s", n, err, w.place())
+	if n, err := keep(w.Bundle); err != nil || n != 1 || w.storage() != "history 0" {
+		t.Errorf("%d partitions, %v; the day is %s", n, err, w.storage())
 	}
 	w.Exec("UPDATE task_partitions SET history_at = NULL")
 	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims it

@@ -13,15 +13,15 @@ import (
 func TestMain(m *testing.M) { apptest.Main(m) }
 
 // places returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
-func places(b *apptest.Bundle) string {
+func rowsOfPartitions(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') FROM (
 		SELECT regexp_replace(p.name, '^(messages|report_logs)_', substr(p.name, 1, 1) || '_') AS place, count(*) AS n
 		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
 }
 
-// forgetPartitions drops all partitions except the default ones.
-func forgetPartitions(b *apptest.Bundle) {
+// dropPartitions drops all partitions except the default ones.
+func dropPartitions(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`DO $$ DECLARE p record; BEGIN
 		FOR p IN DELETE FROM task_partitions RETURNING substr(first_id, 5) AS suffix LOOP
@@ -42,13 +42,13 @@ func insertMessages(b *apptest.Bundle, ids ...string) {
 func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC()
-	forgetPartitions(b)
+	dropPartitions(b)
 	b.Exec("SELECT task_partitions_ahead('day', now() - interval '20 days', now() - interval '20 days')")
 	id := b.Submit("x")
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
 	yesterday := today.AddDate(0, 0, -1).Format("20060102")
 	insertMessages(b, "of another shape", "task_20200101_old", "task_5", "task_"+yesterday+"_old")
-	if got := places(b); got != "m_default:5 r_default:5" {
+	if got := rowsOfPartitions(b); got != "m_default:5 r_default:5" {
 		t.Fatalf("before: %s", got)
 	}
 	n, err := b.App.History.MakePartitions(t.Context())
@@ -56,7 +56,7 @@ func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 		t.Fatalf("made %d, %v", n, err)
 	}
 	day := today.Format("20060102")
-	if got, want := places(b), fmt.Sprintf("m_%[2]s:1 m_%[1]s:1 m_default:3 r_%[2]s:1 r_%[1]s:1 r_default:3", day, yesterday); got != want {
+	if got, want := rowsOfPartitions(b), fmt.Sprintf("m_%[2]s:1 m_%[1]s:1 m_default:3 r_%[2]s:1 r_%[1]s:1 r_default:3", day, yesterday); got != want {
 		t.Errorf("after: %s, want %s", got, want)
 	}
 	if got := b.Task(id); got.Status != 2 {
@@ -68,15 +68,15 @@ func TestTaskWithoutPartitionIsAcceptedAndMovedLater(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM events WHERE event = 'partition.missing'"); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	if b.Submit("y"); !strings.Contains(places(b), fmt.Sprintf("m_%s:2", day)) {
-		t.Errorf("a new task: %s", places(b))
+	if b.Submit("y"); !strings.Contains(rowsOfPartitions(b), fmt.Sprintf("m_%s:2", day)) {
+		t.Errorf("a new task: %s", rowsOfPartitions(b))
 	}
 }
 
 // A new width applies after the existing partitions.
 func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 	b := apptest.New(t)
-	forgetPartitions(b)
+	dropPartitions(b)
 	at := func(width, from, to string) int {
 		return b.Count(fmt.Sprintf("SELECT task_partitions_ahead('%s', '%s+00', '%s+00')", width, from, to))
 	}
@@ -99,7 +99,7 @@ func TestNewPartitionWidthStartsAfterExistingPartitions(t *testing.T) {
 // Submissions and reports that wait for the creation of their partition succeed.
 func TestSubmissionsAndReportsWaitForNewPartition(t *testing.T) {
 	b := apptest.New(t)
-	forgetPartitions(b)
+	dropPartitions(b)
 	b.Submit("reported")
 	claimed := b.Claim("app", 1)[0]
 	tx, err := b.DB.Begin(t.Context())
@@ -136,7 +136,7 @@ func TestSubmissionsAndReportsWaitForNewPartition(t *testing.T) {
 // A partition is created while a batch of messages has already chosen the default partition. The batch is stored again.
 func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 	b := apptest.New(t)
-	forgetPartitions(b)
+	dropPartitions(b)
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestBatchSucceedsAfterWaitingForNewPartition(t *testing.T) {
 // Tasks move to their partition only when no statement is using both partitions. Submissions continue meanwhile.
 func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 	b := apptest.New(t)
-	forgetPartitions(b)
+	dropPartitions(b)
 	b.Submit("stray")
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
@@ -193,7 +193,7 @@ func TestWaitingMoveDoesNotBlockSubmissions(t *testing.T) {
 // tasks of these days.
 func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 	b := apptest.New(t)
-	forgetPartitions(b)
+	dropPartitions(b)
 	b.Exec("SELECT task_partitions_ahead('day', now() - interval '9 days', now() + interval '1 day')")
 	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format("20060102") }
 	insertMessages(b, "task_"+day(9)+"_settled", "task_"+day(8)+"_settled")

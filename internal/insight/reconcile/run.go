@@ -275,7 +275,7 @@ const maxNumber = 200
 // next reads the next rows and merges rows with the same number. A non-nil wrong is the reason why the rest of the file cannot be read.
 func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isLast bool, wrong *fault.Error, err error) {
 	p.ID = r.ID
-	places := map[string]int{}
+	indexes := map[string]int{}
 	for st.move.Rows < readPortion {
 		row, err := l.rows.Next()
 		switch {
@@ -296,9 +296,9 @@ func (l *list) next(r Row, st *step) (p reconcileq.StatementRowsStoreParams, isL
 			}
 			segments = nil // the message is compared; only its number of segments is unknown
 		}
-		at, isKnown := places[number]
+		at, isKnown := indexes[number]
 		if !isKnown {
-			places[number] = len(p.ProviderNos)
+			indexes[number] = len(p.ProviderNos)
 			p.ProviderNos, p.RowNos, p.Copies = append(p.ProviderNos, number), append(p.RowNos, row.No), append(p.Copies, 1)
 			p.Statuses, p.Segments = append(p.Statuses, status), append(p.Segments, segments)
 			continue

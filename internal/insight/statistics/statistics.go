@@ -153,8 +153,8 @@ func (s *Service) RollUp(ctx context.Context) (int, error) {
 	})
 }
 
-// place is the primary key of a row of statistics.
-type place struct {
+// sumKey is the primary key of a row of statistics.
+type sumKey struct {
 	step      string
 	company   int64
 	dimension string
@@ -163,7 +163,7 @@ type place struct {
 }
 
 // compare compares two keys in the order of statistics_pkey.
-func (p place) compare(o place) int {
+func (p sumKey) compare(o sumKey) int {
 	return cmp.Or(
 		cmp.Compare(p.step, o.step), cmp.Compare(p.company, o.company), cmp.Compare(p.dimension, o.dimension), cmp.Compare(p.at, o.at),
 		cmp.Compare(p.key, o.key),
@@ -178,7 +178,7 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 	if err != nil || len(staged) == 0 {
 		return 0, err
 	}
-	sums := map[place]*Figures{}
+	sums := map[sumKey]*Figures{}
 	for _, row := range staged {
 		taken += row.Taken
 		addTo(sums, row)
@@ -190,14 +190,14 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 const AllCompanies = 0
 
 // addTo adds a staged row to the sums of all rows of statistics that include it.
-func addTo(sums map[place]*Figures, row statisticsq.StatisticsTakeRow) {
+func addTo(sums map[sumKey]*Figures, row statisticsq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
 		ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 	}}
 	f.Waits.Add(row.Waits)
 	f.Durations.Add(row.Durations)
-	add := func(p place) {
+	add := func(p sumKey) {
 		sum := sums[p]
 		if sum == nil {
 			sum = &Figures{}
@@ -211,13 +211,13 @@ func addTo(sums map[place]*Figures, row statisticsq.StatisticsTakeRow) {
 	}
 	for step, at := range map[string]time.Time{Minute: row.Minute, Hour: row.Hour, Day: row.Day} {
 		for dimension, key := range keys {
-			add(place{step, row.CompanyID, dimension, at.Unix(), key})
-			add(place{step, AllCompanies, dimension, at.Unix(), key})
+			add(sumKey{step, row.CompanyID, dimension, at.Unix(), key})
+			add(sumKey{step, AllCompanies, dimension, at.Unix(), key})
 		}
 		if row.MessageType == Tests {
 			continue
 		}
-		add(place{step, AllCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
+		add(sumKey{step, AllCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
 	}
 }
 
@@ -233,10 +233,10 @@ func (f *Figures) addStored(waits, durations []byte) error {
 }
 
 // store adds sums to the rows of statistics. The caller's transaction holds the lock of StatisticsLock.
-func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
+func (s *Service) store(ctx context.Context, sums map[sumKey]*Figures) error {
 	var rows statisticsq.StatisticsAddParams
 	added := make([]*Figures, 0, len(sums))
-	for _, p := range slices.SortedFunc(maps.Keys(sums), place.compare) { // in the order of the key: rows that are read together are stored side by side
+	for _, p := range slices.SortedFunc(maps.Keys(sums), sumKey.compare) { // in the order of the key: rows that are read together are stored side by side
 		f := sums[p]
 		added = append(added, f)
 		rows.Steps = append(rows.Steps, p.step)

@@ -365,14 +365,14 @@ func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 		explain := func(headers []string) string {
 			return w.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil, headers...).Raw
 		}
-		for door, raw := range map[string]string{
+		for way, raw := range map[string]string{
 			"dry run": before, "repeated dry run": send(c.kind, "?dry_run=true", c.kind, w.Acme), "explain": explain(w.Acme), "explain to a reader": explain(w.Reader),
 		} {
 			a, got := read(raw), []string{}
 			for _, s := range a.Data.Senders {
 				for _, number := range numbers {
 					if s[number] != nil {
-						t.Errorf("%s of %s shows the %s of %s", door, c.kind, number, s["sender_no"])
+						t.Errorf("%s of %s shows the %s of %s", way, c.kind, number, s["sender_no"])
 					}
 				}
 				one := fmt.Sprint(s["sender_no"])
@@ -383,7 +383,7 @@ func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 			}
 			slices.Sort(got)
 			if strings.Join(got, ", ") != c.senders || a.Data.Cost != nil {
-				t.Errorf("%s of %s: %s, want %s", door, c.kind, raw, c.senders)
+				t.Errorf("%s of %s: %s, want %s", way, c.kind, raw, c.senders)
 			}
 		}
 		if c.kind != "notification" {

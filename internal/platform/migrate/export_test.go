@@ -14,7 +14,7 @@ import (
 	"lksms/db"
 )
 
-func init() { tellWaitEvery = 100 * time.Millisecond }
+func init() { logWaitInterval = 100 * time.Millisecond }
 
 // The last migration from before version 1.0, and the number of these migrations.
 const (

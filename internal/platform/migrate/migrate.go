@@ -57,8 +57,8 @@ const cancelLimit = 10 * time.Second
 // watchLimit is the time limit of the query that finds the transaction which blocks a migration.
 const watchLimit = 5 * time.Second
 
-// tellWaitEvery is the interval at which a waiting migration without a lock timeout is logged.
-var tellWaitEvery = 30 * time.Second
+// logWaitInterval is the interval at which a waiting migration without a lock timeout is logged.
+var logWaitInterval = 30 * time.Second
 
 // migrator applies migrations while it holds the lock of migrations.
 type migrator struct {
@@ -316,7 +316,7 @@ const waitsForOthers = "a migration waits until others release a table: end thei
 func (m *migrator) watched(ctx context.Context, log *slog.Logger, migrate func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- migrate() }()
-	every := time.NewTicker(tellWaitEvery)
+	every := time.NewTicker(logWaitInterval)
 	defer every.Stop()
 	for {
 		select {

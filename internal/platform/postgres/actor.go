@@ -32,17 +32,17 @@ func actorOf(ctx context.Context) *Actor {
 	return who
 }
 
-// setActor sets parameters for the transaction only, because a pooler can assign the session to another client.
-const setActor = `SELECT set_config('lksms.actor', $1, true), set_config('lksms.actor_role', $2, true),
+// setActorSQL sets parameters for the transaction only, because a pooler can assign the session to another client.
+const setActorSQL = `SELECT set_config('lksms.actor', $1, true), set_config('lksms.actor_role', $2, true),
 	set_config('lksms.source_ip', $3, true), set_config('lksms.request_id', $4, true)`
 
-// tellActor passes the actor of ctx to PostgreSQL for the transaction tx. It does nothing if ctx has no actor.
-func tellActor(ctx context.Context, tx pgx.Tx) error {
+// setActor passes the actor of ctx to PostgreSQL for the transaction tx. It does nothing if ctx has no actor.
+func setActor(ctx context.Context, tx pgx.Tx) error {
 	who := actorOf(ctx)
 	if who == nil {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, setActor, Text(who.Name), Text(who.Role), Text(who.SourceIP), Text(who.RequestID)); err != nil {
+	if _, err := tx.Exec(ctx, setActorSQL, Text(who.Name), Text(who.Role), Text(who.SourceIP), Text(who.RequestID)); err != nil {
 		return fmt.Errorf("set actor: %w", err)
 	}
 	return nil

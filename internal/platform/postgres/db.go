@@ -87,7 +87,7 @@ func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	if several != nil {
 		looking, end := context.WithCancel(context.WithoutCancel(ctx))
 		db.looking = end
-		db.looks.Go(func() { db.look(looking, several) })
+		db.looks.Go(func() { db.probe(looking, several) })
 	}
 	if replicas.URL != "" {
 		if err := db.openReplicas(ctx, replicas); err != nil {
@@ -183,7 +183,7 @@ func (db *DB) root(ctx context.Context, beginQuery string, fn func(ctx context.C
 	t := &transaction{}
 	t.root = t
 	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: beginQuery}, func(tx pgx.Tx) error {
-		if err := tellActor(ctx, tx); err != nil {
+		if err := setActor(ctx, tx); err != nil {
 			return err
 		}
 		t.tx = tx

@@ -71,10 +71,10 @@ func (f *follower) order(cfg *pgconn.Config) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, hosts := time.Now(), hostsOf(cfg)
-	slices.SortStableFunc(hosts, func(a, b []*pgconn.FallbackConfig) int { return f.place(a[0]).Compare(f.place(b[0])) })
-	rested := slices.DeleteFunc(slices.Clone(hosts), func(host []*pgconn.FallbackConfig) bool { return now.Sub(f.place(host[0])) < connectLimit })
-	if len(rested) > 0 {
-		hosts = rested
+	slices.SortStableFunc(hosts, func(a, b []*pgconn.FallbackConfig) int { return f.sortKey(a[0]).Compare(f.sortKey(b[0])) })
+	available := slices.DeleteFunc(slices.Clone(hosts), func(host []*pgconn.FallbackConfig) bool { return now.Sub(f.sortKey(host[0])) < connectLimit })
+	if len(available) > 0 {
+		hosts = available
 	}
 	for _, host := range hosts {
 		for _, address := range f.addresses(host[0]) {
@@ -87,9 +87,9 @@ func (f *follower) order(cfg *pgconn.Config) {
 	cfg.Host, cfg.Port, cfg.TLSConfig, cfg.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// place returns the sort key of a host. For a hanging host, this is the time of its last try. It is the zero time for other hosts, and an earlier time for the
+// sortKey returns the sort key of a host. For a hanging host, this is the time of its last try. It is the zero time for other hosts, and an earlier time for the
 // host of the newest connection.
-func (f *follower) place(host *pgconn.FallbackConfig) (at time.Time) {
+func (f *follower) sortKey(host *pgconn.FallbackConfig) (at time.Time) {
 	for _, address := range f.addresses(host) {
 		if address == f.writes {
 			return time.Time{}.Add(-1)
@@ -127,9 +127,9 @@ func (f *follower) add(conn *pgx.Conn) {
 	f.open[conn] = address
 }
 
-// looked records whether a probe that started at began got an answer. One probe without an answer may have reached a busy server. After two consecutive probes
+// addProbe records whether a probe that started at began got an answer. One probe without an answer may have reached a busy server. After two consecutive probes
 // without an answer, the host of the newest connection counts as hanging, unless this connection was opened after began.
-func (f *follower) looked(began time.Time, isAnswered bool) {
+func (f *follower) addProbe(began time.Time, isAnswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if isAnswered {
@@ -154,8 +154,8 @@ func (f *follower) remove(conn *pgx.Conn) {
 	delete(f.open, conn)
 }
 
-// look probes the host at intervals, until ctx ends. So a new connection is opened soon after a host hangs, even if all other connections wait for that host.
-func (db *DB) look(ctx context.Context, f *follower) {
+// probe probes the host at intervals, until ctx ends. So a new connection is opened soon after a host hangs, even if all other connections wait for that host.
+func (db *DB) probe(ctx context.Context, f *follower) {
 	every := time.NewTicker(followEvery)
 	defer every.Stop()
 	for {
@@ -168,7 +168,7 @@ func (db *DB) look(ctx context.Context, f *follower) {
 		limited, cancel := context.WithTimeout(ctx, followLimit)
 		isAnswered := db.outside.Ping(limited) == nil // the errors of requests are logged, so that this error is ignored
 		cancel()
-		if f.looked(began, isAnswered); !isAnswered {
+		if f.addProbe(began, isAnswered); !isAnswered {
 			db.outside.Reset() // the next probe goes to the host of new connections
 		}
 	}

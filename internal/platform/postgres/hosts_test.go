@@ -103,19 +103,19 @@ func TestAHostCountsAsHangingAfterTwoFailedProbes(t *testing.T) {
 	f.writes, f.wroteAt = "a:1", began.Add(-time.Minute)
 	f.hangs["c:3"], f.hangs["d:4"] = began, began
 	f.open[nil] = "c:3" // a host that is no longer used has no connections
-	f.looked(began, false)
-	f.looked(began, true)
-	f.looked(began, false)
+	f.addProbe(began, false)
+	f.addProbe(began, true)
+	f.addProbe(began, false)
 	if _, isLeft := f.hangs["d:4"]; len(f.hangs) != 1 || !isLeft || !f.missedAt.IsZero() {
 		t.Errorf("one slow look is enough: %v", f.hangs)
 	}
-	f.looked(began, false)
+	f.addProbe(began, false)
 	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
 		t.Errorf("two looks are not enough: %v", f.hangs)
 	}
 	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects while the probe waits for the first host
-	f.looked(began, false)
-	f.looked(began, false)
+	f.addProbe(began, false)
+	f.addProbe(began, false)
 	if f.writes != "b:2" || len(f.hangs) != 2 {
 		t.Errorf("a look blames a host to which it did not lead: %v", f.hangs)
 	}

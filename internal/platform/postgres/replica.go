@@ -127,7 +127,7 @@ func (db *DB) openReplicas(ctx context.Context, r Replicas) error {
 		if err != nil {
 			return fmt.Errorf("open pool of replica: %w", redactAs("DATABASE_REPLICA_URL", err))
 		}
-		all.wait.Go(func() { every(watching, func(ctx context.Context) { all.look(ctx, s) }) })
+		all.wait.Go(func() { every(watching, func(ctx context.Context) { all.probe(ctx, s) }) })
 	}
 	all.wait.Go(func() { every(watching, all.sample) })
 	return nil
@@ -191,8 +191,8 @@ func (r *replicas) sample(ctx context.Context) {
 	r.samples = append(r.samples, now)
 }
 
-// look reads the WAL position of a standby, and computes how fresh its state is.
-func (r *replicas) look(ctx context.Context, s *standby) {
+// probe reads the WAL position of a standby, and computes how fresh its state is.
+func (r *replicas) probe(ctx context.Context, s *standby) {
 	var position int64
 	var from origin
 	var isStandby bool

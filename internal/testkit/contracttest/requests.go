@@ -91,6 +91,6 @@ func (o Operation) Target(text, query string) string {
 	return target
 }
 
-// MostAnswer returns the maximum size of the response to a request of this size, both in bytes. It does not apply to lists and documents. A hundred invalid
+// MaxAnswer returns the maximum size of the response to a request of this size, both in bytes. It does not apply to lists and documents. A hundred invalid
 // fields need less than 32 KB. The response repeats the input at most once, and JSON writes < in six bytes.
-func MostAnswer(request int) int { return 32<<10 + 8*request }
+func MaxAnswer(request int) int { return 32<<10 + 8*request }

@@ -17,8 +17,8 @@ import (
 	"lksms/internal/transport/httpapi/manual"
 )
 
-// forgetCredentials removes credentials that earlier versions of the page stored in the browser, where other scripts could read them.
-const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
+// removeCredentials removes credentials that earlier versions of the page stored in the browser, where other scripts could read them.
+const removeCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
 // mountDocs serves the embedded Swagger UI, and the contract as YAML and JSON (S0.16). Both use basePath as the server URL.
 func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
@@ -28,7 +28,7 @@ func mountDocs(mux *http.ServeMux, basePath string, guard *gate.Gate) {
 		Title: "LKSMS", BasePath: basePath + "/docs/", InternalBasePath: "/docs/",
 		SwaggerJSON: basePath + "/openapi.yaml", // YAML keeps the order of operations and examples; JSON does not
 		SettingsUI:  map[string]string{"persistAuthorization": "false", "displayRequestDuration": "true", "tryItOutEnabled": "true"},
-		AppendHead:  forgetCredentials,
+		AppendHead:  removeCredentials,
 	})
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := asJSON()

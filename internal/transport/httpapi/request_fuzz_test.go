@@ -90,15 +90,15 @@ func FuzzRequest(f *testing.F) {
 		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code) {
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}
-		if most := mostAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > most {
+		if most := maxAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > most {
 			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), most)
 		}
 	})
 }
 
-// mostAnswer returns the maximum size of a response in bytes.
-func mostAnswer(o contracttest.Operation, status, headers int, body []byte) int {
-	most := contracttest.MostAnswer(headers + len(body))
+// maxAnswer returns the maximum size of a response in bytes.
+func maxAnswer(o contracttest.Operation, status, headers int, body []byte) int {
+	most := contracttest.MaxAnswer(headers + len(body))
 	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):

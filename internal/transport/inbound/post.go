@@ -33,7 +33,7 @@ type Message struct {
 type post struct {
 	messages []Message
 	subs     []submit.Submission // submissions of the messages without Err
-	places   []int               // index in messages of each submission
+	indexes  []int               // index in messages of each submission
 	origin   submit.Origin
 }
 
@@ -48,7 +48,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin submit.O
 	}
 	switch {
 	case len(p.subs) == 1:
-		of := &p.messages[p.places[0]]
+		of := &p.messages[p.indexes[0]]
 		if of.Made, of.Err = s.submissions.Submit(ctx, p.subs[0], p.origin); of.Err != nil && !isExpected(of.Err) {
 			return nil, of.Err
 		}
@@ -63,7 +63,7 @@ func (s *Service) Post(ctx context.Context, no string, body any, origin submit.O
 				if o.Err != nil && !isExpected(o.Err) {
 					return o.Err
 				}
-				of := &p.messages[p.places[i]]
+				of := &p.messages[p.indexes[i]]
 				of.Made, of.Err = o.Submitted, unlessDropped(o.Err)
 			}
 			return nil
@@ -86,7 +86,7 @@ func (s *Service) Preview(ctx context.Context, no string, body any, origin submi
 		if err != nil && !isExpected(err) {
 			return nil, err
 		}
-		of := &p.messages[p.places[i]]
+		of := &p.messages[p.indexes[i]]
 		if of.Preview, of.Err = &preview, unlessDropped(err); err != nil && of.Err == nil {
 			preview.Verdict = submit.WouldRepeat
 		}
@@ -157,7 +157,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 			if parts != nil {
 				sub.DedupKey = new(dedupKey(row, parts, r.e164, time.Now()))
 			}
-			p.subs, p.places = append(p.subs, sub), append(p.places, len(p.messages))
+			p.subs, p.indexes = append(p.subs, sub), append(p.indexes, len(p.messages))
 		}
 		p.messages = append(p.messages, m)
 	}

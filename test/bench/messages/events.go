@@ -78,9 +78,9 @@ func (r *receivers) lag(q float64) float64 {
 // The three statements prepare one measurement each: no company listens to events, only the company of admin listens, or all companies with webhooks listen.
 // They decide whether the trigger of report_logs stores events, and whether the server posts them.
 const (
-	hearNobody  = "UPDATE feed_listeners SET is_pushed = false, listens_until = now(); UPDATE webhooks SET status = 'off'"
-	hearAnother = hearNobody + "; UPDATE feed_listeners SET listens_until = now() + interval '1 day' WHERE company_id = 1"
-	hearAll     = "UPDATE feed_listeners SET is_pushed = true WHERE company_id <> 1; DELETE FROM webhook_retries; " +
+	listenNobody  = "UPDATE feed_listeners SET is_pushed = false, listens_until = now(); UPDATE webhooks SET status = 'off'"
+	listenAnother = listenNobody + "; UPDATE feed_listeners SET listens_until = now() + interval '1 day' WHERE company_id = 1"
+	listenAll     = "UPDATE feed_listeners SET is_pushed = true WHERE company_id <> 1; DELETE FROM webhook_retries; " +
 		"UPDATE webhooks SET status = 'on', rest_until = NULL, failing_since = NULL, failed_runs = 0, " +
 		"after_id = greatest((SELECT coalesce(max(id), 0) FROM feed), (SELECT pruned_id FROM feed_state))"
 )
@@ -143,7 +143,7 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 		for i, kind := range []struct {
 			function, who string
 			rates         *[]float64
-		}{{deaf, hearNobody, &without}, {function, hearAnother, &another}, {function, hearAll, &with}} {
+		}{{deaf, listenNobody, &without}, {function, listenAnother, &another}, {function, listenAll, &with}} {
 			if err := b.Empty(ctx); err != nil {
 				return err
 			}
@@ -177,12 +177,12 @@ func EventFlow(ctx context.Context, b *measure.Bench) (err error) {
 	if err := postAlone(ctx, b, r); err != nil {
 		return err
 	}
-	return b.Exec(ctx, function+"; "+hearNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
+	return b.Exec(ctx, function+"; "+listenNobody+"; DELETE FROM webhooks; TRUNCATE feed, feed_staged, feed_listeners, webhook_retries")
 }
 
 // postAlone posts the events of the last round again, while nothing else runs.
 func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
-	if err := b.Exec(ctx, hearAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
+	if err := b.Exec(ctx, listenAll+"; UPDATE webhooks SET after_id = 0"); err != nil {
 		return err
 	}
 	r.begin()

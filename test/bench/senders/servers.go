@@ -148,26 +148,26 @@ func (c *cluster) metrics(names ...string) ([]float64, error) {
 type cost struct {
 	servers, database float64 // percent of a core
 	transactions      float64
-	looks, lookMillis float64 // number of queue polls, and milliseconds per poll
+	polls, pollMillis float64 // number of queue polls, and milliseconds per poll
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("servers %.1f %%, PostgreSQL %.1f %% of a core, %.0f transactions/s, %.1f queue polls/s of %.2f ms", c.servers, c.database, c.transactions, c.looks, c.lookMillis)
+	return fmt.Sprintf("servers %.1f %%, PostgreSQL %.1f %% of a core, %.0f transactions/s, %.1f queue polls/s of %.2f ms", c.servers, c.database, c.transactions, c.polls, c.pollMillis)
 }
 
 // costs measures the cost during d. If meanwhile is not nil, it runs at the start of d and must end within d.
 func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() error) (spent cost, err error) {
-	read := func() (servers, database, transactions float64, looks []float64, err error) {
+	read := func() (servers, database, transactions float64, polls []float64, err error) {
 		for _, one := range c.servers {
 			servers += measure.ProcessorSeconds(one.Cmd.Process.Pid)
 		}
 		database = c.DatabaseCPU()
 		if err = c.DB.QueryRow(ctx, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()").Scan(&transactions); err == nil {
-			looks, err = c.metrics("lksms_waiting_query_seconds_count", "lksms_waiting_query_seconds_sum")
+			polls, err = c.metrics("lksms_waiting_query_seconds_count", "lksms_waiting_query_seconds_sum")
 		}
-		return servers, database, transactions, looks, err
+		return servers, database, transactions, polls, err
 	}
-	servers, database, transactions, looks, err := read()
+	servers, database, transactions, polls, err := read()
 	if err != nil {
 		return spent, err
 	}
@@ -179,13 +179,13 @@ func (c *cluster) costs(ctx context.Context, d time.Duration, meanwhile func() e
 	}
 	time.Sleep(d - time.Since(began))
 	took := time.Since(began).Seconds()
-	servers2, database2, transactions2, looks2, err := read()
+	servers2, database2, transactions2, polls2, err := read()
 	if err != nil {
 		return spent, err
 	}
 	return cost{
 		servers: 100 * (servers2 - servers) / took, database: 100 * (database2 - database) / took, transactions: (transactions2 - transactions) / took,
-		looks: (looks2[0] - looks[0]) / took, lookMillis: 1000 * (looks2[1] - looks[1]) / max(1, looks2[0]-looks[0]),
+		polls: (polls2[0] - polls[0]) / took, pollMillis: 1000 * (polls2[1] - polls[1]) / max(1, polls2[0]-polls[0]),
 	}, nil
 }
 
@@ -246,7 +246,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 		return err
 	}
 	most := float64(5 * servers)
-	b.Add(measure.Figure{Name: name, Value: idle.String(), Target: fmt.Sprintf("<= %g queue polls/s", most), Met: idle.looks <= most+0.5})
+	b.Add(measure.Figure{Name: name, Value: idle.String(), Target: fmt.Sprintf("<= %g queue polls/s", most), Met: idle.polls <= most+0.5})
 	if isPoolEach {
 		return nil
 	}

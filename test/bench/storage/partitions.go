@@ -19,7 +19,7 @@ const (
 	submitCall = iota
 	claimCall
 	reportCall
-	lookUpCall
+	findCall
 	partedCalls
 )
 
@@ -118,7 +118,7 @@ func (p *parted) round() error {
 	}
 	err = p.call(reportCall, "POST", "/api/v1/sms/report-batch", string(report), nil)
 	for range 10 {
-		err = errors.Join(err, p.call(lookUpCall, "GET", "/api/v1/sms/task/"+p.ids[rand.IntN(len(p.ids))], "", nil))
+		err = errors.Join(err, p.call(findCall, "GET", "/api/v1/sms/task/"+p.ids[rand.IntN(len(p.ids))], "", nil))
 	}
 	return err
 }

@@ -469,7 +469,7 @@ var eventInvariants = []check.Invariant{
 
 // Verdicts compares the events of the webhooks and pulls with the feed, and the feed with the logs.
 func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error) {
-	if err := e.copyTold(ctx, conn); err != nil {
+	if err := e.copyReceived(ctx, conn); err != nil {
 		return nil, fmt.Errorf("copy the published events: %w", err)
 	}
 	var all []check.Verdict
@@ -488,8 +488,8 @@ func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict,
 	return append(all, e.unsigned, e.changed), nil
 }
 
-// copyTold copies the events that webhooks and pulls got into temporary tables.
-func (e *Events) copyTold(ctx context.Context, conn *pgx.Conn) error {
+// copyReceived copies the events that webhooks and pulls got into temporary tables.
+func (e *Events) copyReceived(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, eventEvidence); err != nil {
 		return err
 	}

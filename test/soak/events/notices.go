@@ -188,12 +188,12 @@ const noticesLeft = `
 	(SELECT count(*) FROM alerts a WHERE a.rule_id = $1 AND a.resolved_at IS NULL)
 	+ (1 - (SELECT count(*) FROM alerts a WHERE a.rule_id = $2 AND a.fired_at IS NOT NULL AND a.resolved_at IS NULL))`
 
-// toldOfNotifications returns the events notification.finished, with facts from the other tables.
+// eventsOfNotifications returns the events notification.finished, with facts from the other tables.
 //
 // is_own: the last message, and not a person, ended the notification; NULL: the notification does not exist. is_again: since the previous event, a message
 // ended again after a requeue that had already ended before the previous event. is_behind: every message ended before this event. is_first and is_last:
 // position among the events of the notification.
-const toldOfNotifications = `
+const eventsOfNotifications = `
 	WITH message_ends AS MATERIALIZED (
 		SELECT r.notification_id, f.id, f.task_id, x.life
 		FROM feed f
@@ -231,7 +231,7 @@ const toldOfNotifications = `
 // the time of the first listener.
 var noticeInvariants = []check.Invariant{
 	{Name: "every ended notification has one event with its outcome, and one more each time a requeued message ended it again", SQL: `
-		WITH t AS MATERIALIZED (` + toldOfNotifications + `)
+		WITH t AS MATERIALIZED (` + eventsOfNotifications + `)
 		SELECT 'notification ' || s.notification_id || ' is ' || s.status || ' and has ' || CASE WHEN t.id IS NULL THEN 'no event' ELSE 'last event ' || t.id END
 		FROM notification_standings s LEFT JOIN t ON t.notification_id = s.notification_id AND t.is_last
 		WHERE CASE WHEN s.status = 0 THEN t.id IS NOT NULL ELSE t.is_as_it_is IS NOT TRUE END
@@ -242,15 +242,15 @@ var noticeInvariants = []check.Invariant{
 		UNION ALL
 		SELECT 'event ' || t.id || ' of no notification' FROM t WHERE t.is_own IS NULL`},
 	{Name: "in the feed, the end of a notification follows the ends of its messages", SQL: `
-		SELECT 'notification ' || t.notification_id || ', event ' || t.id FROM (` + toldOfNotifications + `) t
+		SELECT 'notification ' || t.notification_id || ', event ' || t.id FROM (` + eventsOfNotifications + `) t
 		WHERE t.is_own AND (NOT t.is_behind OR t.is_last AND t.is_before_another)`},
 	{Name: "every fired alert has one event of its start and, once resolved, one of its end, in this order", SQL: `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
-		FROM (SELECT * FROM alerts WHERE fired_at > $3) a FULL JOIN (` + toldOfAlerts + `) t USING (id)
+		FROM (SELECT * FROM alerts WHERE fired_at > $3) a FULL JOIN (` + eventsOfAlerts + `) t USING (id)
 		WHERE a.id IS NULL OR t.types IS DISTINCT FROM 'alert.firing' || CASE WHEN a.resolved_at IS NULL THEN '' ELSE ', alert.resolved' END`},
 	{Name: "each alert about a silent sender has one event sender.silent, and sender.recovered only if a poll ended the alert", SQL: `
 		SELECT 'alert ' || coalesce(a.id, t.id) || coalesce(' that was ended by ' || a.ended_by, '') || ' has ' || coalesce(t.types, 'no events')
-		FROM (SELECT * FROM alerts WHERE fired_at > $3 AND kind = 'sender_silent') a FULL JOIN (` + toldOfSenders + `) t USING (id)
+		FROM (SELECT * FROM alerts WHERE fired_at > $3 AND kind = 'sender_silent') a FULL JOIN (` + eventsOfSenders + `) t USING (id)
 		WHERE a.id IS NULL OR coalesce(t.types, '') NOT IN (
 			'sender.silent', CASE WHEN a.ended_by = 'condition' THEN 'sender.silent, sender.recovered' ELSE '' END
 		)`},
@@ -270,11 +270,11 @@ var noticeInvariants = []check.Invariant{
 		WHERE b.falls IS DISTINCT FROM t.told`},
 }
 
-// toldOfAlerts and toldOfSenders return the event types of each alert, in the order of publication.
+// eventsOfAlerts and eventsOfSenders return the event types of each alert, in the order of publication.
 const (
-	toldOfAlerts  = toldOf + "x.type LIKE 'alert.%' GROUP BY 1"
-	toldOfSenders = toldOf + "x.type IN ('sender.silent', 'sender.recovered') GROUP BY 1"
-	toldOf        = `
+	eventsOfAlerts  = eventsOf + "x.type LIKE 'alert.%' GROUP BY 1"
+	eventsOfSenders = eventsOf + "x.type IN ('sender.silent', 'sender.recovered') GROUP BY 1"
+	eventsOf        = `
 		SELECT (x.data ->> 'alert_id')::bigint AS id, string_agg(x.type, ', ' ORDER BY x.is_staged, x.place) AS types
 		FROM (
 			SELECT type, data, false AS is_staged, id AS place FROM feed

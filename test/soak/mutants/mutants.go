@@ -70,7 +70,7 @@ const (
 	batching  = "internal/audience/batch/batch.go"
 	feeds     = "gen/feedq/feed.sql.go"
 	feeding   = "internal/events/feed/feed.go"
-	telling   = "internal/events/feed/event.go"
+	eventing  = "internal/events/feed/event.go"
 	watching  = "gen/alertq/watch.sql.go"
 	switching = "db/migrations/20261127000004_create_queue.sql"
 	staging   = "db/migrations/20261127000007_create_events.sql"
@@ -102,12 +102,12 @@ verdict AS MATERIALIZED (`},
 		withoutLease,
 	}},
 	{"F4", "the sweep reads first and writes afterwards, by id", []change{
-		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
+		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.readThenWrite(ctx); err != nil {
 		return 0, err
 	}
 	total, failed := 0, []string{}
 `},
-		{settle, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
+		{settle, "// Recover takes back", `func (s *Service) readThenWrite(ctx context.Context) error {
 	rules, err := s.settings.Rules(ctx)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 		{posting, "ID: feed.IDText(one.ID), Body: bodies[one.ID]", "ID: feed.IDText(one.ID + one.tries<<40), Body: bodies[one.ID]"},
 	}},
 	{"body", "an event is of the time of its post", []change{
-		{telling, "Type: e.Type, Timestamp: e.At,", "Type: e.Type, Timestamp: time.Now(),"},
+		{eventing, "Type: e.Type, Timestamp: e.At,", "Type: e.Type, Timestamp: time.Now(),"},
 	}},
 	{"sign", "the signature leaves out the body", []change{
 		{signing, "standardwebhooks.Sign(key, p.ID, stamp, p.Body)", "standardwebhooks.Sign(key, p.ID, stamp, nil)"},

@@ -297,9 +297,9 @@ func TestFinalContentContainsTheSignatureOfTheRequest(t *testing.T) {
 		body["content"], body["use_template"] = "name=您好", true
 		b.Exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '{name}')")
 		got["template"] = b.SubmitBody(body).FinalContent
-		for door, text := range got {
+		for protocol, text := range got {
 			if text != want {
-				t.Errorf("%s: %q, want %q", door, text, want)
+				t.Errorf("%s: %q, want %q", protocol, text, want)
 			}
 		}
 		if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND response_data #>> '{data,final_content}' = $1", want); n != 4 {
@@ -453,12 +453,12 @@ func TestRepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
 			if _, expires := body["expires_at"]; expires {
 				body["expires_at"] = time.Now().Add(-time.Hour).Format(time.RFC3339Nano)
 			}
-			for door, again := range map[string]api.Submitted{
+			for protocol, again := range map[string]api.Submitted{
 				"send":            b.SubmitBody(body),
 				"idempotency key": apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k")),
 			} {
 				if again.TaskID != first.TaskID || again.FinalContent != first.FinalContent || again.Deduplicated == nil {
-					t.Errorf("%s: %+v, first %+v", door, again, first)
+					t.Errorf("%s: %+v, first %+v", protocol, again, first)
 				}
 			}
 			// The batch contains the repeated message twice, and a refused message.

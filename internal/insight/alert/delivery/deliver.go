@@ -56,8 +56,8 @@ func (t *Notifier) Sweeps() []sweep.Job {
 	}
 }
 
-// tellBatch is the maximum number of deliveries in one run.
-const tellBatch = 1000
+// notifyBatch is the maximum number of deliveries in one run.
+const notifyBatch = 1000
 
 // maxMessages is the number of messages within five minutes after which people receive no more warnings, until some of these messages are older.
 const maxMessages = 3
@@ -75,13 +75,13 @@ func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)) {
 		return 0, err
 	}
-	told, failed := t.notifyDue(ctx)
-	return told, errors.Join(err, failed)
+	sent, failed := t.notifyDue(ctx)
+	return sent, errors.Join(err, failed)
 }
 
 // notifyDue makes the due deliveries and returns the number of successful deliveries.
 func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
-	due, err := t.q.AlertDeliveriesDue(ctx, alertq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: tellBatch})
+	due, err := t.q.AlertDeliveriesDue(ctx, alertq.AlertDeliveriesDueParams{MaxMessages: maxMessages, BatchSize: notifyBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
 	}
@@ -110,16 +110,16 @@ func (t *Notifier) notifyDue(ctx context.Context) (int, error) {
 		}
 	}
 	// People are notified first, within milliseconds. A call to a receiver can hang.
-	told, failures := 0, run.guard(ctx, due)
+	sent, failures := 0, run.guard(ctx, due)
 	for _, together := range bunches(people) {
 		n, err := run.notify(ctx, together)
 		if err != nil {
 			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", together[0].Alert.ID, err))
 		}
-		told += n
+		sent += n
 	}
 	n, err := run.call(ctx, calls)
-	return told + n, errors.Join(failures, err)
+	return sent + n, errors.Join(failures, err)
 }
 
 // run contains the data that one run of Notify has read.
@@ -166,7 +166,7 @@ func phaseOf(d alertq.AlertDeliveriesDueRow) string {
 const maxSingles = 3
 
 // bunches groups deliveries: each returned slice becomes one message. More than maxSingles deliveries share a message if they have the same receiver, phase
-// and own channel, because then they can use the same channels. Alerts about waits are grouped separately, see tellingOfWaits.
+// and own channel, because then they can use the same channels. Alerts about waits are grouped separately, see renderingsOfWaits.
 func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveriesDueRow) {
 	type common struct {
 		receiver     int64
@@ -203,7 +203,7 @@ const retrySeconds = 30
 //
 // A firing alert counts as delivered when enough channels have accepted its notification: people must be reachable even if the own channel of the alert
 // fails. If not enough channels exist, one channel is enough. If a channel has accepted the notification, a retry does not use this channel again.
-func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (told int, err error) {
+func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (sent int, err error) {
 	to, own := r.receivers[due[0].ReceiverID], ownChannel(due[0].Alert)
 	channels, isSafe, err := r.ways(ctx, own, to)
 	if err != nil {
@@ -223,14 +223,14 @@ func (r *run) notify(ctx context.Context, due []alertq.AlertDeliveriesDueRow) (t
 			isNotified = areEnough(own, made.took)
 		}
 		if isNotified {
-			told = len(due)
+			sent = len(due)
 		}
 		return r.mark(ctx, to.ID, due, outcome{isNotified: isNotified, awaits: made.ids, failure: strings.Join(made.failures, "; "), retry: retrySeconds})
 	})
 	if err != nil {
 		return 0, err
 	}
-	return told, nil
+	return sent, nil
 }
 
 // enqueued is the result of enqueue for one bunch of alerts.
@@ -292,11 +292,11 @@ func (t *Notifier) hold(ctx context.Context, due []alertq.AlertDeliveriesDueRow)
 
 // dedupKey identifies the message of a bunch of deliveries. Retries after a failure have the same key. Each success changes the key.
 func dedupKey(due []alertq.AlertDeliveriesDueRow) string {
-	var told strings.Builder
+	var sent strings.Builder
 	for _, d := range due {
-		fmt.Fprintf(&told, "%d.%d ", d.Alert.ID, d.Tries-d.Failures)
+		fmt.Fprintf(&sent, "%d.%d ", d.Alert.ID, d.Tries-d.Failures)
 	}
-	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
+	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(sent.String())))
 }
 
 // reasonOf returns the reason why a new notification failed immediately.
@@ -332,7 +332,7 @@ func (t *Notifier) mark(ctx context.Context, receiver int64, all []alertq.AlertD
 const maxError = 500
 
 // call calls receivers, up to maxCalls at the same time, and returns the number of successful deliveries.
-func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveriesDueRow) (told int, failures error) {
+func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveriesDueRow) (sent int, failures error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	slots := make(chan struct{}, maxCalls)
@@ -343,12 +343,12 @@ func (r *run) call(ctx context.Context, calls map[int64][]alertq.AlertDeliveries
 			n, err := r.callOne(ctx, r.receivers[id], calls[id])
 			mu.Lock()
 			defer mu.Unlock()
-			told += n
+			sent += n
 			failures = errors.Join(failures, err)
 		})
 	}
 	all.Wait()
-	return told, failures
+	return sent, failures
 }
 
 // callOne calls one receiver and returns the number of successful deliveries. It does nothing if another server is calling the receiver or has made all due

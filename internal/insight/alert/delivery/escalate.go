@@ -18,7 +18,7 @@ func (t *Notifier) escalate(ctx context.Context) error {
 	if err := t.noteSent(ctx); err != nil {
 		return err
 	}
-	rows, err := t.q.AlertDeliveriesUnsent(ctx, tellBatch)
+	rows, err := t.q.AlertDeliveriesUnsent(ctx, notifyBatch)
 	if err != nil || len(rows) == 0 {
 		return postgres.Wrap("find deliveries that were not sent", err, nil)
 	}

@@ -57,8 +57,8 @@ type Gate struct {
 	contract  *contract.Contract
 	mux       *http.ServeMux // multiplexer of the operations and the pages
 	headers   http.Header    // headers of every response
-	rooms     capacity.Rooms
-	uploads   *capacity.Room // limits concurrent uploads of files
+	memories  capacity.Memories
+	uploads   *capacity.Memory // limits concurrent uploads of files
 	slots     *capacity.Slots
 	pace      capacity.Pace
 	requests  *prometheus.CounterVec
@@ -77,7 +77,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: rules, headers: headersOf(options), rooms: capacity.NewRooms(), uploads: capacity.NewRoom(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: rules, headers: headersOf(options), memories: capacity.NewMemories(), uploads: capacity.NewMemory(maxUploads, uploadsOfOne), slots: capacity.NewSlots(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),

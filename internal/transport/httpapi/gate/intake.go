@@ -48,12 +48,12 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 		needed = min(r.ContentLength, most)
 	}
 	needed = max(needed, 1)
-	where, caller := g.rooms.Large, x.holder()
+	where, caller := g.memories.Large, x.holder()
 	switch {
 	case caller == "":
-		where, caller = g.rooms.Strangers, outbound.NetworkOf(x.Origin.SourceIP)
+		where, caller = g.memories.Strangers, outbound.NetworkOf(x.Origin.SourceIP)
 	case needed <= capacity.SmallBody:
-		where = g.rooms.Small
+		where = g.memories.Small
 	}
 	give, err := where.Take(r.Context(), caller, needed)
 	if err != nil {

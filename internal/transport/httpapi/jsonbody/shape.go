@@ -58,7 +58,7 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 		case c == ',' && s.depth > 0:
 			s.commas[s.depth]++
 			s.values++
-			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) || s.values > maxValues {
+			if s.commas[s.depth] >= maxIn(s.opened[s.depth]) || s.values > maxValues {
 				return i, ErrTooMany
 			}
 		}
@@ -66,8 +66,8 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// mostIn returns the maximum number of items of a list, or of members of an object. opened is its opening byte.
-func mostIn(opened byte) int {
+// maxIn returns the maximum number of items of a list, or of members of an object. opened is its opening byte.
+func maxIn(opened byte) int {
 	if opened == '{' {
 		return maxMembers
 	}
@@ -86,7 +86,7 @@ func TooMany(start []byte) *fault.Error {
 	if kind == '{' {
 		length /= 2
 	}
-	if most := mostIn(byte(kind)); length >= int64(most) {
+	if most := maxIn(byte(kind)); length >= int64(most) {
 		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, most)
 	}
 	return fault.InvalidField("body", fault.TooManyItems, maxValues)

@@ -92,8 +92,8 @@ func PositionCursor(cursor *string) (contact.Place, error) {
 	if err != nil {
 		return contact.Place{}, err
 	}
-	id, term, isPlace := strings.Cut(key, positionSeparator)
-	if !isPlace {
+	id, term, isPosition := strings.Cut(key, positionSeparator)
+	if !isPosition {
 		return contact.Place{}, errNotACursor
 	}
 	return contact.Place{Term: term, UserID: id}, nil

@@ -21,10 +21,10 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 	x := gate.Of(ctx)
 	wrong := wrongOf(x.Body.Items)
 	var good []submit.Submission
-	var places []int
+	var indexes []int
 	for i, m := range req.Body.Messages {
 		if wrong[i] == nil {
-			good, places = append(good, SubmissionOf(m, x.Body.Items[i].Raw)), append(places, i)
+			good, indexes = append(good, SubmissionOf(m, x.Body.Items[i].Raw)), append(indexes, i)
 		}
 	}
 	outcomes, err := h.services.Submissions.SubmitAll(ctx, good, x.Origin)
@@ -33,8 +33,8 @@ func (h *Handlers) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequest
 	}
 	data := api.SentBatch{Items: make([]api.SentItem, len(x.Body.Items))}
 	for j, o := range outcomes {
-		item := &data.Items[places[j]]
-		if wrong[places[j]] = o.Err; o.Err != nil {
+		item := &data.Items[indexes[j]]
+		if wrong[indexes[j]] = o.Err; o.Err != nil {
 			continue
 		}
 		status := api.TaskStatus(o.Status)
@@ -89,13 +89,13 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 	x, reports := gate.Of(ctx), h.services.Gate.Reports()
 	wrong := wrongOf(x.Body.Items)
 	var good []queue.Report
-	var places []int
+	var indexes []int
 	for i, r := range req.Body.Reports {
 		if wrong[i] == nil {
 			wrong[i] = h.scope.RequireApp(ctx, r.AppID)
 		}
 		if wrong[i] == nil {
-			good, places = append(good, ReportOf(r, x.Body.Items[i].Raw)), append(places, i)
+			good, indexes = append(good, ReportOf(r, x.Body.Items[i].Raw)), append(indexes, i)
 		}
 	}
 	outcomes, err := h.services.Queue.ReportAll(ctx, good)
@@ -107,7 +107,7 @@ func (h *Handlers) ReportTasks(ctx context.Context, req api.ReportTasksRequestOb
 		data.Items[i].TaskID = reports.TaskID(one.Plain)
 	}
 	for j, o := range outcomes {
-		wrong[places[j]], data.Items[places[j]].Effect = o.Err, optional.NonZero(api.ReportEffect(o.Effect))
+		wrong[indexes[j]], data.Items[indexes[j]].Effect = o.Err, optional.NonZero(api.ReportEffect(o.Effect))
 	}
 	toFault := h.services.Gate.ToFaults(ctx)
 	for i := range data.Items {

@@ -311,8 +311,8 @@ func (p *phone) becomes(id, state, said string) {
 	}
 }
 
-// tells corresponds to updateState and the worker that it starts.
-func (p *phone) tells(id, state, said string) {
+// reports corresponds to updateState and the worker that it starts.
+func (p *phone) reports(id, state, said string) {
 	p.t.Helper()
 	p.becomes(id, state, said)
 	p.sendState(id)
@@ -331,12 +331,12 @@ func (p *phone) sendPending() (out []string) {
 			continue
 		}
 		if m.ValidUntil.Before(time.Now().Add(p.clock)) {
-			p.tells(id, "Failed", "TTL expired")
+			p.reports(id, "Failed", "TTL expired")
 			continue
 		}
 		out = append(out, m.PhoneNumbers[0]+" "+m.TextMessage.Text)
-		p.tells(id, "Processed", "")
-		p.tells(id, "Sent", "")
+		p.reports(id, "Processed", "")
+		p.reports(id, "Sent", "")
 	}
 	return out
 }

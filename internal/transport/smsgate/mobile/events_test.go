@@ -9,7 +9,7 @@ func TestEventIntervalGrowsWhilePhoneClaimsNothing(t *testing.T) {
 	t.Parallel()
 	var p pacer
 	start := time.Now()
-	toldIn := func(from, to time.Duration, claimed time.Time) (n int) {
+	postsIn := func(from, to time.Duration, claimed time.Time) (n int) {
 		for at := from; at < to; at += time.Second {
 			if p.may(start.Add(at), claimed) {
 				p.came(start.Add(at))
@@ -18,12 +18,12 @@ func TestEventIntervalGrowsWhilePhoneClaimsNothing(t *testing.T) {
 		}
 		return n
 	}
-	if n := toldIn(0, time.Hour, time.Time{}); n < 30 || n > 40 { // 3, 6, 12, 24, 48 and 96 seconds apart, then 120
+	if n := postsIn(0, time.Hour, time.Time{}); n < 30 || n > 40 { // 3, 6, 12, 24, 48 and 96 seconds apart, then 120
 		t.Errorf("a phone that gets nothing is notified %d times in an hour", n)
 	}
 	for i := range 3 { // the phone claims messages after each event
 		from := time.Hour + time.Duration(3*i)*time.Second
-		if n := toldIn(from, from+3*time.Second, start.Add(from)); n != 1 {
+		if n := postsIn(from, from+3*time.Second, start.Add(from)); n != 1 {
 			t.Errorf("a phone that gets messages is notified %d times in three seconds", n)
 		}
 	}

@@ -42,8 +42,8 @@ func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 		}
 		s.ExpectEffects(id, "reported success")
 	}
-	p.tells(p.order[0], "Delivered", "")
-	p.tells(p.order[1], "Failed", "Delivery result from SC +8613800: 70")
+	p.reports(p.order[0], "Delivered", "")
+	p.reports(p.order[1], "Failed", "Delivery result from SC +8613800: 70")
 	if task := s.Task(first); task.Delivery == nil || *task.Delivery != api.TaskDelivered {
 		t.Errorf("the task is %+v", task)
 	}
@@ -104,7 +104,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 	p.pull() // reports all messages as Pending
 	for i, id := range p.order {
 		if i < 3 {
-			p.tells(id, "Sent", "")
+			p.reports(id, "Sent", "")
 		}
 	}
 	if got := p.pull(); len(got) != 10 || !slices.Equal(got[:7], p.order[3:10]) || len(p.ids()) != 13 {
@@ -203,7 +203,7 @@ func TestMessageRejectedAsExpiredByPhoneIsRetried(t *testing.T) {
 	id = s.Submit("text")
 	got := p.pull()
 	s.ExpireLeases()
-	p.tells(got[0], "Failed", "TTL expired")
+	p.reports(got[0], "Failed", "TTL expired")
 	s.ExpectEffects(id)
 	s.Recover()
 	p.sendState(got[0])
@@ -216,11 +216,11 @@ func TestStatesOfPhoneCanArriveInAnyOrderAndRepeatedly(t *testing.T) {
 	id := s.Submit("text")
 	p.pull()
 	of := p.only()
-	p.tells(of, "Processed", "")
+	p.reports(of, "Processed", "")
 	s.ExpectEffects(id)
 	p.becomes(of, "Sent", "")
 	early := p.stateOf(of)
-	p.tells(of, "Delivered", "") // the report of Sent is still in transit
+	p.reports(of, "Delivered", "") // the report of Sent is still in transit
 	s.ExpectEffects(id, "reported success", "receipt delivered")
 	for range 3 {
 		p.must(204, "PATCH", "/message", p.bearer(), []any{early})
@@ -271,7 +271,7 @@ func TestUnclearMessageStaysFailedAfterLateReceipt(t *testing.T) {
 	s.AwaitStatus(id, 3)
 	p.sendState(p.only())
 	s.AwaitStatus(id, 3)
-	p.tells(p.only(), "Delivered", "")
+	p.reports(p.only(), "Delivered", "")
 	if task := s.Task(id); task.Status != api.TaskFailed || task.Delivery == nil || *task.Delivery != api.TaskDelivered {
 		t.Errorf("the task is %+v", task)
 	}
@@ -295,7 +295,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	} {
 		id := s.Submit("one part")
 		got := p.pull()
-		p.tells(got[0], "Failed", said)
+		p.reports(got[0], "Failed", said)
 		s.ExpectEffects(id, strings.Split(want, ",")...)
 		s.Exec("DELETE FROM queue")
 		s.endPauses()
@@ -303,8 +303,8 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 	// One part of a message was sent, and another failed.
 	id := s.Submit("long")
 	of := p.pull()[0]
-	p.tells(of, "Sent", "")
-	p.tells(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
+	p.reports(of, "Sent", "")
+	p.reports(of, "Failed", "Send result: RESULT_ERROR_NO_SERVICE (x)")
 	s.ExpectEffects(id, "reported success", "receipt undelivered")
 	s.endPauses()
 	// Another part was possibly sent and charged.
@@ -314,7 +314,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 		"TTL expired":                              "released troubled",
 	} {
 		id := s.Submit(strings.Repeat("long ", 40))
-		p.tells(p.pull()[0], "Failed", said)
+		p.reports(p.pull()[0], "Failed", said)
 		s.ExpectEffects(id, want)
 		if n := s.Count("SELECT count(*) FROM phones WHERE rest_until > now()"); n != 1 {
 			t.Errorf("the phone is not paused after %q", said)
@@ -323,7 +323,7 @@ func TestErrorOfPhoneDecidesWhetherMessageIsRetried(t *testing.T) {
 		s.endPauses()
 	}
 	id = s.Submit("cancelled")
-	p.tells(p.pull()[0], "Cancelled", "")
+	p.reports(p.pull()[0], "Cancelled", "")
 	s.ExpectEffects(id, "released troubled")
 }
 
@@ -406,8 +406,8 @@ func TestFailureOfLostLeaseIsNotStoredAsReceipt(t *testing.T) {
 	next.pull()
 	next.sendPending()
 	s.AwaitStatus(id, 2)
-	p.tells(p.only(), "Sent", "")
-	p.tells(p.only(), "Failed", "Delivery result: 2")
+	p.reports(p.only(), "Sent", "")
+	p.reports(p.only(), "Failed", "Delivery result: 2")
 	p.must(204, "PATCH", "/message", p.bearer(), []any{map[string]any{
 		"id": p.only(), "state": "Failed", "recipients": []any{map[string]any{"state": "Failed", "error": "Delivery result: 2"}},
 	}})

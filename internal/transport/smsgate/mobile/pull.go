@@ -158,8 +158,8 @@ func (s *Service) room(ctx context.Context, p Phone, held int) (int, error) {
 	}
 }
 
-// hasRoom reports whether a phone can accept more messages.
-func (s *Service) hasRoom(ctx context.Context, p Phone) (bool, error) {
+// hasCapacity reports whether a phone can accept more messages.
+func (s *Service) hasCapacity(ctx context.Context, p Phone) (bool, error) {
 	held, err := s.held(ctx, p)
 	if err != nil {
 		return false, err
@@ -200,7 +200,7 @@ func (p Phone) keep(ctx context.Context, tx postgres.Runner, leases []claim.Leas
 // AwaitMessages waits until the phone should pull, or until wait has passed. It reports whether messages wait and the phone can accept more. A waiting phone
 // counts as polling. A full or paused phone does not count as polling, so that other senders receive its messages.
 func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration) (bool, error) {
-	if has, err := s.hasRoom(ctx, p); err != nil || !has {
+	if has, err := s.hasCapacity(ctx, p); err != nil || !has {
 		return false, err
 	}
 	if err := s.Senders.Polled(ctx, p.SenderNo); err != nil {
@@ -209,5 +209,5 @@ func (s *Service) AwaitMessages(ctx context.Context, p Phone, wait time.Duration
 	if may, err := s.Queue.AwaitTasks(ctx, p.SenderNo, wait); err != nil || !may {
 		return false, err
 	}
-	return s.hasRoom(ctx, p)
+	return s.hasCapacity(ctx, p)
 }

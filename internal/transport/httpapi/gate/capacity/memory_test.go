@@ -13,7 +13,7 @@ import (
 // One caller can use only its share of the memory, so that other callers can use the rest. If no memory is free, callers wait for a limited time.
 func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := NewRoom(16, 8)
+		r := NewMemory(16, 8)
 		take := func(caller string, n int64) func(int64) {
 			t.Helper()
 			give, err := r.Take(t.Context(), caller, n)
@@ -25,7 +25,7 @@ func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		give := take("a", 8)
 		var busy *fault.Error
 		began := time.Now()
-		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
+		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != memoryWait {
 			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)
@@ -46,7 +46,7 @@ func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 }
 
 func TestDisconnectedCallerReleasesRoom(t *testing.T) {
-	r := NewRoom(16, 8)
+	r := NewMemory(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
 	give, err := r.Take(t.Context(), "a", 8)

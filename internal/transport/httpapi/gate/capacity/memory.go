@@ -27,30 +27,30 @@ const (
 	smallBodies = 16 << 20 // maximum number of bytes of all small bodies together
 	largeBodies = 24 << 20 // maximum number of bytes of all large bodies together
 	strangers   = 4 << 20  // maximum number of bytes of all bodies from unknown callers together
-	roomWait    = 5 * time.Second
+	memoryWait  = 5 * time.Second
 )
 
 // ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or other requests occupy the connections, memory or
 // slots.
 var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
-// Room limits the bytes of bodies in memory, for all callers together and for each caller.
-type Room struct {
+// Memory limits the bytes of bodies in memory, for all callers together and for each caller.
+type Memory struct {
 	all *semaphore.Weighted
 	one int64
 
 	mu      sync.Mutex
-	callers map[string]*callerRoom
+	callers map[string]*callerMemory
 }
 
-type callerRoom struct {
+type callerMemory struct {
 	bytes *semaphore.Weighted
 	users int // number of requests that occupy memory or wait for it
 }
 
-// NewRoom returns a Room with a limit of all bytes in total, and a limit of one bytes for each caller.
-func NewRoom(all, one int64) *Room {
-	return &Room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
+// NewMemory returns a Memory with a limit of all bytes in total, and a limit of one bytes for each caller.
+func NewMemory(all, one int64) *Memory {
+	return &Memory{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerMemory{}}
 }
 
 // errTooMuch is the fault for a caller whose own requests occupy its whole share of memory or slots.
@@ -58,8 +58,8 @@ var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch,
 
 // Take waits until n bytes of memory are free for a caller. n must not exceed the limit of one caller. Take waits for the caller's own limit first, so that a
 // waiting caller occupies no memory of other callers. give frees part bytes; all parts must add up to n. Faults: request.too_much, service.unavailable.
-func (r *Room) Take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
-	late := time.Now().Add(roomWait)
+func (r *Memory) Take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
+	late := time.Now().Add(memoryWait)
 	own := r.enter(caller)
 	if acquire(ctx, own.bytes, n, late) != nil {
 		r.leave(caller)
@@ -93,24 +93,24 @@ func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.
 // goneOr returns err, or the error of ctx if the client has disconnected.
 func goneOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("wait for room: %w", ctx.Err())
+		return fmt.Errorf("wait for memory: %w", ctx.Err())
 	}
 	return err
 }
 
-func (r *Room) enter(caller string) *callerRoom {
+func (r *Memory) enter(caller string) *callerMemory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own := r.callers[caller]
 	if own == nil {
-		own = &callerRoom{bytes: semaphore.NewWeighted(r.one)}
+		own = &callerMemory{bytes: semaphore.NewWeighted(r.one)}
 		r.callers[caller] = own
 	}
 	own.users++
 	return own
 }
 
-func (r *Room) leave(caller string) {
+func (r *Memory) leave(caller string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own := r.callers[caller]
@@ -119,13 +119,13 @@ func (r *Room) leave(caller string) {
 	}
 }
 
-// Rooms contains a Room for each kind of body.
-type Rooms struct {
-	Small, Large *Room
-	Strangers    *Room // for unknown callers
+// Memories contains a Memory for each kind of body.
+type Memories struct {
+	Small, Large *Memory
+	Strangers    *Memory // for unknown callers
 }
 
-// NewRooms returns the Rooms of a server.
-func NewRooms() Rooms {
-	return Rooms{Small: NewRoom(smallBodies, BodiesOfOne), Large: NewRoom(largeBodies, BodiesOfOne), Strangers: NewRoom(strangers, BodiesOfSource)}
+// NewMemories returns the Memories of a server.
+func NewMemories() Memories {
+	return Memories{Small: NewMemory(smallBodies, BodiesOfOne), Large: NewMemory(largeBodies, BodiesOfOne), Strangers: NewMemory(strangers, BodiesOfSource)}
 }

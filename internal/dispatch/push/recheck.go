@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	lookEvery = 100 * time.Millisecond // maximum age of the last check when a call begins
-	lookLimit = 2 * time.Second        // time limit of one check
-	heldPause = 250 * time.Millisecond // pause after the server failed to hold tasks of a paused batch: until the sweep holds these tasks, each claim returns them again
+	recheckInterval = 100 * time.Millisecond // maximum age of the last check when a call begins
+	recheckLimit    = 2 * time.Second        // time limit of one check
+	heldPause       = 250 * time.Millisecond // pause after the server failed to hold tasks of a paused batch: until the sweep holds these tasks, each claim returns them again
 )
 
 // These are the reasons for returning leases after a check.
 const (
-	becauseEnded    = "the lease ended before this message was sent"
-	becauseUnlooked = "the database could not say whether this message may still be sent"
+	becauseEnded   = "the lease ended before this message was sent"
+	becauseUnknown = "the database could not say whether this message may still be sent"
 )
 
 // heldReasons maps the answers of TaskMayBegin to reasons for returning leases.
@@ -68,10 +68,10 @@ func (w *worker) followBatches(b batch, left []queue.Unused) {
 	}
 }
 
-// look checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, batch,
-// company, channel or country. look reads the database before a call only if the last check is older than lookEvery, so that a fast provider needs few
+// recheck checks which messages of a claimed batch are still allowed to be sent. After the claim, an operator can switch off, pause or cancel the sender, batch,
+// company, channel or country. recheck reads the database before a call only if the last check is older than recheckInterval, so that a fast provider needs few
 // checks.
-type look struct {
+type recheck struct {
 	w *worker
 	b batch
 
@@ -81,10 +81,10 @@ type look struct {
 	refused map[string]string // reason why a message was not sent, by task id
 }
 
-// newLook returns a look. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
+// newRecheck returns a recheck. The claim counts as the first check, unless the claim contains messages of batches. A claim can return tasks of a paused or
 // cancelled batch until the sweep holds or cancels them.
-func newLook(w *worker, b batch, claimed time.Time) *look {
-	l := &look{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
+func newRecheck(w *worker, b batch, claimed time.Time) *recheck {
+	l := &recheck{w: w, b: b, at: claimed, held: map[string]string{}, refused: map[string]string{}}
 	if slices.ContainsFunc(b.rows, func(row claim.Lease) bool { return row.BatchID != nil }) {
 		l.at = time.Time{}
 	}
@@ -92,10 +92,10 @@ func newLook(w *worker, b batch, claimed time.Time) *look {
 }
 
 // mayBegin reports whether a message is allowed to be sent now.
-func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
+func (l *recheck) mayBegin(ctx context.Context, m provider.Message) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.at) >= lookEvery {
+	if time.Since(l.at) >= recheckInterval {
 		l.renew(ctx)
 	}
 	reason := l.held[m.TaskID]
@@ -106,7 +106,7 @@ func (l *look) mayBegin(ctx context.Context, m provider.Message) bool {
 }
 
 // why returns the reason why a message was not sent. It returns an empty text if no check forbade the message.
-func (l *look) why(taskID string) string {
+func (l *recheck) why(taskID string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.refused[taskID]
@@ -114,8 +114,8 @@ func (l *look) why(taskID string) string {
 
 // renew asks the database which messages are still allowed. If the database cannot answer, renew forbids all messages, because their outcomes could
 // not be reported either.
-func (l *look) renew(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+func (l *recheck) renew(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recheckLimit)
 	defer cancel()
 	began := time.Now()
 	p := pushq.TaskMayBeginParams{SenderNo: l.w.senderNo}
@@ -126,7 +126,7 @@ func (l *look) renew(ctx context.Context) {
 	l.at = began
 	otherwise := becauseEnded
 	if err != nil {
-		l.at, otherwise = time.Now(), becauseUnlooked // a failed check can take longer than lookEvery
+		l.at, otherwise = time.Now(), becauseUnknown // a failed check can take longer than recheckInterval
 	}
 	for _, row := range l.b.rows {
 		l.held[row.TaskID] = otherwise
