@@ -375,8 +375,13 @@ func TestGzippedBodiesAreAccepted(t *testing.T) {
 // A proxy can serve LKSMS below a base path, and either keep or remove this path in its requests.
 func TestAllPathsAreServedBelowBasePath(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.BasePath = "/a/lksms" })
+	b.AddSender(map[string]any{"sender_no": "phone"})
 	for _, base := range []string{"/a/lksms", ""} {
 		b.Expect(200, "", "GET", base+"/health", nil)
+		paired := apptest.Decode[api.Pairing](t, b.Expect(200, "", "POST", base+"/api/v1/admin/senders/phone/pairing", map[string]any{}))
+		if _, path, _ := strings.Cut(strings.TrimPrefix(paired.Address, "https://"), "/"); path != "a/lksms/smsgate/mobile/v1" || !strings.HasPrefix(paired.Qr, paired.Address) {
+			t.Errorf("a phone is paired with the address %s", paired.Address)
+		}
 		b.Expect(200, "", "GET", base+"/api/v1/sms/tasks", nil)
 		page := b.Call("GET", base+"/console/tasks/1", nil)
 		script := regexp.MustCompile(`src="/a/lksms(/console/assets/[^"]*\.js)"`).FindStringSubmatch(page.Raw)

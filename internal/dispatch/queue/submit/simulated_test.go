@@ -27,7 +27,7 @@ func TestTestMessagesAreSentUnlessTheSettingDisablesThem(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", later)
 	delete(later, "expect_send_time")
 	made := b.SubmitBody(later)
-	if made.Status != 0 || made.FinalContent != "not sent" {
+	if made.Status != 2 || made.FinalContent != "not sent" {
 		t.Errorf("%+v", made)
 	}
 	b.Submit("no test")

@@ -398,12 +398,16 @@ func checkTimes(sub Submission) error {
 // CheckExpiry returns request.invalid if expires_at is in the past, is too far in the future, or is before the message can be sent at sendAt. A nil expiresAt
 // means no limit.
 func CheckExpiry(expiresAt *time.Time, sendAt time.Time) error {
-	switch now := time.Now(); {
+	now := time.Now()
+	if sendAt.Before(now) {
+		sendAt = now
+	}
+	switch {
 	case expiresAt == nil:
 		return nil
 	case expiresAt.Before(now):
 		return fault.InvalidField("expires_at", fault.InThePast, nil)
-	case sendAt.After(now) && !expiresAt.After(sendAt.Add(claim.MinLease)):
+	case !expiresAt.After(sendAt.Add(claim.MinLease)): // no claim would return the message
 		return fault.InvalidField("expires_at", fault.BeforeSending, sendAt.UTC().Format(time.RFC3339))
 	case expiresAt.After(now.AddDate(0, 0, 2*farthest)):
 		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)

@@ -157,6 +157,7 @@ func TestMessageThatExpiresBeforeItIsSentIsRefused(t *testing.T) {
 		"a scheduled template": {"template_no": "hourly", "params": map[string]any{"n": "1"}, "expires_at": next},
 		"the time of sending":  {"content": "x", "expect_send_time": later, "expires_at": later},
 		"a moment after it":    {"content": "x", "expect_send_time": later, "expires_at": later.Add(time.Second)},
+		"less than a second":   {"content": "x", "expires_at": time.Now().Add(900 * time.Millisecond)},
 	} {
 		bad["phone_number"] = apptest.Phone
 		for _, path := range []string{"/api/v1/sms/send", "/api/v1/sms/send?dry_run=true"} {

@@ -96,8 +96,9 @@ func (x *Exchange) Call(senderNo string) callback.Call {
 	}
 }
 
-// Host returns the Host header of the request: the host name, and the port if it is not the default port. A client can forge it.
-func (x *Exchange) Host() string { return x.request.Host }
+// Address returns the address of the server as the client uses it, without its scheme: the Host header of the request, and the base path. A client can forge
+// the header.
+func (x *Exchange) Address() string { return x.request.Host + x.basePath }
 
 // Note adds attributes to the log line of the request. Callers must not add message texts, and must mask phone numbers.
 func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
