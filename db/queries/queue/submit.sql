@@ -20,7 +20,7 @@ WITH directory AS MATERIALIZED (
     SELECT coalesce(coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL (@directory_versions::bigint[]), true) AS is_current
 ),
 input AS MATERIALIZED (
-    SELECT
+    SELECT generate_series(1, cardinality(@task_ids::text[])) AS nth,
         unnest(@task_ids::text[]) AS task_id, unnest(@phone_numbers::text[]) AS phone_number, unnest(@recipients::text[]) AS recipient,
         unnest(@final_contents::text[]) AS final_content, nullif(unnest(@sources::text[]), '') AS source,
         unnest(@submitters::text[]) AS submitted_by, nullif(unnest(@dedup_keys::text[]), '') AS dedup_key,
@@ -57,7 +57,7 @@ ranks AS MATERIALIZED (
     FROM (
         SELECT array_agg(m.task_id) AS task_ids, array_agg(m.pool_id) AS pool_ids, array_agg(m.priority) AS priorities,
             array_agg(m.company_id) AS company_ids, array_agg(task_flow(m.batch_id, m.submitted_by)) AS flows
-        FROM (SELECT * FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.task_id) m
+        FROM (SELECT * FROM made o WHERE o.at IS NULL AND o.result IS NULL ORDER BY o.nth) m
     ) a
     CROSS JOIN LATERAL task_ranks_reserve(a.task_ids, a.pool_ids, a.priorities, a.company_ids, a.flows) AS k (task_id, rank, flow_rank)
 ),

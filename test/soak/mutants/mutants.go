@@ -107,7 +107,7 @@ verdict AS MATERIALIZED (`},
 	}
 	total, failed := 0, []string{}
 `},
-		{settle, "// Recover takes back", `func (s *Service) readThenWrite(ctx context.Context) error {
+		{settle, "func (s *Service) Recover(ctx context.Context) (int, error) {", `func (s *Service) readThenWrite(ctx context.Context) error {
 	rules, err := s.settings.Rules(ctx)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ verdict AS MATERIALIZED (`},
 	return nil
 }
 
-// Recover takes back`},
+func (s *Service) Recover(ctx context.Context) (int, error) {`},
 		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
 	}},
 	{"expiry", "a lease outlasts its message", []change{
@@ -181,7 +181,7 @@ verdict AS MATERIALIZED (`},
 		{switching, "p.retired_at IS NULL AND NOT c.uses_shared_senders\n", "p.retired_at IS NULL AND false\n"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
-		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
+		{answers, "\t\to.Trouble = true // the status", "\t\to.Permanent = true // the status"},
 	}},
 	{"lockout", "wrong passwords delay every caller of the same address", []change{
 		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
@@ -261,8 +261,8 @@ SELECT t.company_id, t.submitted_by, t.type, coalesce(t.task_id, '')::text AS ta
 			"ELSE true END"},
 	}},
 	{"ahead", "the end of a notification is published before the ends of messages that are moved with it", []change{
-		{feeding, "\tif err := s.tellNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead feedq.FeedAppendParams
-	if err := s.tellNotifications(ctx, &ahead, c); err != nil {
+		{feeding, "\tif err := s.appendNotifications(ctx, &p, c); err != nil {\n\t\treturn 0, nil, err\n\t}\n", `	var ahead feedq.FeedAppendParams
+	if err := s.appendNotifications(ctx, &ahead, c); err != nil {
 		return 0, nil, err
 	}
 	if err := s.q.FeedAppend(ctx, ahead); err != nil {
