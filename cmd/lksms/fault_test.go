@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// eventually waits until the condition is true. It fails the test after a time limit.
+// eventually waits until the condition is true. After a time limit, it fails the test.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -89,7 +89,7 @@ func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 			FROM generate_series($1::int * $2::int / 10 + 1, ($1 + 1) * $2 / 10) i`, portion, zombies); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
+		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run in real time
 	}
 	eventually(t, "every lease is recovered", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0

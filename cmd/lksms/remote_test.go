@@ -40,7 +40,7 @@ type shell struct {
 	server *apptest.Bundle
 }
 
-// newShell starts a server, whose sweeps run, and returns a shell with the credentials of its admin.
+// newShell starts a server and its sweeps. It returns a shell with the credentials of the server's admin.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	b := apptest.New(t)
@@ -333,7 +333,7 @@ func TestSendersAndClaimPrintSendersAndTasks(t *testing.T) {
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
 account_1  账号一  sms      app   silent  10       0
-`, "senders") // it has never polled
+`, "senders") // app-3 has never polled
 	s.server.Exec("UPDATE sender_states SET seen_at = now()")
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN                 SENT
 account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
@@ -481,7 +481,7 @@ func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "3600") // a long wait, so that no call is repeated
+		w.Header().Set("Retry-After", "3600") // the wait is long, so that no call is repeated
 		if strings.Contains(r.URL.Path, "task_1") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else {
@@ -779,7 +779,7 @@ func expectGone(t *testing.T, pid string) {
 	}
 	apptest.Eventually(t, "the process has ended", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
-		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because perhaps no process waits for it
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because possibly no process waits for it
 	})
 }
 
@@ -940,7 +940,7 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 	}
 }
 
-// The first message runs alone, so no other message may lose an attempt.
+// The first message runs alone, so no other message is allowed to lose an attempt.
 func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}

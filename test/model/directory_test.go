@@ -216,7 +216,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
-		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is a ledger entry too
+		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is also a ledger entry
 			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
 		}
 		s.lowSwitch, body["low_switch"] = &level, level

@@ -39,7 +39,8 @@ func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Clien
 	return c
 }
 
-// refusing returns a client of a server that rejects calls like LKSMS with these statuses in order, and repeats the last one. 200 accepts the report.
+// refusing returns a client of a server that rejects calls like LKSMS. The server returns these statuses in order, and repeats the last status. Status 200
+// accepts the report.
 func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -45,7 +45,7 @@ func (c *Client) Call(method, path, body string, data any) error {
 	return c.CallWith("application/json", method, path, body, data)
 }
 
-// CallWith is Call with another content type.
+// CallWith works like Call, with another content type.
 func (c *Client) CallWith(contentType, method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -141,7 +141,7 @@ func Quantile(took []time.Duration, q float64) time.Duration {
 	return took[min(len(took)-1, int(q*float64(len(took))))]
 }
 
-// Median sorts the values and returns the one in the middle.
+// Median sorts the values and returns the middle value.
 func Median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

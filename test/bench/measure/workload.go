@@ -13,7 +13,7 @@ import (
 // SendPath is the path of the operation that submits one message.
 const SendPath = "/api/v1/sms/send"
 
-// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a sender of its own.
+// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a different sender.
 const (
 	LifeSize    = 100
 	LifeCallers = 8
@@ -114,7 +114,7 @@ type Filling struct {
 	Company, Submitter, Source string
 }
 
-// Plain describes n messages of one user that are created at the same time. Each message has a phone number of its own.
+// Plain describes n messages of one user that are created at the same time. Each message has a different phone number.
 func Plain(prefix string, n int, company int64, at time.Time) Filling {
 	return Filling{
 		N: n, prefix: prefix, First: at, Last: at, Numbers: n, Company: strconv.FormatInt(company, 10), Submitter: "'admin'", Source: "'bench'",

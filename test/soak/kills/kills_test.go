@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// The kills would never hit a path whose statement was renamed.
+// If a statement of a path were renamed, the kills would never hit this path.
 func TestEveryStatementOfAPathExists(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}

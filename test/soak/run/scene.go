@@ -26,7 +26,7 @@ type Scene struct {
 	Tenants *load.Tenants
 	lists   *load.Lists
 	events  *events.Events
-	archive *crowds.Archive // nil: old partitions stay unchanged
+	archive *crowds.Archive // nil: old partitions remain unchanged
 	Crowds  []crowds.Crowd
 
 	HasAllClients bool // SetUp also creates the archive and the crowds of the soak; the drill and the upgrade do not use them
@@ -78,7 +78,7 @@ func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()
 	}
-	_ = sc.Load.Provider.Server.Close() // no calls are left
+	_ = sc.Load.Provider.Server.Close() // no calls remain
 }
 
 // run runs all clients until ctx ends, and returns when every call has ended.
