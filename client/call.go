@@ -209,7 +209,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, err
 	}
 	data, raw, err := decode[T](body)
-	if err == nil { // the clock of a proxy can differ from that of the server
+	if err == nil { // the clock of a proxy can differ from the clock of the server
 		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {

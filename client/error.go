@@ -26,7 +26,7 @@ type Error struct {
 	Fields     []FieldError  // the invalid fields
 	Docs       string        // the URL of the page that explains the error, or the path of a document in the repository if the server serves no manual
 	RequestID  string        // quote this id when you ask about the response
-	RetryAfter time.Duration // wait before the next attempt; 0 if the response contains none
+	RetryAfter time.Duration // wait before the next attempt; 0 if the response contains no wait
 	Oldest     string        // only for "events.cursor_gone": the oldest cursor that can be pulled from
 }
 
@@ -79,7 +79,7 @@ func isUntrusted(err error) bool {
 	return ok
 }
 
-// Reason returns the reason of the [Error] in err, or "" if err contains none.
+// Reason returns the reason of the [Error] in err. It returns "" if err contains no [Error].
 func Reason(err error) string {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.Reason

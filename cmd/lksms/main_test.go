@@ -480,7 +480,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	}
 }
 
-// postmaster returns the process id of the PostgreSQL in dir, or 0 if none runs.
+// postmaster returns the process id of the PostgreSQL in dir, or 0 if no PostgreSQL runs there.
 func postmaster(dir string) int {
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
 	if err != nil {
@@ -681,7 +681,7 @@ func TestMigrateCommandsApplyRevertAndListMigrations(t *testing.T) {
 	if out := run("up"); out != "0 applied\n" || out == first {
 		t.Errorf("up again: %s", out)
 	}
-	later := 0 // number of migrations after those that create an empty database
+	later := 0 // number of migrations after the migrations that create an empty database
 	for ; ; later++ {
 		down := exec.Command(binary, "migrate", "down")
 		down.Dir = t.TempDir()

@@ -211,7 +211,7 @@ func (page manualPage) run(t *testing.T) {
 	bash.Cancel, bash.WaitDelay = kill, time.Second
 	failed := bash.Run()
 	if bash.Process != nil {
-		_ = kill() // no process may remain
+		_ = kill() // no process is allowed to remain
 	}
 	page.checkOutputs(t, outputs, failed)
 }
@@ -238,7 +238,7 @@ func (page manualPage) checkBlocks(t *testing.T) {
 	}
 }
 
-// script returns the blocks of the page as one script for a server. The output of each block goes to files of its own.
+// script returns the blocks of the page as one script for a server. The output of each block goes to separate files.
 func (page manualPage) script(host, outputs string) string {
 	var script strings.Builder
 	script.WriteString("set -Eeuo pipefail\n")

@@ -79,9 +79,9 @@ type Options struct {
 	Outbound outbound.Policy
 
 	PlatformURL string // value of ${platformUrl} in notifications
-	HistoryDir  string // folder for exports; empty: none
+	HistoryDir  string // folder for exports; empty: exports are disabled
 
-	TraceURL string // URL of the collector of traces; empty: none
+	TraceURL string // URL of the collector of traces; empty: traces are not exported
 
 	Folders []string // folders whose file systems are monitored
 

@@ -449,7 +449,7 @@ func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
 
 const ownLines = "# by hand\n\nhost:" + nameA + " a\nhost:" + nameB + " b\n"
 
-// twoCells starts two cells with companies of their own. It returns the headers of a submitter and of a sender app for each company.
+// twoCells starts two cells with different companies. It returns the headers of a submitter and of a sender app for each company.
 func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	t.Helper()
 	a = newCell(t, apptest.NewWith(t, apptest.DefaultRules, ofCell))
@@ -583,7 +583,7 @@ func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 		d.expect(200, "", "DELETE", "/api/v1/session", nil, both...)
 		d.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, both...)
 	}
-	// The admin has the same name in both cells, so the map does not contain the admin. At the name of a cell, the admin is that of the cell.
+	// The admin has the same name in both cells, so the map does not contain the admin. At the name of a cell, the admin of this cell is used.
 	admin := apptest.Basic(apptest.Username, apptest.Password)
 	d.expect(421, "cell.unknown", "GET", "/api/v1/admin/companies", nil, admin...)
 	for host, want := range map[string]string{nameA: "acme", nameB: "beta"} {

@@ -21,8 +21,8 @@ const (
 	maxSpare = 32
 )
 
-// connections limits the open connections, in total and per address. At a limit, a new connection replaces the connection that has been idle longest. If none
-// is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
+// connections limits the open connections, in total and per address. At a limit, a new connection replaces the connection that has been idle longest. If no
+// connection is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
 type connections struct {
 	net.Listener
 	most    int            // maximum in total; 0: no limit

@@ -116,7 +116,7 @@ func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// The functions of the SQL inbox read settings themselves, with defaults of their own. The names of some settings end with the message type.
+// The functions of the SQL inbox read settings themselves, and contain their own defaults. The names of some settings end with the message type.
 func TestTheSQLInboxHasTheDefaultsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")

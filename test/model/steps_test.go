@@ -121,7 +121,7 @@ const (
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
 
-// params returns the template parameters in a default content, or nil if it has none.
+// params returns the template parameters in a default content, or nil if it has no parameters.
 func (d *defaultContent) params() map[string]string {
 	if !d.useTemplate {
 		return nil
@@ -669,7 +669,7 @@ const claimPath = "/api/v1/sms/tasks/claim"
 // claimToStart claims tasks whose leases must be started.
 func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
 
-// leaveUnstarted claims tasks, does not start their leases, and lets a sweep recover them.
+// leaveUnstarted claims tasks, does not start their leases, and makes a sweep recover them.
 func (q *sequence) leaveUnstarted(t *rapid.T) {
 	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
@@ -905,7 +905,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	q.claimed(t, s, 3, rows)
 }
 
-// drain lets all senders claim until no sender gets a task. Afterwards no task may remain that a sender could take.
+// drain makes all senders claim until no sender gets a task. Afterwards no task is allowed to remain that a sender could claim.
 func (q *sequence) drain(t *rapid.T) {
 	w := q.world
 	for more := true; more; {
@@ -941,7 +941,7 @@ func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	}
 }
 
-// compareCompanies lets two companies compete for the same senders, and checks that each is served by its weight.
+// compareCompanies makes two companies compete for the same senders, and checks that each company is served by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company

@@ -74,7 +74,7 @@ type company struct {
 // user submits messages for its company.
 type user struct{ name, key string }
 
-// route lets a sender send a company's messages of a type to a country. An empty country means every country without a route of its own.
+// route allows a sender to send a company's messages of a type to a country. An empty country means every country for which the company has no route.
 type route struct {
 	no            int64
 	company       *company

@@ -64,8 +64,8 @@ func (s *Service) regionOr(ctx context.Context, companyID int64, region string) 
 	return region, phone.CheckRegion("default_region", region)
 }
 
-// Put inserts or changes contacts, all or none in one transaction, and returns how many. region applies to phone numbers without a country code. If region is
-// empty, the default region of the company applies. Faults: request.invalid, limit.reached.
+// Put inserts or changes all contacts or none of them, in one transaction. It returns the number of contacts. region applies to phone numbers without a
+// country code. If region is empty, the default region of the company applies. Faults: request.invalid, limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
 	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {

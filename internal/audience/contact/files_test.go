@@ -113,7 +113,7 @@ func TestAnImportOverHTTP(t *testing.T) {
 	b.Expect(404, "import.not_found", "GET", "/api/v1/contacts/imports/99/errors.csv", nil)
 	b.Expect(404, "company.not_found", "GET", "/api/v1/contacts/imports?company_no=nobody", nil)
 	b.Expect(404, "company.not_found", "POST", importPath, apptest.Form("file", "x.csv", "user_id\na\n", "company_no", "nobody"), "Content-Type", apptest.FormType)
-	// A truncated list.
+	// This list is truncated.
 	failed := uploadList(b, "x.csv", "user_id\na\n\"b")
 	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
 		t.Fatal(err)

@@ -332,8 +332,8 @@ func tooManyAttributes() *fault.Error {
 // errMoved is the error of an import that another server processes, or that has ended.
 var errMoved = errors.New("the import was moved on by another server")
 
-// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns how many rows it processed. It continues imports
-// at the row where another server stopped.
+// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns the number of processed rows. It continues
+// imports at the row where another server stopped.
 func (s *Service) Import(ctx context.Context) (int, error) {
 	ids, err := s.q.ImportIDsRunning(ctx)
 	if err != nil {
@@ -551,7 +551,7 @@ func storeParams(companyID int64, contacts []dbContact) (contactq.ImportStorePar
 	return p, nil
 }
 
-// DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days, and returns how many it deleted.
+// DeleteExpiredImports deletes imports that ended before the time of the setting history.log_days. It returns the number of deleted imports.
 func (s *Service) DeleteExpiredImports(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, importsDeleted, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ImportsDeleteExpired(ctx, contactq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})

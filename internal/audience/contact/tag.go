@@ -85,7 +85,7 @@ func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, ad
 	return c, err
 }
 
-// Selection selects contacts of a company: contacts with all of Tags, with at least one of AnyTags unless AnyTags is empty, and with none of NotTags.
+// Selection selects contacts of a company. A contact must have all of Tags, at least one of AnyTags (unless AnyTags is empty), and no tag of NotTags.
 type Selection struct {
 	CompanyID              int64
 	Tags, AnyTags, NotTags []string
@@ -228,7 +228,7 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 // emptyBatch is the number of contacts that one statement removes from a deleted tag.
 const emptyBatch = 5000
 
-// EmptyTags removes all contacts from deleted tags, and returns how many it removed.
+// EmptyTags removes all contacts from deleted tags, and returns the number of removals.
 func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	ids, err := s.q.DeletedTags(ctx)
 	if err != nil {

@@ -161,7 +161,7 @@ func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// S4.10: contacts are selected by several tags: contacts with all of some tags and none of others.
+// S4.10: contacts are selected by several tags. A contact must have all of some tags and no other listed tag.
 func TestContactsAreSelectedByTags(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "ab", "abc", "ac", "b", "bc", "c", "none")...)

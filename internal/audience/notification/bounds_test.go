@@ -86,8 +86,8 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	}
 }
 
-// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server may store and answer a few times the
-// size of the body, or a few kB per row.
+// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server is allowed to store and answer a
+// few times the size of the body, or a few kB per row.
 func TestAnEventIsStoredOnceForAllItsNotifications(t *testing.T) {
 	b := apptest.New(t)
 	orbits := make([]any, 200)

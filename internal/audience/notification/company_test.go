@@ -195,7 +195,7 @@ func TestConcurrentAttemptsAfterAFailureNotifyOnce(t *testing.T) {
 	}
 }
 
-// An expired lease may have been sent, so the notification keeps its key.
+// The message of an expired lease was possibly sent, so the notification keeps its key.
 func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})

@@ -44,7 +44,7 @@ const (
 // Alerts is the user of the notifications that deliver alerts. No real user can have this name. The messages of Alerts are sent before all others.
 const Alerts = "system:alerts"
 
-// Service manages notifications. Every method except Run is at most one transaction.
+// Service manages notifications. Every method except Run runs in at most one transaction.
 type Service struct {
 	db          *postgres.DB
 	q           *notificationq.Queries
@@ -57,7 +57,7 @@ type Service struct {
 	failed      *prometheus.CounterVec
 }
 
-// Services are those that a Service uses.
+// Services contains the services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -119,7 +119,7 @@ type Made struct {
 	Status       int16
 	Remark       string    // why no task was enqueued; empty: tasks were enqueued or will be
 	Failed       []Failure // recipients that are already known to be unreachable
-	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: none
+	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: no earlier attempt
 }
 
 // Replaced is a failed notification that reached nobody, and whose dedup key a later attempt took over.

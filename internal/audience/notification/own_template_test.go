@@ -20,7 +20,7 @@ func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 	return all
 }
 
-// S1.7: a company can have its own templates, which replace those of the platform. Only its own users can change them.
+// S1.7: a company can have its own templates, which replace the templates of the platform. Only users of the company can change them.
 func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)

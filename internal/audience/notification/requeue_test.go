@@ -77,7 +77,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
-	// The clock of the server that created the new task may be behind.
+	// The clock of the server that created the new task is possibly slow.
 	again := recipientOf(t, b.Notification(id), "u1").TaskID
 	day := len("task_20060102_")
 	b.Exec("UPDATE messages SET task_id = $2 WHERE task_id = $1", again, again[:day]+"00"+again[day+2:])

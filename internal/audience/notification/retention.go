@@ -44,7 +44,7 @@ func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int)
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
-// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns how many rows it deleted.
+// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns the number of deleted rows.
 func (s Retention) DeleteUnusedTexts(ctx context.Context) (int, error) {
 	ends, err := s.q.BusinessEndsDeleteUnused(ctx)
 	if err != nil {

@@ -2,7 +2,7 @@ package notification
 
 import "lksms/gen/notificationq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// TemplateRow is a stored template of notifications.
 	TemplateRow = notificationq.NotificationTemplateListRow

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An admin sees the notifications of every company, and must name the company whose notifications it ends or deletes: two companies may use the same business
-// ids.
+// An admin can read the notifications of every company, and must name the company whose notifications it ends or deletes, because two companies can use the
+// same business ids.
 func TestAnAdminEndsAndDeletesNotificationsOfANamedCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	create := map[string]any{

@@ -21,8 +21,8 @@ type csvRows struct {
 	isOver  bool
 }
 
-// newCSV starts to read CSV. The separator is the one that occurs most often in the first row outside of quotes, or the one in the line "sep=;". This line is
-// an instruction for Excel and no row.
+// newCSV starts to read CSV. The separator is the separator in the line "sep=;", or otherwise the one that occurs most often in the first row outside of
+// quotes. The line "sep=;" is an instruction for Excel and not a row.
 func newCSV(t text, options Options) *csvRows {
 	c := &csvRows{text: t, comma: ',', maxCell: options.MaxCell}
 	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {

@@ -14,7 +14,7 @@ import (
 // headSize is the number of first bytes that determine the kind of a file.
 const headSize = 4 << 10
 
-// The first bytes of workbooks.
+// These are the first bytes of workbooks.
 const (
 	zipMagic = "PK\x03\x04"
 	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel before 2007, and any Office file with a password

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The maximum numbers of rows and columns in Excel.
+// These are the maximum numbers of rows and columns in Excel.
 const (
 	lastRow    = 1 << 20
 	lastColumn = 1 << 14

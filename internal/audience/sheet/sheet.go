@@ -23,7 +23,7 @@ import (
 type File interface {
 	io.ReaderAt
 	Size() int64
-	Name() string     // name that its owner gave the file; may be empty
+	Name() string     // name that its owner gave the file; can be empty
 	Encoding() string // encoding of a text that its owner named: one of Encodings; empty: detect the encoding
 }
 
@@ -82,7 +82,7 @@ type Cell struct {
 
 func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
-// Reader reads the rows of a list. Only one goroutine may use a Reader.
+// Reader reads the rows of a list. A Reader must not be used by several goroutines at once.
 type Reader struct {
 	ctx     context.Context // ctx of Open, for later calls of Next
 	options Options

@@ -21,9 +21,9 @@ const (
 	stringsMemory = 2 << 20 // bytes of strings in memory; further strings are in a temporary file
 )
 
-// sharedStrings are the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
-// programs may use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks may
-// be in a temporary file, because a workbook can have as many strings as cells.
+// sharedStrings contains the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
+// programs use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks can be
+// in a temporary file, because a workbook can have as many strings as cells.
 type sharedStrings struct {
 	part   io.ReadCloser
 	xml    *xmlReader

@@ -18,7 +18,7 @@ type workbook struct {
 	archive *archive
 	options Options
 	sheet   string // name of the part with the sheet
-	strings string // name of the part with the strings; empty: the workbook has none
+	strings string // name of the part with the strings; empty: the workbook has no such part
 	styles  styles
 	is1904  bool // days are counted from 1904, as in workbooks of old Macs
 }

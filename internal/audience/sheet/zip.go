@@ -72,7 +72,7 @@ func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
 	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
 }
 
-// partReader reads a part and limits its size, because the size in the directory may be wrong.
+// partReader reads a part and limits its size, because the size in the directory can be wrong.
 type partReader struct {
 	io.ReadCloser
 	archive *archive

@@ -34,8 +34,8 @@ type Form struct {
 	FileField string
 }
 
-// Form reads a form, whose parts can have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive, request.malformed,
-// request.invalid for an unknown field and for a second file.
+// Form reads a form, whose parts can have any order, and stores its file in the same way as Receive. Errors: *SourceError; faults: those of Receive,
+// request.malformed, request.invalid for an unknown field and for a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
 	bounded := &boundedReader{Reader: body, left: maxFields, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}

@@ -96,7 +96,7 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	return u, err
 }
 
-// Put is Receive for content in memory. It can be part of the transaction of ctx.
+// Put works like Receive for content in memory. It can be part of the transaction of ctx.
 func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		u, err = s.add(ctx, bytes.NewReader(content), meta)
@@ -105,7 +105,7 @@ func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload,
 	return u, postgres.Wrap("store upload", err, nil)
 }
 
-// add stores the content of r. After an error, the upload that it returns may be partly stored.
+// add stores the content of r. After an error, the returned upload is possibly stored in part.
 func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
@@ -197,7 +197,7 @@ func (s *Service) Drop(ctx context.Context, u Upload) error {
 	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
 }
 
-// DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many it deleted.
+// DeleteExpired deletes the uploads that nothing has used within an hour, and returns the number of deleted uploads.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		return s.q.UploadsDeleteUnused(ctx, uploadq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})

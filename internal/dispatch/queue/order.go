@@ -72,7 +72,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 const moveLimit = 5 * time.Second
 
 // routesChanged moves the waiting tasks of a pool. If this fails, the sweep moves the tasks later and logs its errors. Afterwards, the directory calls
-// Switched, because shared senders may be forbidden to send the moved tasks.
+// Switched, because shared senders are possibly not allowed to send the moved tasks.
 func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()

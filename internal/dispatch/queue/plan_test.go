@@ -20,7 +20,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// fill returns a statement that inserts 100,000 tasks into the queue. columns and values are added to those of the statement.
+// fill returns a statement that inserts 100,000 tasks into the queue. columns and values extend the columns and values of the statement.
 func fill(columns, values string) string {
 	return fmt.Sprintf(`INSERT INTO queue (
 			task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content%s

@@ -229,7 +229,7 @@ func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, er
 	return all, nil
 }
 
-// logLate logs all late reports or none, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
+// logLate logs all late reports or no report, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
 // empty.
 func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
 	var p queueq.ReportsLateParams

@@ -65,8 +65,8 @@ func (s *Service) ClaimUntil(ctx context.Context, c claim.Request, enough <-chan
 	}
 }
 
-// AwaitTasks waits up to wait until the pools of a sender contain tasks. It reports whether they contain tasks, and claims none of them. It also wakes
-// a sender that can claim the same tasks at once.
+// AwaitTasks waits up to wait until the pools of a sender contain tasks. It reports whether they contain tasks, and claims no task. It also wakes a sender
+// that can claim the same tasks at once.
 func (s *Service) AwaitTasks(ctx context.Context, senderNo string, wait time.Duration) (bool, error) {
 	enough := time.NewTimer(wait)
 	defer enough.Stop()

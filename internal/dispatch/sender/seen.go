@@ -90,7 +90,7 @@ func (s *Service) Waiting(forTasks, forInterval []string) {
 	}
 }
 
-// SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
+// SweepSeen stores the polls since the last sweep, and returns the number of changed rows.
 func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

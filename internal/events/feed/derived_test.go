@@ -75,7 +75,7 @@ func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	}
 }
 
-// B13: several runs of the sequencer may move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
+// B13: several runs of the sequencer can move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
 // once, after all of them.
 func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
@@ -346,7 +346,7 @@ func checkNotSent(b *apptest.Bundle, all []api.EventOfFeed, n int, rule int64) {
 	}
 }
 
-// expectForAllCompanies fails the test unless readers of all companies get n events, and readers of one company get none.
+// expectForAllCompanies fails the test unless readers of all companies get n events, and readers of one company get no event.
 func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 	b := w.Bundle
 	b.T.Helper()

@@ -156,7 +156,7 @@ type breakage struct {
 	until time.Time // time of the next try
 }
 
-// run posts the due events of a webhook, in several transactions, and returns how many posts were accepted.
+// run posts the due events of a webhook, in several transactions, and returns the number of accepted posts.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
 	for range maxTurns {

@@ -56,7 +56,7 @@ type Overview struct {
 	readers *lru.Cache[int64, *reader] // by id of the company; 0: all companies
 }
 
-// NewOverview returns an Overview on db. firingAlerts returns how many alerts fire.
+// NewOverview returns an Overview on db. firingAlerts returns the number of firing alerts.
 func NewOverview(
 	db *postgres.DB, history *history.Service, statistics *Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
 ) *Overview {

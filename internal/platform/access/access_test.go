@@ -130,7 +130,7 @@ func (d *testServer) expect(t *testing.T, status int, address, username, passwor
 	}
 }
 
-// spray sends guesses with many user names until the address has to wait. It returns how many guesses were compared.
+// spray sends guesses with many user names until the address has to wait. It returns the number of guesses that were compared.
 func (d *testServer) spray(t *testing.T, address string) int {
 	t.Helper()
 	for n := range 200 {

@@ -43,7 +43,7 @@ type Session struct {
 // sessions caches the sessions that this server has verified.
 type sessions struct {
 	known *lru.Cache[digested, knownSession] // keyed by the hash of the token
-	ends  atomic.Int64                       // number of changes by this server that may have ended sessions
+	ends  atomic.Int64                       // number of changes by this server that possibly ended sessions
 }
 
 type knownSession struct {
@@ -179,7 +179,7 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	}
 	hash := sha256.Sum256(random)
 	err = s.q.SessionEnd(ctx, hash[:])
-	s.sessions.ends.Add(1) // also after an error: the change may have been committed
+	s.sessions.ends.Add(1) // also after an error, because the change is possibly committed
 	return postgres.Wrap("end session", err, nil)
 }
 
@@ -190,7 +190,7 @@ func (s *Service) SignOutEverywhere(ctx context.Context, username string) error 
 	return postgres.Wrap("end sessions", err, nil)
 }
 
-// DeleteExpiredSessions deletes the expired sessions, and returns how many it deleted.
+// DeleteExpiredSessions deletes the expired sessions, and returns the number of deleted sessions.
 func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	idle, most, err := s.sessionLimits(ctx)
 	if err != nil {

@@ -298,7 +298,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, err
 	}
 	defer leave()
-	// Meanwhile another request may have proved the same credentials, or used up the guesses of the address.
+	// Meanwhile another request can have proved the same credentials, or used up the guesses of the address.
 	if principal, err, known := v.recall(ctx, a); known {
 		return principal, err
 	}
@@ -472,7 +472,7 @@ func (v *verifier) recordVisit(a attempt) {
 	}
 }
 
-// storeVisits stores the queued visits, and returns how many it stored. After an error, the remaining visits stay queued.
+// storeVisits stores the queued visits, and returns the number of stored visits. After an error, the remaining visits stay queued.
 func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 	v.visits.Lock()
 	visits := v.unstored

@@ -9,7 +9,7 @@ import (
 
 // Options configures a Merger.
 type Options[In, Out any] struct {
-	// Run does all items or none, and returns their outcomes in the order of the items.
+	// Run does all items or no item, and returns their outcomes in the order of the items.
 	Run func(ctx context.Context, items []In) ([]Out, error)
 	// Hopeless reports whether an error is independent of the items, so that running each item separately would fail, too.
 	Hopeless func(error) bool

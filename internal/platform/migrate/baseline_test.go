@@ -11,7 +11,8 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// undoLater reverts the migrations after the baseline. It returns how many it reverted, and the error for the next migration, which is not reverted.
+// undoLater reverts the migrations after the baseline. It returns the number of reverted migrations, and the error for the next migration, which is not
+// reverted.
 func undoLater(t *testing.T, url string) (n int, err error) {
 	t.Helper()
 	for ; err == nil; n++ {

@@ -134,7 +134,7 @@ func await(t *testing.T, db *postgres.DB, query string) {
 	}
 }
 
-// The migrations of a simulated later version.
+// These are the migrations of a simulated later version.
 const (
 	addColumn = `-- migrate:up
 ALTER TABLE queue ADD COLUMN later integer;
@@ -157,7 +157,7 @@ func migratedDatabase(t *testing.T) (url string, db *postgres.DB) {
 	return url, open(t, url)
 }
 
-// A long transaction, such as that of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
+// A long transaction, such as a transaction of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
 func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)

@@ -312,7 +312,7 @@ func TestAnEarlierClusterIsHandedOverToTheOrdinaryRole(t *testing.T) {
 	}
 }
 
-// A start can end between any two of its steps, and an older version may have run in between.
+// A start can end between any two of its steps, and an older version can have run in between.
 func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{

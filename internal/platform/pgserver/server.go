@@ -76,7 +76,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The process that holds the lock owns the server. While another process holds the lock, its server may still be starting.
+	// The process that has the lock owns the server. While another process has the lock, its server is possibly still starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -123,7 +123,7 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	defer s.unlock()
-	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process may have ended already
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process possibly has ended already
 	select {
 	case <-s.exited:
 		return nil
@@ -279,8 +279,8 @@ func (s *Server) isBlockedByEnding() bool {
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the one with which the cluster was created. prepare
-// sets the password of the other role to the content of its file.
+// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the password with which the cluster was created.
+// prepare sets the password of the other role to the content of its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,7 +29,7 @@ const (
 	// lockLimit is the time limit of each statement of a lock.
 	lockLimit = 5 * time.Second
 	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a sweep continues after
-	// its lock was lost, when another server may have taken the lock.
+	// its lock was lost. Another server can acquire the lock during this time.
 	lockCheckEvery = 2 * time.Second
 )
 

@@ -2,7 +2,7 @@
 // The texts of answers exist in each language, in httpapi/text.
 package result
 
-// The results of tasks.
+// These are the results of tasks.
 const (
 	Sent         = "发送成功"
 	NotSent      = "发送失败" // the result of a report without a reason

@@ -20,7 +20,7 @@ func valueOf(b *apptest.Bundle, name string) int {
 	return b.Count(fmt.Sprintf("SELECT coalesce((SELECT (value #>> '{}')::bigint FROM settings WHERE category = 'sms' AND name = '%s'), 0)", name))
 }
 
-// Beside servers of version 1.0.0, an administrator may change the limits of texts on any server.
+// While servers of version 1.0.0 also run, an administrator can change the limits of texts on any server.
 func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)

@@ -211,7 +211,7 @@ func New(db *postgres.DB) *Service {
 	return s
 }
 
-// NewWithRules is New with rules that apply until they are stored as settings.
+// NewWithRules works like New with rules that apply until they are stored as settings.
 func NewWithRules(db *postgres.DB, rules Rules) *Service {
 	s := New(db)
 	s.first.Queue.setRules(rules)
@@ -260,17 +260,17 @@ func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove fun
 	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }
 
-// DeleteExpiredCharges is DeleteExpiredLogs with history.ledger_days.
+// DeleteExpiredCharges works like DeleteExpiredLogs with history.ledger_days.
 func (s *Service) DeleteExpiredCharges(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.ledgerDays, batch, remove)
 }
 
-// DeleteExpiredBatches is DeleteExpiredLogs with history.batch_days.
+// DeleteExpiredBatches works like DeleteExpiredLogs with history.batch_days.
 func (s *Service) DeleteExpiredBatches(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.batchDays, batch, remove)
 }
 
-// DeleteExpiredDedupKeys is DeleteExpiredLogs with history.dedup_keep_days.
+// DeleteExpiredDedupKeys works like DeleteExpiredLogs with history.dedup_keep_days.
 func (s *Service) DeleteExpiredDedupKeys(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.dedupDays, batch, remove)
 }
@@ -284,9 +284,9 @@ func (s *Service) deleteExpired(ctx context.Context, days func(History) int64, b
 	return postgres.InBatches(batch, func() (int64, error) { return remove(keep) })
 }
 
-// Put changes settings, given by category and name, all or none, and records who changed them. They take effect on this server when Put returns. The caller
-// must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or tablespace that the database does not
-// know, and for waits that are not in the order of their levels.
+// Put changes all of the given settings or no setting, and records who changed them. changes contains settings by category and name. They take effect on this
+// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or
+// tablespace that the database does not know, and for waits that are not in the order of their levels.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {

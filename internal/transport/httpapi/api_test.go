@@ -266,7 +266,7 @@ func TestErrorsUseLanguageOfCaller(t *testing.T) {
 	}
 }
 
-// A time without a zone is rejected in bodies and queries, and the error says what is missing.
+// A time without a zone is rejected in bodies and queries, and the error names the missing zone.
 func TestTimeWithoutZoneIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	const says = "must be a time with its zone"

@@ -105,7 +105,8 @@ func (d Description) check() error {
 	return nil
 }
 
-// at returns the values at a path of a body: texts, numbers, booleans, and those in a list. It returns nil for a value that is missing, null or an object.
+// at returns the values at a path of a body: texts, numbers, booleans, and the items of a list. It returns nil for a value that is missing, null or an
+// object.
 func at(value any, path string) []string {
 	step, rest, isLonger := strings.Cut(path, ".")
 	if path == "" {

@@ -32,7 +32,7 @@ const (
 		"alerts.[status=firing].0.annotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
 )
 
-// presets contains the preset of each program by name. The paths are those of the program's posts.
+// presets contains the preset of each program by name. The paths refer to the posts of the program.
 var presets = map[string]preset{
 	"alertmanager": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},

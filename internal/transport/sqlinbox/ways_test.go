@@ -248,7 +248,7 @@ func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	}
 }
 
-// The ids that SQL generates have the same format as those of package queue: the day and a ULID of the time, in ascending order.
+// The ids that SQL generates have the same format as the ids of package queue: the day and a ULID of the time, in ascending order.
 func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")

@@ -124,8 +124,8 @@ func (s *sender) Work(context.Context, *river.Job[message]) error {
 	return nil
 }
 
-// River lets several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted and
-// worked.
+// River makes several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted
+// and worked.
 func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {

@@ -203,7 +203,7 @@ func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
 	return nil
 }
 
-// lastPosted waits until all events are posted, except those of the receiver that never responds. It returns the time of the end.
+// lastPosted waits until all events are posted, except the events of the receiver that never responds. It returns the time of the end.
 func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool

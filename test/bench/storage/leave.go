@@ -105,7 +105,7 @@ func leaving(ctx context.Context, b *measure.Bench, n int) error {
 		SELECT m.id, i, '+8613800138000', repeat('短信', 12) || i, 1 FROM made m, generate_series(1, $1::integer) i`, n, long)
 }
 
-// nextParts starts the next partitions. The result equals that of a system whose current partitions were started long ago.
+// nextParts starts the next partitions. The result equals the state of a system whose current partitions were started long ago.
 func nextParts(ctx context.Context, b *measure.Bench, q *historyq.Queries) error {
 	for range 2 { // the first call creates the partitions, the second starts to use them
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {

@@ -20,8 +20,8 @@ import (
 const elderTasks = 12 // number of tasks of each message type, per round
 
 // elders checks the priority of verification codes. It makes marketing messages old and submits codes. Then one sender claims both, one claim at a time. No
-// claim may return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its transaction can
-// still lock rows for a moment.
+// claim is allowed to return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its
+// transaction can still lock rows for a moment.
 type elders struct {
 	load      *load.Load
 	stack     *stack.Stack

@@ -1,4 +1,4 @@
-// Package hostile lets two tenants attack, and compares the service of another tenant with and without the attack.
+// Package hostile runs an attack by two tenants, and compares the service of another tenant with and without the attack.
 package hostile
 
 import (

@@ -116,7 +116,7 @@ func (h *History) Took(claims ...Claimed) {
 	h.Claims = append(h.Claims, claims...)
 }
 
-// Reported records a report. logged says that the server has written a row of report_logs.
+// Reported records a report. logged is true if the server has written a row of report_logs.
 func (h *History) Reported(taskID string, o Outcome, logged bool) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()

@@ -52,7 +52,8 @@ type list struct {
 	paused      *pausePeriod // the current pause; nil: not paused
 }
 
-// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch may be leased for the first time.
+// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch is allowed to be leased for the
+// first time.
 type pausePeriod struct {
 	BatchID      int64
 	Since, Until time.Time // Until is zero while the period is open

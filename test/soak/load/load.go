@@ -342,7 +342,7 @@ func (l *Load) Cancel(client *api.ClientWithResponses, id string) {
 	}
 }
 
-// Requeue requeues a task through both servers at the same time. At most one of the two requests may succeed.
+// Requeue requeues a task through both servers at the same time. At most one of the two requests is allowed to succeed.
 func (l *Load) Requeue(id string) {
 	l.History.requeue(id)
 	var all sync.WaitGroup

@@ -187,7 +187,7 @@ func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind
 			return
 		}
 		opening = false
-		// All messages before the one that triggers a gate have already been forwarded.
+		// All messages before the message that triggers a gate have already been forwarded.
 		l.Proxy.waitWhileStalled()
 		if !watch(kind, message) {
 			return

@@ -131,7 +131,7 @@ func (sc *Scene) Print() {
 	}
 }
 
-// check compares the whole history with the whole database. No client may run meanwhile.
+// check compares the whole history with the whole database. No client is allowed to run meanwhile.
 func (sc *Scene) check(ctx context.Context) ([]check.Verdict, error) {
 	var verdicts []check.Verdict
 	err := sc.stack.QueryWithin(ctx, invariants.CheckLimit, func(conn *pgx.Conn) (err error) {

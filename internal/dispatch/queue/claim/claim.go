@@ -13,8 +13,8 @@ import (
 type Request struct {
 	SenderNo string
 	Limit    int // maximum number of tasks
-	// InOneCall says that the sender sends all tasks of one rendering in one call. The claim then returns only tasks of one rendering, and together
-	// they use one interval of the sender.
+	// InOneCall is true if the sender sends all tasks of one rendering in one call. The claim then returns only tasks of one rendering, and together they use
+	// one interval of the sender.
 	InOneCall bool
 	// StartWithin is the duration of the leases until the sender starts them, at most the sender's own lease time. Nil: the leases need no start.
 	StartWithin *time.Duration
@@ -27,7 +27,7 @@ type Request struct {
 // Lease is a task that a sender holds until LeaseUntil. LeaseUntil is never after ExpiresAt.
 type Lease struct {
 	TaskID, PhoneNumber string
-	Content             string // text for the sender; it begins with the signature unless SignMode says otherwise
+	Content             string // text for the sender; SignMode decides whether it begins with the signature
 	Sign                string // signature at the beginning of Content, or added by the provider; empty: no signature
 	SignMode            string // sign_mode of the sender
 	LeaseID             int64

@@ -349,7 +349,7 @@ func (l *Line) PassOn(w WakeUp) {
 	l.wakeAll(l.first(w.pool, 1, nil), w.pool, w.left)
 }
 
-// Settle records whether a woken sender received tasks. If the sender received none, the next waiter is woken: a limit or a faster rival can stop one
+// Settle records whether a woken sender received tasks. If the sender received no task, the next waiter is woken: a limit or a faster rival can stop one
 // sender, but must not stop the others.
 func (l *Line) Settle(senderNo string, w WakeUp, got bool) {
 	l.mu.Lock()

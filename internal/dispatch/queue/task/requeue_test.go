@@ -153,8 +153,8 @@ func TestReportFromBeforeARequeueChangesNothing(t *testing.T) {
 	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 1 failed")
 }
 
-// If several requeues run concurrently, exactly one requeues the task. A concurrent cancellation may or may not end the task. In both cases, no event is lost
-// or counted twice.
+// If several requeues run concurrently, exactly one of them requeues the task. A concurrent cancellation can end the task. In all cases, no event is lost or
+// counted twice.
 func TestConcurrentRequeuesAndCancellationsRequeueATaskOnce(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")

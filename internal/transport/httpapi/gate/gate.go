@@ -44,7 +44,7 @@ type Options struct {
 	Roles          servers.Roles // roles of this server
 	BasePath       string        // base path of the URLs that clients use: empty, or a path that begins with / and does not end with /
 	Manual         string        // base URL of the manual; empty: this server does not serve the manual
-	TLS            bool          // responses tell browsers to use only HTTPS (HSTS)
+	TLS            bool          // responses make browsers use only HTTPS (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
 	Tracer         *tracing.Tracer

@@ -168,7 +168,7 @@ func (s *Service) hasCapacity(ctx context.Context, p Phone) (bool, error) {
 	return room > 0, err
 }
 
-// held returns the messages that a phone holds, including those that have become invalid.
+// held returns the messages of which a phone has a lease, including messages that have become invalid.
 func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
 	rows, err := s.q.PhoneHeld(ctx, mobileq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
 	if err != nil {
