@@ -246,7 +246,7 @@ func TestAListIsReadThroughAllItsPages(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesTheFieldAndTheRequest(t *testing.T) {
+func TestAnErrorNamesTheFieldAndTheRequest(t *testing.T) {
 	b := apptest.New(t)
 	wrong := message("x")
 	wrong.PhoneNumber = "12345678901"

@@ -37,11 +37,11 @@ const (
 	manualLimit   = 3 * time.Minute  // time limit for the examples of one page
 )
 
-// TestManual runs the examples of each page of the manual, and compares the Chinese page with the English page.
+// TestTheExamplesOfTheManualWork runs the examples of each page of the manual, and compares the Chinese page with the English page.
 //
 // Each block sh of an English page is run. All blocks of a page run in one bash, against a separate server. A block json directly after a block sh is the
 // response of the last command in the block sh. Each field of the block json must exist in the response with the same type.
-func TestManual(t *testing.T) {
+func TestTheExamplesOfTheManualWork(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for name, budget := range manualPages {
@@ -540,7 +540,7 @@ func anchorsOf(text string) (all []string) {
 	return all
 }
 
-func TestTheHarnessOfTheManualFindsMistakes(t *testing.T) {
+func TestTheCheckOfManualExamplesFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ out, documented, want string }{
 		{"", "", ""},

@@ -941,7 +941,7 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 }
 
 // The first message runs alone, so no other message is allowed to lose an attempt.
-func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
+func TestASenderEndsIfItsFirstScriptFails(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
 	r := s.send("no-such-program", "--parallel", "3")

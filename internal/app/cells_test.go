@@ -771,7 +771,7 @@ func commandsOf(t *testing.T, name string) string {
 }
 
 // The commands of deploy/haproxy/README.md install a map only if the script wrote it completely.
-func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
+func TestAFailedScriptDoesNotChangeTheMap(t *testing.T) {
 	t.Parallel()
 	dir, programs := pgtest.Dir(t), pgtest.Dir(t)
 	for name, content := range map[string]string{

@@ -136,7 +136,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 }
 
 // Grafana ignores unknown fields, so a mistake would give an empty panel instead of an error.
-func TestTheDashboardIsComplete(t *testing.T) {
+func TestTheDashboardHasNoInvalidPanels(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../../deploy/grafana/lksms.json")
 	if err != nil {

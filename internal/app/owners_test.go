@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestEachRoomAloneRunsItsStatements(t *testing.T) {
+func TestStatementsAreRunOnlyByTheirPackage(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	runs := 0
@@ -68,7 +68,7 @@ var sharedTables = map[string][]string{
 // writes finds the tables that statements change. The first group matches a lock or the action of an upsert. These are not separate writes.
 var writes = regexp.MustCompile(`(\bFOR (?:NO KEY )?|\bDO )?\b(?:INSERT INTO|DELETE FROM|UPDATE)\s+(?:ONLY\s+)?([a-z_]+)`)
 
-func TestEachTableIsWrittenByOneRoom(t *testing.T) {
+func TestEachTableIsWrittenByOnePackage(t *testing.T) {
 	t.Parallel()
 	writers := map[string][]string{}
 	files, err := filepath.Glob(filepath.Join("..", "..", "db", "queries", "*", "*.sql"))

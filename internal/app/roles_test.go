@@ -159,7 +159,7 @@ func TestAServerAnswersOnlyTheOperationsOfItsRole(t *testing.T) {
 }
 
 // S3.1: servers with one role each do together the same as one server with all roles.
-func TestServersOfOneRoleEachDoTheWorkOfOneServer(t *testing.T) {
+func TestServersWithOneRoleEachReplaceOneServerWithAllRoles(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	b.App.Pusher.StopClaiming() // this server must not send
 	by := map[servers.Role]*apptest.Bundle{}
@@ -233,7 +233,7 @@ func TestAServerReportsMissingRoles(t *testing.T) {
 }
 
 // A driven sender needs a server with the role push. If its provider sends callbacks, it also needs a server with the role callback.
-func TestARoleThatASenderNeedsIsReportedAsMissing(t *testing.T) {
+func TestAMissingRoleThatASenderNeedsIsReported(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	alone, _ := serving(b, servers.API, servers.Sweep, servers.Watch, servers.Webhook)
 	expect := func(when string, want ...servers.Role) {

@@ -234,7 +234,7 @@ func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsDelaysNothing(t *testing.T) {
+func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 )
 
 // If a country is removed after a row was checked and before it becomes a task, the row is held and not rejected, because the removal can be undone.
-func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
+func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 	for _, path := range []string{"companies/default", "channels/sms"} {
 		for _, senderNo := range []string{"", "app"} {
 			t.Run(path+" "+senderNo, func(t *testing.T) {

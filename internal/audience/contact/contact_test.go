@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestContacts(t *testing.T) {
+func TestContactsCanBeStoredListedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	const path = "/api/v1/admin/contacts"
 	for field, contact := range map[string]map[string]any{

@@ -58,7 +58,7 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 }
 
 // Nobody checks the rows of an import before they are stored. If the encoding is uncertain, the request must name it.
-func TestAnImportWhoseEncodingIsDoubtfulMustNameIt(t *testing.T) {
+func TestAnImportMustNameADoubtfulEncoding(t *testing.T) {
 	b := apptest.New(t)
 	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also valid GB18030
 	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {

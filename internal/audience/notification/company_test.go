@@ -220,7 +220,7 @@ func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	}
 }
 
-func TestRemindersMoveWithTheirOrbit(t *testing.T) {
+func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	now := time.Now().Truncate(time.Second)
 	plan := func(no int, at time.Time) api.NotificationsMade {

@@ -21,7 +21,7 @@ func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 }
 
 // S1.7: a company can have its own templates, which replace the templates of the platform. Only users of the company can change them.
-func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
+func TestACompanyCanReplaceTemplatesOfThePlatform(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})

@@ -196,7 +196,7 @@ func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 }
 
 // A run fills the placeholders of its contacts in each portion, even if nobody in the first portion gets a message.
-func TestALaterPortionIsFilledPerContact(t *testing.T) {
+func TestEachPortionIsRenderedForEachContact(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/email", map[string]any{"title": "t", "content": "${contact.name}: ${taskName}"})

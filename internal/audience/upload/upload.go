@@ -5,8 +5,8 @@
 //
 //   - In the contract, its body is multipart/form-data, with a schema in which format: binary makes a property a file. A form contains at most one file. With
 //     the parameter IdempotencyKey, a repeat is recognised by its fields and by the name and content of its file.
-//   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, whose File may be nil, then Open and
-//     sheet.Open.
+//   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, then Open and sheet.Open. If the
+//     request has no file, File of the form is nil.
 //   - The domain stores its row, with an upload_id, and calls Use in the same transaction. Otherwise the file is deleted after the answer.
 //   - The code that processes the file opens it again, on any server, and calls Delete in the transaction in which it records the end of its work.
 //

@@ -450,7 +450,7 @@ func TestWeChatWithoutATokenReportsTrouble(t *testing.T) {
 	}
 }
 
-func TestOASignsRequestsByStandardWebhooks(t *testing.T) {
+func TestOASignsRequestsLikeStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	// This example is from the libraries of Standard Webhooks.
 	if got := standardwebhooks.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {

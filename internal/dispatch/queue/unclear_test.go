@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestUnclearAttemptFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
+func TestUnclearAttemptFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"on_unclear": "fail", "balance": 5})
 	p.Says(200, "<html>")
 	id := b.Submit("x")
@@ -32,7 +32,7 @@ func TestUnclearAttemptFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
 }
 
 // When a lease expires, it is also unknown whether the message was sent.
-func TestExpiredLeaseFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
+func TestExpiredLeaseFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
 	b.AddSender(map[string]any{"sender_no": "again"})

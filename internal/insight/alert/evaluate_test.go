@@ -129,7 +129,7 @@ func (w *watched) fold() {
 	}
 }
 
-func TestWaitRaisesOneAlertOfEachLevelUntilItEnds(t *testing.T) {
+func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 	w := newWatched(t)
 	w.Submit("x")
 	w.evaluate()

@@ -41,7 +41,7 @@ func newLateWorld(t *testing.T) lateWorld {
 	return lateWorld{b, dir, day, of(settled), of(waiting), of(leased)}
 }
 
-// place returns the state of the day and its number of late tasks.
+// storage returns the state of the day and its number of late tasks.
 func (w lateWorld) storage() string {
 	w.T.Helper()
 	page := apptest.Decode[api.PartitionPage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/history?limit=100", nil))

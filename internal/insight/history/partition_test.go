@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// places returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
+// rowsOfPartitions returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
 func rowsOfPartitions(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') FROM (

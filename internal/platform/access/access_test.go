@@ -177,7 +177,7 @@ func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
 	b.expect(t, 200, office, user, userPassword)
 }
 
-func TestADayOfPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
+func TestPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	b := setup(t)
 	user, neighbour := b.user("user"), b.user("neighbour")
 	for range 24 * 60 * 60 / 5 {
@@ -203,7 +203,7 @@ func TestADayOfPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 }
 
 // At first the server compares five guesses for a user and fifty from an address. After that, it compares one guess per minute.
-func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
+func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	guess := func(i int) int { return b.call(t, office, user, fmt.Sprint("guess ", i)) }
@@ -326,7 +326,7 @@ func TestPollingWithARevokedKeyAffectsNoOtherCaller(t *testing.T) {
 
 // Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new password.
 // Other users of the address cannot.
-func TestAResidentIsLetInAfterARestart(t *testing.T) {
+func TestAResidentCanLogInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
@@ -595,7 +595,7 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 }
 
 // Many phones send revoked keys, and one system sends its old key as its password.
-func TestWrongKeysDelayNoPassword(t *testing.T) {
+func TestWrongKeysDoNotDelayPasswords(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }
@@ -679,7 +679,7 @@ func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 }
 
 // At an address that has to wait, guesses are slow for any number of residents.
-func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
+func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)
 	for n := range names {
@@ -713,7 +713,7 @@ func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
 }
 
 // After a restart, a neighbour guesses with the user's own name.
-func TestAResidentIsLetInWhileANeighbourGuessesWithItsName(t *testing.T) {
+func TestAResidentCanLogInWhileANeighbourGuessesItsPassword(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)

@@ -224,7 +224,7 @@ func TestASessionBeyondTheMaximumEndsTheOldest(t *testing.T) {
 }
 
 // SignIn and Basic share one limit of guesses.
-func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
+func TestGuessesBySignInAndByBasicAuthAreCountedTogether(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	guess := func(username, password string) int {

@@ -247,7 +247,7 @@ func TestAnAdminListsTheTasksOfOneCompany(t *testing.T) {
 }
 
 // Each company has separate counts. They stay exact while tasks change and facts are counted, and add up to the counts of all companies.
-func TestStatisticsOfACompany(t *testing.T) {
+func TestStatisticsOfACompanyCountOnlyItsTasks(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	counts := func(headers []string) api.Statistics {
 		return apptest.Decode[api.Statistics](t, w.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil, headers...))
@@ -325,7 +325,7 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 
 // A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can send the message. Only a
 // caller that sees all companies sees costs, weights and the time when a sender is ready.
-func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
+func TestACompanySeesNoCostsAndWeightsOfSenders(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})
 	w.AddRoute("beta", "betas_own", 3)

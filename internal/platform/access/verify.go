@@ -44,18 +44,18 @@ type digested = [sha256.Size]byte
 
 // verifier verifies credentials. It tries the cheap ways first. The guesses of others never delay a caller that has proved its credentials:
 //
-//   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
+//   - A verdict of the last minute is reused, unless a user or an API key was changed since, on this server or another.
 //   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials are not
 //     counted again.
 //   - An API key costs one index lookup, because it cannot be guessed.
-//   - All other credentials are a guess. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
+//   - All other credentials are guesses. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
 //
-// Where guesses have to wait, a guess with the name of a resident is still compared, on separate allowances: other callers at the address cannot lock the user
-// out, not even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
+// A guess with the name of a resident has a separate limit, so that it is also compared while other guesses wait. Other callers at the address therefore
+// cannot lock the resident out, even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
 // therefore cannot find out the names of residents.
 //
-// While the database is unreachable, no caller is let in by an old verdict, because the user may have been disabled since: the answer is 503. Only the
-// configured user, which is stored in no table, is verified without the database.
+// While the database is unreachable, the answer is 503. An old verdict is not used, because the user was possibly disabled since. Only the configured user,
+// which is stored in no table, is verified without the database.
 type verifier struct {
 	q         *accessq.Queries
 	now       func() time.Time

@@ -112,7 +112,7 @@ var name = regexp.MustCompile(`(?m)^-- name: (\w+) :\w+\n`)
 // maxLines is the maximum number of lines of a statement, so that a statement fits on a screen.
 const maxLines = 80
 
-func TestStatementsFitOnAScreen(t *testing.T) {
+func TestStatementsHaveALimitedNumberOfLines(t *testing.T) {
 	t.Parallel()
 	for _, file := range sources(t, ".sql", "db/queries") {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))

@@ -21,7 +21,7 @@ func valueOf(b *apptest.Bundle, name string) int {
 }
 
 // While servers of version 1.0.0 also run, an administrator can change the limits of texts on any server.
-func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
+func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)
 	apptest.Eventually(t, "this server has the limit", func() bool {
@@ -52,7 +52,7 @@ func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
 }
 
 // A statement that writes both names of a limit stores the value of the present name under both, in either order of the rows.
-func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
+func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	b := apptest.New(t)
 	for n, rows := range []string{
 		`('sms', 'content_most_marketing', '10'), ('sms', 'max_content_marketing', '20')`,
@@ -79,7 +79,7 @@ func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
 }
 
 // A limit that was deleted, so that its default counts again, does not return with the version before.
-func TestADeletedLimitOfTextsDoesNotReturnWithTheVersionBefore(t *testing.T) {
+func TestARollbackDoesNotRestoreADeletedTextLimit(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)
 	changeAsBefore(b, "content_most_notification", 50)

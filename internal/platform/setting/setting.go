@@ -79,7 +79,7 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // scheduled templates are sent at multiples of this interval
 	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // if false, test messages are set to SUCCESS without being sent
 
-	// The maximum number of characters of a text, and of its segments including the signature.
+	// These are the maximum number of characters of a text, and the maximum number of its segments including the signature.
 	MaxContentVerification  int64 `json:"max_content_verification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentNotification  int64 `json:"max_content_notification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentMarketing     int64 `json:"max_content_marketing" kind:"number" default:"200" min:"1" max:"1024"`
@@ -148,7 +148,7 @@ func (v Values) AgedPriority() int16 {
 // SilentAfter returns how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-// These settings state for how many days rows are kept. 0 means forever.
+// logDays returns for how many days logs are kept. The next functions return the days of other rows. 0 means forever.
 func (h History) logDays() int64    { return h.LogDays }
 func (h History) ledgerDays() int64 { return h.LedgerDays }
 func (h History) batchDays() int64  { return h.BatchDays }

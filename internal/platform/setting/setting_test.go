@@ -35,7 +35,7 @@ func TestConcurrentChangesOfSettingsDoNotDeadlock(t *testing.T) {
 
 // A request cannot make the wait of a more urgent level shorter than the wait of a less urgent level, whichever level it changes. A wait of 0 turns its level
 // off.
-func TestWaitsAreInTheOrderOfTheirLevels(t *testing.T) {
+func TestTheWaitOfAMoreUrgentLevelCannotBeShorter(t *testing.T) {
 	b := apptest.New(t)
 	put := func(status int, field, body string) {
 		t.Helper()

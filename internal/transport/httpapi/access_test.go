@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestEveryOperationAdmitsOnlyItsRoles(t *testing.T) {
+func TestEveryOperationAllowsOnlyTheRolesOfTheContract(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage

@@ -54,7 +54,7 @@ const (
 )
 
 // B16: the bodies are real posts of each program.
-func TestEachPresetConvertsPostOfItsProgram(t *testing.T) {
+func TestEachPresetConvertsThePostOfItsProgram(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"138 0013 8000"}}
 	for _, c := range []struct {

@@ -249,7 +249,7 @@ func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 }
 
 // The ids that SQL generates have the same format as the ids of package queue: the day and a ULID of the time, in ascending order.
-func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
+func TestIDsOfTheSQLInboxAscendLikeIDsOfTheServer(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")
 	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")

@@ -116,7 +116,7 @@ func (a *aimed) execInTx(isRolledBack bool, statements ...string) {
 	}
 }
 
-func TestAimStrikesOnlyOnItsPath(t *testing.T) {
+func TestAimKillsOnlyOnItsPath(t *testing.T) {
 	t.Parallel()
 	on := connectAimed(t)
 	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}

@@ -156,7 +156,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 }
 
 // A ServeMux routes HEAD to the GET handler. A pull without a response body would lease messages that the phone never receives.
-func TestHeadClaimsNothing(t *testing.T) {
+func TestHEADRequestClaimsNothing(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")

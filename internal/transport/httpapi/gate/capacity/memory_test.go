@@ -11,7 +11,7 @@ import (
 )
 
 // One caller can use only its share of the memory, so that other callers can use the rest. If no memory is free, callers wait for a limited time.
-func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
+func TestMemoryIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewMemory(16, 8)
 		take := func(caller string, n int64) func(int64) {
@@ -45,7 +45,7 @@ func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	})
 }
 
-func TestDisconnectedCallerReleasesRoom(t *testing.T) {
+func TestDisconnectedCallerReleasesMemory(t *testing.T) {
 	r := NewMemory(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
