@@ -282,7 +282,7 @@ func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) 
 	}
 }
 
-// isLastRun reports whether block i is the last one that ran: the next block has no output.
+// isLastRun reports whether block i is the last block that ran: the next block has no output.
 func (page manualPage) isLastRun(i int, outputs string) bool {
 	next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
 	if next < 0 {

@@ -171,8 +171,8 @@ func keyLine(key, cell string) string {
 	return fmt.Sprintf("key:%X %s", sha256.Sum256([]byte(key)), cell)
 }
 
-// byOtherThanAuthorization contains the operations whose cell does not depend on the header Authorization, with the reason. They can be called without that
-// header.
+// byOtherThanAuthorization contains the operations whose cell does not depend on the header Authorization, with the reason. These operations can be called
+// without the header.
 var byOtherThanAuthorization = map[string]string{
 	"takeCallback":  "a provider sends no credentials: its sender is in the path",
 	"createSession": "the name is in the body",
@@ -289,7 +289,7 @@ func (d *balancer) expectRefusals(seen *atomic.Int64) {
 	}
 }
 
-// expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to a by default.
+// expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to cell a by default.
 func (d *balancer) expectCellsOfOtherPaths() {
 	d.t.Helper()
 	other := func(method, path, body string, headers ...string) string {
@@ -339,7 +339,7 @@ func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("acme", "x")...)
 }
 
-// With two headers of credentials, the proxy and the server could read different ones.
+// If a request has two headers with credentials, the proxy and the server could read different headers.
 func TestTheProxyOfCellsRefusesTwoCredentials(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64

@@ -87,7 +87,7 @@ func TestTheContainersHaveAllRoles(t *testing.T) {
 		if want := name == "lksms"; want != (one.Profiles == nil) || !want && !slices.Equal(one.Profiles, []string{"roles"}) {
 			t.Errorf("%s has the profiles %v", name, one.Profiles)
 		}
-		for key, value := range all["lksms"].Environment { // all work on the same database, with the same settings
+		for key, value := range all["lksms"].Environment { // all containers use the same database and settings
 			if got := one.Environment[key]; got != value && key != "ROLES" {
 				t.Errorf("%s: %s is %q, of lksms %q", name, key, got, value)
 			}

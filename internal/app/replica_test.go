@@ -109,7 +109,7 @@ func TestAReplicaAnswersReadsThatAllowStaleData(t *testing.T) {
 		second.App = direct
 		return isRead(&second, standby)
 	})
-	// When the replica has this message, it has replayed everything before.
+	// When the replica has this message, it has replayed all earlier changes.
 	want := b.Count("SELECT count(*) FROM messages")
 	apptest.Eventually(t, "the replica has the messages", func() bool {
 		var n int
@@ -179,7 +179,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	}
 	apptest.Eventually(t, "the lag is not known", func() bool { return strings.Contains(b.Call("GET", "/metrics", nil).Raw, "} +Inf\n") })
 
-	// A copy that no longer follows the primary is not used, even if it has replayed all positions.
+	// A replica that no longer follows the primary is not used, even if it has replayed all positions.
 	standby.Start()
 	apptest.Eventually(t, "the replica is used after its restart", func() bool { return isRead(b, standby) })
 	standby.Promote()

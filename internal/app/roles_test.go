@@ -158,7 +158,7 @@ func TestAServerAnswersOnlyTheOperationsOfItsRole(t *testing.T) {
 	}
 }
 
-// S3.1: servers with one role each do together the same as one server with all roles.
+// S3.1: together, servers with one role each do the work of one server with all roles.
 func TestServersWithOneRoleEachReplaceOneServerWithAllRoles(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	b.App.Pusher.StopClaiming() // this server must not send
@@ -222,7 +222,7 @@ func TestAServerReportsMissingRoles(t *testing.T) {
 	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch,webhook"] {
 		t.Errorf("listed: %v", got)
 	}
-	// A server that dies does not remove itself from the list.
+	// A server that dies does not delete its row in the list of servers.
 	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch,webhook}'")
 	if got := missing(); len(got) != 3 {
 		t.Errorf("after its death, these are missing: %v", got)
@@ -278,7 +278,7 @@ func TestAMissingRoleThatASenderNeedsIsReported(t *testing.T) {
 	expect("as none is left that is called back")
 }
 
-// another returns a server with some roles that does not run.
+// another returns a server with some roles. The server is not started.
 func another(b *apptest.Bundle, roles ...servers.Role) *app.App {
 	b.T.Helper()
 	with := *b

@@ -1216,7 +1216,7 @@ func (q *sequence) sweep(t *rapid.T) {
 		w.age()
 	case "switches":
 		_, err = tasks.FollowSwitches(t.Context())
-	case "fold": // this sweep changes no figure
+	case "fold": // this sweep changes no value of the model
 		_, err = q.service.any().History.Fold(t.Context())
 	}
 	t.Logf("sweep: %s, %d", what, got)

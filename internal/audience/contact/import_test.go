@@ -44,8 +44,8 @@ func counts(i contact.ImportRow) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 
-// S4.10: lists of contacts are imported. Columns match the names of fields, in two languages; all other columns are attributes. Empty cells and missing columns
-// change nothing.
+// S4.10: lists of contacts are imported. Columns match the names of fields in two languages. All other columns are attributes. Empty cells and missing
+// columns change nothing.
 func TestAListOfContactsIsImported(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GB18030.NewEncoder().String("工号,姓名,手机号,邮箱,城市\na,张三,138 0013 8000,a@example.com,杭州\nb,李四,,,\n")

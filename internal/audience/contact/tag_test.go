@@ -205,7 +205,7 @@ func TestContactsAreSelectedByTags(t *testing.T) {
 	}
 }
 
-// A page reads at most 5000 contacts, whatever it finds.
+// A page reads at most 5000 contacts, even if few of these contacts match.
 func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(n, 'FM00000') FROM generate_series(1, 12000) n")

@@ -13,9 +13,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Event is a business event of a business task or one of its nodes (S1.4). It creates notifications or ends pending ones. A repeated event creates no second
-// notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node starts the node again,
-// and an end after such a start ends the node again.
+// Event is a business event of a business task or one of its nodes (S1.4). An event creates notifications or ends pending notifications. A repeated event
+// creates no second notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node
+// starts the node again, and an end after such a start ends the node again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -268,7 +268,7 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Orig
 	return len(waiting), err
 }
 
-// The maximum numbers of notifications, and of messages when these are due, that the orbits of one event can cause.
+// These are the maximum numbers of notifications, and of messages when these notifications are due, that the orbits of one event can cause.
 const (
 	maxReminders = 1000
 	maxMessages  = 50_000
@@ -280,7 +280,7 @@ func (e Event) maxOrbits() int {
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// The maximum number of days that times can be in the future, and of years that the start or end of a node can be in the past.
+// These are the maximum number of days that times can be in the future, and the maximum number of years that the start or end of a node can be in the past.
 const (
 	maxDaysAhead = 366
 	maxYearsBack = 20

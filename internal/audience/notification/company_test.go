@@ -92,7 +92,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	}
 }
 
-// If rows of the previous version share a key, they keep it. The oldest row counts for the next request with the key.
+// If rows of the previous version share a key, all these rows keep the key. The oldest row counts for the next request with the key.
 func TestTheOldestNotificationHoldsAKeyOfSeveralSubmitters(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})

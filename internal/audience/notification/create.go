@@ -32,8 +32,9 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 	return o, err
 }
 
-// Enqueue stores all notifications of an announcement or none of them, and runs those that are due. The others run when they are due. If concurrent calls
-// have the same dedup key, one call stores its notification, and all calls return its id (S1.3). Faults: request.invalid, limit.reached, company.off.
+// Enqueue stores all notifications of an announcement or none of them, and runs the notifications that are due. Run runs the other notifications when they
+// are due. If concurrent calls have the same dedup key, one call stores its notification, and all calls return its id (S1.3). Faults: request.invalid,
+// limit.reached, company.off.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return Outcome{}, err

@@ -21,7 +21,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// The documented business types (S1.1). Callers can use other numbers.
+// These are the documented business types (S1.1). Callers can use other numbers.
 const (
 	TaskCreated int16 = iota
 	NodeDone
@@ -31,7 +31,7 @@ const (
 	NodeTimeout
 )
 
-// The states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
+// These are the states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
 const (
 	Waiting int16 = iota
 	Succeeded

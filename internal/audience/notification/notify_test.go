@@ -603,7 +603,7 @@ func TestANodeThatStartsAgainHasRemindersAgain(t *testing.T) {
 	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
 		t.Errorf("%+v", again)
 	}
-	// The end of the task ends the reminders of its nodes. A later start of a node creates reminders again.
+	// The end of the task ends the reminders of all nodes of the task. A later start of a node creates reminders again.
 	postEvent(b, "task_finished", nil)
 	isWaiting(third, false)
 	isWaiting(started(nil), false)

@@ -56,7 +56,7 @@ func TestACompanyCanReplaceTemplatesOfThePlatform(t *testing.T) {
 			t.Errorf("a batch has %q, want %q", got, want)
 		}
 	}
-	// The templates that each caller sees and changes.
+	// These are the templates that each caller sees and changes.
 	for _, c := range []struct {
 		query   string
 		headers []string

@@ -24,7 +24,7 @@ type text struct {
 	doubtful bool   // encoding is a guess, and the file looks like text in a Latin encoding
 }
 
-// The supported encodings. UTF-16 is recognised only by its byte order mark.
+// These are the supported encodings. UTF-16 is recognised only by its byte order mark.
 const (
 	utf8Name    = "UTF-8"
 	utf16Name   = "UTF-16"

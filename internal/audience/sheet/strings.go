@@ -27,7 +27,7 @@ const (
 type sharedStrings struct {
 	part   io.ReadCloser
 	xml    *xmlReader
-	most   int // maximum bytes of a string
+	most   int // maximum number of bytes of a string
 	isOver bool
 
 	count  int // number of strings read

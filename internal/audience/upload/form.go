@@ -151,7 +151,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // explain does
 }
 
-// explain returns the error of a form that could not be read: the error of its body or, if the body could be read, of its form.
+// explain returns the error of the body. If the body could be read, it returns the error of the form.
 func (b *boundedReader) explain(err error) error {
 	var known *fault.Error
 	switch {

@@ -37,7 +37,7 @@ const (
 
 	partSize    = 256 << 10
 	maxName     = 255     // maximum length in characters
-	maxCompany  = 1 << 30 // total bytes of the complete uploads of a company, beyond which it cannot start another upload
+	maxCompany  = 1 << 30 // total number of bytes in the complete uploads of a company; beyond it, the company cannot start another upload
 	unusedFor   = time.Hour
 	deleteBatch = 10
 )
@@ -149,7 +149,8 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 	return postgres.Wrap("complete upload", err, nil)
 }
 
-// fill is io.ReadFull, but returns the errors of r: io.ReadFull returns io.ErrUnexpectedEOF for a short part, which r returns for a truncated body.
+// fill works like io.ReadFull, but returns the errors of r unchanged. io.ReadFull returns io.ErrUnexpectedEOF for a short part, but r returns the same error
+// for a truncated body.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var read int

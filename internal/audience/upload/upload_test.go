@@ -157,7 +157,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 	}
 }
 
-// An upload is deleted after an hour without use, and otherwise only by Delete.
+// An unused upload is deleted after an hour. A used upload is deleted only by Delete.
 func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {

@@ -224,7 +224,7 @@ func TestConcurrentSweepsCountEachExpiredLeaseOnce(t *testing.T) {
 	}
 }
 
-// If a cancellation and a claim run concurrently, the first one wins and the second one fails. No task is both cancelled and sent.
+// If a cancellation and a claim run concurrently, the first of the two succeeds and the other fails. No task is both cancelled and sent.
 func TestConcurrentCancellationAndClaimHaveOneWinner(t *testing.T) {
 	b := apptest.New(t)
 	for range 30 {

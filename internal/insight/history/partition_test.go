@@ -20,7 +20,7 @@ func rowsOfPartitions(b *apptest.Bundle) string {
 		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
 }
 
-// dropPartitions drops all partitions except the default ones.
+// dropPartitions drops all partitions except the default partitions.
 func dropPartitions(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`DO $$ DECLARE p record; BEGIN

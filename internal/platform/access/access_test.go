@@ -238,7 +238,7 @@ func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 	}
 }
 
-// Many connections get no more guesses compared than one connection.
+// The server compares no more guesses from many connections than from one connection.
 func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -259,7 +259,7 @@ func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// Guesses with many user names get no more comparisons either, and the memory for failures is bounded.
+// The server compares no more guesses with many user names than with one name. The memory for failures is bounded.
 func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
@@ -324,8 +324,8 @@ func TestPollingWithARevokedKeyAffectsNoOtherCaller(t *testing.T) {
 	b.expect(t, 200, office, "admin", adminPassword)
 }
 
-// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new password.
-// Other users of the address cannot.
+// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new
+// password. Other users at the address cannot log in meanwhile.
 func TestAResidentCanLogInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
@@ -394,7 +394,7 @@ func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 // noticed is the maximum time until another server notices a change.
 const noticed = 2 * versionTTL
 
-// expectAs fails the test unless the caller is let in with a role.
+// expectAs fails the test unless the credentials are accepted and belong to a role.
 func (d *testServer) expectAs(t *testing.T, role, username, password string) {
 	t.Helper()
 	who, err := d.users.Basic(t.Context(), username, password, office)

@@ -198,8 +198,8 @@ var withoutCompany = []string{
 	"listLedger", "listNotificationTemplates", "health", "ready",
 }
 
-// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected one, if the response mentions beta, or if the response
-// does not mention acme.
+// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected status, if the response mentions beta, or if the
+// response does not mention acme.
 func checkRead(w *apptest.TwoCompanies, id string, r read) {
 	w.T.Helper()
 	a := w.Call("GET", r.path, nil, w.Reader...)

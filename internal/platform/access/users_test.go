@@ -171,8 +171,8 @@ func TestSendAndAdminUsersCannotHaveACompany(t *testing.T) {
 		expect("user-of-acme", "submit", "acme", false)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
-	// A user leaves its company when its role changes to one without a company, and can join a company again in another role. Removing the company of a user
-	// without a company is allowed.
+	// A user leaves its company when its role changes to a role without a company, and can join a company again in another role. Removing the company of a
+	// user without a company is allowed.
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
 	expect("user-of-acme", "send", "default", false)
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
@@ -253,7 +253,7 @@ func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 	if last.Status != 429 || last.Body.Error.Reason != "auth.too_many_failures" || last.Header.Get("Retry-After") == "" {
 		t.Errorf("ten guesses end with %d %v", last.Status, last.Header)
 	}
-	// The sender itself is still let in, because it was verified a moment ago. Another user at the same address is let in, too.
+	// The server still accepts the sender, because it was verified a moment ago. The server also accepts another user at the same address.
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.AddUser("other", "send", nil)...)
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)

@@ -171,7 +171,7 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	return v.guess(ctx, a)
 }
 
-// recall returns the result of earlier comparisons, if this result is still valid. known is false if it is not.
+// recall returns the result of earlier comparisons, if this result is still valid. Otherwise known is false.
 func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
 	j, isJudged := v.verdicts.Get(a.credentialsKey)
 	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
@@ -503,7 +503,7 @@ func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	return nil
 }
 
-// gates admits one guess at a time per address.
+// gates allows one guess at a time per address.
 type gates struct {
 	mu   sync.Mutex
 	open map[string]*gate
@@ -517,7 +517,7 @@ type gate struct {
 // anyNetwork is the key of the queue of guesses that wait for a hashing slot. It is not an address.
 const anyNetwork = "any"
 
-// errBusy is the fault for callers that would have to wait behind too many others.
+// errBusy is the fault for callers that would have to wait behind too many other callers.
 var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 
 // join enters the bounded queue of a network, without waiting for the gate.

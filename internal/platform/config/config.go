@@ -178,7 +178,7 @@ type Server struct {
 	Log `embed:""`
 }
 
-// maxRetryCap is the maximum that the table allows. A claim searches the retries of each attempt count up to it.
+// maxRetryCap is the maximum number of retries that the table allows. A claim searches the retries of each attempt count up to this maximum.
 const maxRetryCap = 20
 
 // maxRetryMaxWait is the maximum of the setting queue.retry_max_wait_seconds.

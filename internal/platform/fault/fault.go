@@ -31,7 +31,7 @@ const (
 // Reason is a stable code that programs compare.
 type Reason string
 
-// The reasons. Each reason has a text in both languages, which a test checks.
+// These are the reasons. Each reason has a text in both languages, which a test checks.
 const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"
@@ -136,7 +136,7 @@ var Reasons = []Reason{
 // Rule is the rule that a field broke.
 type Rule string
 
-// The rules. The comment beside a rule describes the value of Field.Limit, if the rule has a limit.
+// These are the rules. The comment beside a rule describes the value of Field.Limit, if the rule has a limit.
 const (
 	Required           Rule = "required"
 	UnknownField       Rule = "unknown_field"

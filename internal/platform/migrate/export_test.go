@@ -16,7 +16,7 @@ import (
 
 func init() { logWaitInterval = 100 * time.Millisecond }
 
-// The last migration from before version 1.0, and the number of these migrations.
+// These are the last migration from before version 1.0, and the number of these migrations.
 const (
 	EarlierLast  = earlierLast
 	EarlierCount = earlierCount

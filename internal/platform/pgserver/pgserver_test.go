@@ -275,8 +275,8 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The others add objects of an
-	// operator.
+	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The other statements add
+	// objects of an operator.
 	_, err = conn.Exec(t.Context(), `SET search_path = public; ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);

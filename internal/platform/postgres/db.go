@@ -46,8 +46,8 @@ const outsideConns = 2
 // lockConns is the maximum number of locks that a server holds at the same time. Further callers wait.
 const lockConns = 16
 
-// maxConns is the minimum size of the main pool, if pool_max_conns in the URL is smaller or missing. A few concurrent statements keep a small server busy; more
-// would only queue inside PostgreSQL.
+// maxConns is the minimum size of the main pool, if pool_max_conns in the URL is smaller or missing. A few concurrent statements keep a small server busy.
+// Further statements would only queue inside PostgreSQL.
 const maxConns = 16
 
 // applicationName is the name of a server's connections in pg_stat_activity, unless its database URL sets one.
@@ -378,7 +378,8 @@ func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 
 // Dispatch runs the statements of db/queries/dispatch in a separate transaction, with plans that do not depend on statistics.
 //
-// Dispatch fails inside a transaction of Tx: its own transaction could wait forever for locks of the outer one, and would not be rolled back with it.
+// Dispatch fails inside a transaction of Tx: its own transaction could wait forever for locks of the outer transaction, and would not be rolled back together
+// with the outer transaction.
 func (db *DB) Dispatch(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return errNested

@@ -112,7 +112,7 @@ func isClosed(err error) bool {
 // redact replaces errors of URL parsing, which can contain the password.
 func redact(err error) error { return redactAs("DATABASE_URL", err) }
 
-// redactAs is redact for the URL in the named variable.
+// redactAs works like redact for the URL in the named variable.
 func redactAs(variable string, err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {

@@ -14,7 +14,7 @@ import (
 const (
 	// followEvery is the interval at which a server with several hosts probes its current host.
 	followEvery = time.Second
-	// followLimit is the time limit of one probe. A connection that does not answer is discarded, and the next probe opens a new one.
+	// followLimit is the time limit of one probe. A connection that does not answer is discarded, and the next probe opens a new connection.
 	followLimit = 2 * time.Second
 )
 

@@ -91,7 +91,7 @@ type life struct {
 	end context.CancelFunc
 }
 
-// revive starts a new life of a standby, and ends the previous one.
+// revive starts a new life of a standby, and ends the previous life.
 func (s *standby) revive() {
 	ctx, end := context.WithCancel(context.Background())
 	if old := s.alive.Swap(&life{ctx, end}); old != nil {

@@ -51,7 +51,7 @@ func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	}
 }
 
-// A statement that writes both names of a limit stores the value of the present name under both, in either order of the rows.
+// If a statement writes both names of a limit, the value of the present name is stored under both names, in either order of the rows.
 func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	b := apptest.New(t)
 	for n, rows := range []string{
@@ -78,7 +78,7 @@ func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	}
 }
 
-// A limit that was deleted, so that its default counts again, does not return with the version before.
+// If a limit was deleted, so that its default applies again, servers of the previous version do not restore it.
 func TestARollbackDoesNotRestoreADeletedTextLimit(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)

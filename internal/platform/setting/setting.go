@@ -140,7 +140,7 @@ func (q Queue) PriorityWait() *time.Duration {
 // maxRealTimePriority is the last real-time priority, in addition to the priority of verifications. Real-time messages wait for no other messages.
 const maxRealTimePriority = 1
 
-// AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time ones.
+// AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time priorities.
 func (v Values) AgedPriority() int16 {
 	return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1
 }
@@ -255,7 +255,7 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 // Get returns the current settings of this server. A change by another server takes effect within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// DeleteExpiredLogs runs forget as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
+// DeleteExpiredLogs runs remove as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
 func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }

@@ -37,7 +37,7 @@ func TestEveryOperationAllowsOnlyTheRolesOfTheContract(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/r-disabled", `{"is_disabled":true}`)
 	for id, o := range apptest.Operations {
 		for role, headers := range callers {
-			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after several, the server delays all further ones
+			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after several wrong passwords, the server delays all further requests
 				continue
 			}
 			body, headers := o.Content(headers...)

@@ -165,7 +165,7 @@ func (l *loop) awaitEmpty(o *outbox) {
 	})
 }
 
-// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest ones. It continues after a message that the server
+// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest messages. It continues after a message that the server
 // rejects.
 func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 	o := newOutbox(t)

@@ -69,7 +69,7 @@ func (c *Client) CallWith(contentType, method, path, body string, data any) erro
 	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
 }
 
-// ClosedLoop runs n callers for d. Each caller starts its next call when its last one has ended. ClosedLoop returns the number of calls per second.
+// ClosedLoop runs n callers for d. Each caller starts its next call when its previous call has ended. ClosedLoop returns the number of calls per second.
 func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
 	defer cancel()

@@ -106,7 +106,7 @@ func counted(ctx context.Context, b *measure.Bench) error {
 	}
 }
 
-// written is what a PostgreSQL server has written so far.
+// written contains the amounts that a PostgreSQL server has written so far.
 type written struct {
 	wal, records, wholePages int64 // bytes of WAL, WAL records, and full-page images in the WAL
 	kept, passing            int64 // bytes of the tables that are partitioned by day, and of the tables whose rows are deleted again

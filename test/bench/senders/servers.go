@@ -144,7 +144,7 @@ func (c *cluster) metrics(names ...string) ([]float64, error) {
 	return sums, nil
 }
 
-// cost is what the servers and PostgreSQL used per second.
+// cost contains the resources that the servers and PostgreSQL used per second.
 type cost struct {
 	servers, database float64 // percent of a core
 	transactions      float64

@@ -26,7 +26,7 @@ var BuiltIn = map[int]string{
 
 // Format is a number format. The zero value, and a section that this package does not support, format a number with all its digits.
 type Format struct {
-	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing ones
+	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing sections
 }
 
 // section is the part of a format for numbers of one sign.

@@ -142,7 +142,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	expectFree("the note failed")
 	s.Exec("ALTER TABLE phone_leases DROP CONSTRAINT broken")
 
-	// Another phone is registered while this one claims.
+	// Another phone is registered while the first phone claims.
 	s.Exec(`CREATE FUNCTION replace_phone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE phones SET device_no = 'next'; RETURN NEW; END $$`)
 	s.Exec("CREATE TRIGGER replace_phone AFTER UPDATE OF lease_id ON queue FOR EACH ROW EXECUTE FUNCTION replace_phone()")
 	if got := p.pull(); len(got) > 0 {
