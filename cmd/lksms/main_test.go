@@ -188,7 +188,7 @@ func (p *process) stop(signal syscall.Signal) error {
 	}
 }
 
-func TestTwoServersDrainOneQueue(t *testing.T) {
+func TestTwoServersSendAllTasksOfOneQueue(t *testing.T) {
 	t.Parallel()
 	const tasks, pollers, limit = 10_000, 16, 20
 	databaseURL := pgtest.New(t)
@@ -587,7 +587,7 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
+func TestTheDemoSettlesAllItsTasksAndChangesNoOtherTasks(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	p := serve(t, "DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())

@@ -962,7 +962,7 @@ func TestASenderEndsIfItsFirstScriptFails(t *testing.T) {
 	refused.send("exit 0").ends(1)
 }
 
-// The script holds the second and the third message until both run. That is impossible if each message runs alone.
+// The script holds the second and the third message until both run. With one message at a time, the script would wait forever.
 func TestMessagesRunInParallelAfterTheScriptHasWorked(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {

@@ -228,7 +228,7 @@ func (a *App) wire(ctx context.Context) (err error) {
 	return err
 }
 
-// Sweeps returns the sweeps of all services, whatever the roles of the server.
+// Sweeps returns the sweeps of all services, for all roles.
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),

@@ -624,7 +624,7 @@ func cookiesOf(a apptest.Answer) map[string]string {
 }
 
 // S3.15: if one cell is down, the other cell still works.
-func TestACellThatIsDownDoesNotAffectTheOther(t *testing.T) {
+func TestACellThatIsDownDoesNotAffectTheOtherCell(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {

@@ -65,7 +65,7 @@ var sharedTables = map[string][]string{
 	"users":          {"access", "mobile"}, // a phone has its own user
 }
 
-// writes finds the tables that statements change. The first group matches a lock or the action of an upsert. These are not separate writes.
+// writes finds the tables that statements change. The first group matches a lock or the action of an upsert, because neither is a separate write.
 var writes = regexp.MustCompile(`(\bFOR (?:NO KEY )?|\bDO )?\b(?:INSERT INTO|DELETE FROM|UPDATE)\s+(?:ONLY\s+)?([a-z_]+)`)
 
 func TestEachTableIsWrittenByOnePackage(t *testing.T) {

@@ -25,7 +25,7 @@ func someOf[T any](t *rapid.T, label string, values []T) T {
 	return oneOf(t, label, values...)
 }
 
-// optional draws one of values or, twice as often, nil.
+// optional draws nil or one of values. nil is twice as likely as a value.
 func optional[T any](t *rapid.T, label string, values ...T) *T {
 	n := rapid.IntRange(0, 3*len(values)-1).Draw(t, label)
 	if n >= len(values) {

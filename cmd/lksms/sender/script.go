@@ -79,7 +79,7 @@ type outcome struct {
 	mayRetry  bool
 	isUnclear bool // the script started and was killed: the message was perhaps sent
 	remark    string
-	trouble   error // the script does not work, whatever the message contains
+	trouble   error // the script does not work for any message
 }
 
 // ScriptTask is the JSON that the script gets on standard input.

@@ -483,7 +483,7 @@ func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	}
 }
 
-// S3.10: a batch with its own time is sent at this time, whatever its template states. A batch whose template was replaced cannot be confirmed.
+// S3.10: a batch with its own time is sent at this time. The time of its template is ignored. A batch whose template was replaced cannot be confirmed.
 func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	b := apptest.New(t)
 	scheduled := map[string]any{"template_no": "T1", "template_name": "n", "template_content": "您好", "send_type": "scheduled"}

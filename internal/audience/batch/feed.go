@@ -207,8 +207,8 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }
 
-// sharedFailure returns an error if the outcomes of a portion do not depend on its rows. This is the case if the database rejected all rows, for example
-// during a change of its schema, or if the fault concerns a field that the whole batch shares.
+// sharedFailure returns an error if the outcomes of a portion do not depend on its rows: if the database rejected all rows, for example during a change of
+// its schema, or if the fault concerns a field that the whole batch shares.
 func sharedFailure(outcomes []submit.Outcome) error {
 	isRefused := true // the database refused all rows
 	for _, o := range outcomes {

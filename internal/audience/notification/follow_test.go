@@ -170,7 +170,7 @@ func TestATimeoutReminderCanBeCreatedWithoutAnEvent(t *testing.T) {
 	}
 }
 
-func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
+func TestS1_6_AnyStatusCanFollowAnyOtherStatus(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 0, 0)
 	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": nil, "phone": nil, "email": nil})
 	id := createNotification(b, nil).NotificationID

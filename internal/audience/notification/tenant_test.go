@@ -142,7 +142,7 @@ func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 	if end(w.Acme) != 1 || remove(w.Acme) != 1 {
 		t.Error("the submitter could not end or delete the notification")
 	}
-	// A business event belongs to the company: the end of a node ends the reminder, whichever user reported the start.
+	// A business event belongs to the company: the end of a node ends the reminder, even if another user reported the start.
 	event := func(name string, headers []string) api.NotificationsMade {
 		return apptest.Decode[api.NotificationsMade](t, w.Expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
 			"event": name, "task_id": 5, "node_inst_id": 50, "channels": []string{"dingtalk"}, "user_ids": []string{"of-acme"}, "max_duration": 60,

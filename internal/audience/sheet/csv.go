@@ -128,7 +128,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 				isQuoted = false
 				continue
 			}
-			_, _ = c.text.ReadByte() // two quotes mean one quote; this discards the second quote
+			_, _ = c.text.ReadByte() // two quotes mean one quote: discard the second quote
 		case isQuoted:
 		case b == c.comma:
 			return endOfCell, nil

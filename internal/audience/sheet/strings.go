@@ -144,7 +144,7 @@ func (s *sharedStrings) spill(block []byte) (err error) {
 		if s.file, err = os.CreateTemp("", "lksms-strings-*"); err != nil {
 			return fmt.Errorf("make temporary file: %w", err)
 		}
-		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if this fails, close deletes the file
+		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if the name cannot be deleted, close deletes the file
 	}
 	n, err := s.file.WriteAt(block, s.end)
 	s.end += int64(n)

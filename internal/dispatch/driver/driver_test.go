@@ -287,7 +287,7 @@ func TestDriverTriesNoOtherMessageAfterTrouble(t *testing.T) {
 }
 
 // The driver does not try messages for which the time is too short. It reports each outcome as soon as the outcome is known.
-func TestSlowBatchReportsKnownOutcomesAndTriesNoOthers(t *testing.T) {
+func TestSlowBatchReportsKnownOutcomesAndSendsNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
@@ -331,7 +331,7 @@ func TestSignatureAndTextHaveSeparatePlaceholders(t *testing.T) {
 	}
 }
 
-func TestTextThatIsInvalidInAHeaderFailsAlone(t *testing.T) {
+func TestTextThatIsInvalidInAHeaderFailsOnlyItsMessage(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "headers": map[string]string{"X-Text": "${content}"}})
@@ -871,7 +871,7 @@ func TestUnexpectedMailServerAnswersHaveSafeOutcomes(t *testing.T) {
 	}
 }
 
-func TestMailServerThatRefusesTheSenderFailsNoMessage(t *testing.T) {
+func TestRefusalOfTheSenderByAMailServerFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}

@@ -192,7 +192,7 @@ func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 }
 
 // A message that causes trouble each time does not block the other messages of its sender forever.
-func TestMessageThatCausesTroubleDoesNotBlockOthers(t *testing.T) {
+func TestMessageThatCausesTroubleDoesNotBlockOtherMessages(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-To") == "+8613800138000" {

@@ -155,7 +155,7 @@ func TestS0_10_ClaimReturnsNewTasksBeforeDueRetries(t *testing.T) {
 	}
 }
 
-func TestS0_11_FailedTaskIsRetriedOnlyIfTheSenderRequestsIt(t *testing.T) {
+func TestS0_11_FailedTaskIsRetriedOnlyOnRequestOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; ; attempt++ {

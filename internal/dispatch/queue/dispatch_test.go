@@ -355,7 +355,7 @@ func TestRetryPrefersAnotherSender(t *testing.T) {
 }
 
 // A sender that is far ahead of its rivals can claim the tasks that failed with the rivals.
-func TestTaskThatFailedWithOneSenderGoesToAnother(t *testing.T) {
+func TestTaskThatFailedWithOneSenderGoesToAnotherSender(t *testing.T) {
 	for name, leave := range map[string]func(b *apptest.Bundle){
 		"its attempt failed": func(b *apptest.Bundle) {
 			b.Submit("x")
@@ -565,7 +565,7 @@ func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 }
 
 // A limit or a used-up share can prevent the first waiting sender from claiming a task. Then the next waiting sender receives the task.
-func TestTaskForbiddenForTheFirstWaitingSenderGoesToTheNext(t *testing.T) {
+func TestTaskForbiddenForTheFirstWaitingSenderGoesToTheNextSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "small", "sort": 9, "limits": map[string]any{"per_day": 1}})
 	b.AddSender(map[string]any{"sender_no": "smaller", "sort": 8, "limits": map[string]any{"per_day": 1}})

@@ -102,7 +102,7 @@ func TestS4_1_MessageDoesNotWaitForTheBacklogOfAnotherUser(t *testing.T) {
 	}
 }
 
-// S4.1: three users with equal numbers of messages receive equal shares, whatever the size of a claim. The messages of each user are sent in order.
+// S4.1: three users with equal numbers of messages receive equal shares, for any size of a claim. The messages of each user are sent in order.
 func TestS4_1_UsersOfACompanyTakeTurns(t *testing.T) {
 	for _, limit := range []int{1, 4, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 }
 
 // A company with many flows receives only its share. A company with a single flow receives its full share.
-func TestManyFlowsGetOneShare(t *testing.T) {
+func TestManyFlowsDoNotIncreaseTheShareOfTheirCompany(t *testing.T) {
 	for name, limit := range map[string]int{"one": 1, "some": 7, "many": 60} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)

@@ -46,7 +46,7 @@ var tables = map[string]string{
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
-// Whatever the planner estimates, the statements of dispatch walk the indexes of the queue and read rows by key. They never read a whole table. They read
+// For any estimates of the planner, the statements of dispatch walk the indexes of the queue and read rows by key. They never read a whole table. They read
 // only the part of an index that they need.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	t.Parallel()

@@ -628,7 +628,7 @@ func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 }
 
 // A sender gives up its turn in a pool because of a retry that it is not allowed to claim only if it claimed no other task.
-func TestSenderKeepsItsTurnInAPoolIfItClaimedFromAnother(t *testing.T) {
+func TestSenderKeepsItsTurnInAPoolAfterAClaimFromAnotherPool(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
 	rivals(b, "both", "only")

@@ -198,7 +198,7 @@ func TestS3_10_ATemplateOfAnotherCompanyIsHidden(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-func TestS3_10_ATemplateWithoutAGivenNumberGetsOne(t *testing.T) {
+func TestS3_10_ATemplateWithoutANumberGetsAGeneratedNumber(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "x", nil)
 	if want := fmt.Sprint("template-", first.ID); first.TemplateNo != want {

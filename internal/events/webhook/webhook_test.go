@@ -694,7 +694,7 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: a post to the address of a user never reaches the networks of the server, whatever the host name resolves to. Redirects are not followed.
+// B13: a post to the address of a user never reaches the networks of the server, even if the host name resolves to such a network. Redirects are not followed.
 func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)

@@ -160,7 +160,7 @@ func (w lateWorld) expectDayOfLateTasks() {
 	}
 }
 
-// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, whatever the export contains.
+// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is ignored.
 func TestImportMergesWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)

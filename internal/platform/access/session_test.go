@@ -138,7 +138,7 @@ func TestSigningOutEndsOneSession(t *testing.T) {
 	b.expectSession(t, 200, second)
 }
 
-func TestWrongTokensAreRefusedWithoutDelayingOthers(t *testing.T) {
+func TestWrongTokensDelayNoOtherCallers(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token := b.signIn(t, user, userPassword)

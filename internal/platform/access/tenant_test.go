@@ -288,7 +288,7 @@ func TestStatisticsOfACompanyCountOnlyItsTasks(t *testing.T) {
 }
 
 // A reader without a company sees all companies. After a company is set, the reader at once sees only this company.
-func TestAReaderWithoutACompanySeesAll(t *testing.T) {
+func TestAReaderWithoutACompanySeesAllCompanies(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	seen := func(headers []string) int {
 		return len(apptest.Decode[api.TaskPage](t, w.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100", nil, headers...)).Items)

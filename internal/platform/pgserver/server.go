@@ -117,7 +117,7 @@ func (s *Server) Owned() bool { return s.lock != nil }
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
 // Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop ends the server and
-// returns an error; the next start then recovers.
+// returns an error. The next start then recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
 		return nil

@@ -327,7 +327,7 @@ func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) e
 }
 
 // Vacuum removes the dead rows of a table, if the role of this pool is allowed to. Before PostgreSQL 17 with its privilege MAINTAIN, only the owner of the
-// table is allowed. Each attempt of another role would log a warning; for such roles, autovacuum clears the table within a minute.
+// table is allowed. Each attempt of another role would log a warning. For such roles, autovacuum clears the table within a minute.
 func (db *DB) Vacuum(ctx context.Context, table string) error {
 	const isAllowed = `SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
 		THEN has_table_privilege(oid, 'MAINTAIN') ELSE pg_has_role(relowner, 'USAGE') END FROM pg_class WHERE oid = $1::regclass`

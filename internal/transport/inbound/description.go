@@ -185,8 +185,8 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns the text for a placeholder. It returns an empty text if the body contains no value. | separates alternatives; the first alternative with a
-// value is used. + adds integers; a missing integer counts as 0.
+// value returns the text for a placeholder. It returns an empty text if the body contains no value. | separates alternatives: the first alternative with a
+// value is used. + adds integers: a missing integer counts as 0.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")

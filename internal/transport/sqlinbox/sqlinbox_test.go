@@ -330,7 +330,7 @@ func TestFunctionsIgnoreSchemasOfUsers(t *testing.T) {
 }
 
 // B12: messages of different companies do not mix in the inbox, and many messages of one company do not delay another.
-func TestManyMessagesOfOneCompanyDoNotDelayAnother(t *testing.T) {
+func TestManyMessagesOfOneCompanyDoNotDelayAnotherCompany(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -686,7 +686,7 @@ func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 }
 
 // B12: a message that the database rejects does not block later messages. It is retried, and finally becomes FAILED.
-func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
+func TestPoisonMessageDoesNotBlockOtherMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")

@@ -14,7 +14,7 @@ import (
 // leftOver is the work that has not ended. No client submits, cancels or requeues any more, so each task that ends changes done.
 type leftOver struct {
 	tasks, batches, jobs, notifications int
-	done                                string        // changes whenever a task or job ends or makes progress
+	done                                string        // changes each time a task or job ends or makes progress
 	doable                              string        // work that could make progress now; empty: all remaining work waits as intended
 	latest                              time.Duration // time until the end of the longest intended wait
 	reason                              string        // reason of this wait

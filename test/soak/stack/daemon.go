@@ -21,7 +21,7 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
-// daemon is a program that is restarted whenever it ends, in the same way as under a service manager, except after Hold or stop. The program runs as the
+// daemon is a program that is restarted each time it ends, in the same way as under a service manager, except after Hold or stop. The program runs as the
 // account of PostgreSQL.
 type daemon struct {
 	dir, log string

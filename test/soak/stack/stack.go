@@ -224,7 +224,7 @@ func (s *Stack) AwaitServing(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Server is one lksms process. It is restarted whenever it ends, like under a service manager.
+// Server is one lksms process. Each time the process ends, it is restarted, like under a service manager.
 type Server struct {
 	Name    string
 	URL     string

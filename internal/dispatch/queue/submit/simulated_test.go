@@ -17,7 +17,7 @@ func testMessage(content string) map[string]any {
 	return map[string]any{"phone_number": apptest.Phone, "content": content, "test": true}
 }
 
-func TestTestMessagesAreSentUnlessTheSettingDisablesThem(t *testing.T) {
+func TestTestMessagesAreSentUnlessASettingDisablesThem(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	sent := b.SubmitBody(testMessage("sent")).TaskID

@@ -84,7 +84,7 @@ func (s *Service) Close() {
 	s.refusals.Wait()
 }
 
-// Origin is the user and the request of a submission. UserAgent can have any length; only its first 500 characters are stored.
+// Origin is the user and the request of a submission. UserAgent can have any length. Only its first 500 characters are stored.
 type Origin struct {
 	User        string
 	CompanyID   int64

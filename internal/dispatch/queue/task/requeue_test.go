@@ -324,7 +324,7 @@ func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	}
 }
 
-// A receipt and a requeue run concurrently. Whichever commits first, the requeued task has no delivery state from the receipt.
+// A receipt and a requeue run concurrently. In either order of their commits, the requeued task has no delivery state from the receipt.
 func TestRequeuedTaskHasNoDeliveryFromAConcurrentReceipt(t *testing.T) {
 	b := apptest.New(t)
 	requeued := func(ctx context.Context, id string) error {

@@ -118,7 +118,7 @@ func (g *Gate) NoRoute(r *http.Request) error {
 	return fault.New(fault.NotFound, fault.RouteNotFound)
 }
 
-// methods returns the methods of the path of a request. These are the methods in the contract, or otherwise the methods of foreign operations.
+// methods returns the methods that the path of a request allows: the methods in the contract, or otherwise the methods of foreign operations.
 func (g *Gate) methods(r *http.Request) []string {
 	if all := g.contract.Methods(r); len(all) > 0 {
 		return all

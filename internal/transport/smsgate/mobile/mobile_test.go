@@ -490,7 +490,7 @@ func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 	}
 }
 
-func TestNewStreamOfPhoneEndsPreviousOne(t *testing.T) {
+func TestNewStreamOfPhoneEndsPreviousStream(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	old := p.listen()
