@@ -31,7 +31,7 @@ type Client struct {
 	reached atomic.Bool  // true after a call has succeeded
 }
 
-// Credentials identify the caller. When printed, they do not show their content.
+// Credentials identify the caller. Printed credentials do not show their content.
 type Credentials struct {
 	username, password string
 	key                string

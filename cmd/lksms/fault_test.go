@@ -82,7 +82,7 @@ func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 	for range processes {
 		servers = append(servers, serve(t, "DATABASE_URL="+databaseURL, "PROCESSING_TIMEOUT_MINUTES=0.1"))
 	}
-	// Insert the tasks in portions, so that several processes recover some of them.
+	// Insert the tasks in portions, so that each of several processes recovers some of the tasks.
 	for portion := range 10 {
 		if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 			SELECT 't' || i, '13800138000', '+8613800138000', 'x', 1, 'gone', i, now() - interval '1 minute'

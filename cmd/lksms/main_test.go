@@ -461,7 +461,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 		}
 		answered <- res.StatusCode()
 	}()
-	eventually(t, "the request waits", func() bool { // not in tx: a transaction sees the same statistics until its end
+	eventually(t, "the request waits", func() bool { // not in tx, because a transaction sees the same statistics until its end
 		return scan[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") > 0
 	})
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -567,7 +567,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
-	// Both servers start at the same time without a cluster. One server creates the cluster, and the other waits for it.
+	// Both servers start at the same time without a cluster. One server creates the cluster, and the other server waits for the cluster.
 	servers := make([]*process, 2)
 	var wg sync.WaitGroup
 	for i := range servers {

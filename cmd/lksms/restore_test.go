@@ -363,7 +363,7 @@ func (r *restoring) workUntilTheMoment(long, short *process) {
 	r.kept = l.claim(long, "app_long", 5)
 	r.lost = l.claim(short, "app_short", 5)
 
-	// This is the restore point. No request is in progress, so every response so far is from before it.
+	// This is the restore point. No request is in progress, so every response so far is from before the restore point.
 	r.admin = connect(r.t, c.url("postgres"))
 	r.awaitEvents(long)
 	r.before, r.leases, r.ended = slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)

@@ -92,7 +92,7 @@ func clientFor(address, username, password string) (*api.ClientWithResponses, er
 }
 
 // demo is one run. It has its own company, user, senders and routes, so its senders get only its own tasks, and other senders get no task of the demo. After
-// the run they are disabled and kept for the next run.
+// the run, the company, user, senders and routes are disabled and kept for the next run.
 type demo struct {
 	admin  *api.ClientWithResponses
 	client *api.ClientWithResponses // client of the company's user

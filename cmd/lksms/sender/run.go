@@ -165,7 +165,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			break
 		}
 		asked := time.Now()
-		// The end of ctx does not cancel the claim: if the response were lost, its messages would wait until their leases end.
+		// The end of ctx does not cancel the claim. If the response were lost, the claimed messages would wait until their leases end.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
 		if len(tasks) > free {
 			r.log.Error("the server returned more tasks than requested: the rest is not sent", "asked", free, "given", len(tasks))

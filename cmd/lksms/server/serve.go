@@ -44,7 +44,7 @@ const migrateLimit = 24 * time.Hour
 const gcPercent = 300
 
 // memoryLimit is the heap size in bytes above which garbage collections become more frequent. The bodies of all concurrent requests need less, so a flood of
-// them does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
+// requests does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
 const memoryLimit = 256 << 20
 
 func (c *ServeCmd) Run(ctx context.Context) error {

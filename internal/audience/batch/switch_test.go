@@ -37,8 +37,8 @@ func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 	}
 }
 
-// If the routes of a company without shared senders serve only one country, its batches can be sent to this country. No switch then holds all of their
-// messages.
+// If the routes of a company without shared senders serve only one country, the batches of the company can be sent to this country. No switch then holds all
+// of their messages.
 func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

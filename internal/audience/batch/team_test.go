@@ -257,7 +257,7 @@ func TestARequeueReportsSkippedTasks(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// When a country is removed from the countries of a company, its recipients are refused. Their tasks are not counted as requeued.
+// When a country is removed from the countries of a company, recipients in this country are refused. Their tasks are not counted as requeued.
 func TestARequeueReportsRefusedRecipients(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

@@ -214,7 +214,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 }
 
 // findNamed returns the id of the notification that has the dedup key of n. It returns 0 if no notification has the key. A failed notification that reached
-// nobody releases its key, and is replaced. It is locked first, so that only one of several concurrent attempts replaces it.
+// nobody releases its key, and is replaced. The failed notification is locked first, so that only one of several concurrent attempts replaces it.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,

@@ -97,7 +97,7 @@ type Announcement struct {
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task whose event caused the notification, and with which it ends; nil: a caller created it directly
+	BizTaskID *int64 // the business task whose event caused the notification; the notification ends with this task; nil: a caller created the notification
 	Channel   string
 	Own       map[string]any // values that are added to the payload of the announcement, and override its keys
 	DedupKey  *string        // identifies the notification on its channel in its company, separately from the keys of events; a second notification with the key is a repeat

@@ -69,7 +69,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	task = recipientOf(t, b.Notification(stranger), "stranger").TaskID
 	b.Expect(409, "task.unreachable", "POST", requeuePath(task), nil)
 
-	// If the notification is set to waiting, it sends a new task to the same recipient: the old task must not be sent, too.
+	// If the notification is set to waiting, a new task is sent to the same recipient: the old task must not be sent, too.
 	id, old := refused(b, p, map[string]any{"biz_id": 5})
 	if n := setStatus(b, 0, 5, 2); n != 1 {
 		t.Fatalf("%d notifications were set to waiting", n)

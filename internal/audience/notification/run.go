@@ -316,7 +316,7 @@ type audience struct {
 }
 
 // recipients returns the users that get a task now, or the reason why nobody gets one. If a notification without reminders runs again because it was set back
-// to Waiting, these are the users that have not been reached.
+// to Waiting, recipients returns the users that have not been reached.
 func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {

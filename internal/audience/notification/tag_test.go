@@ -174,7 +174,8 @@ func again(b *apptest.Bundle) {
 	runAll(b)
 }
 
-// A run in progress does not wait for the tasks of its own first portion. Otherwise it would start again, and send to failed contacts once more each minute.
+// A run in progress does not wait for the tasks of its own first portion. Otherwise the run would start again, and send to failed contacts once more each
+// minute.
 func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})

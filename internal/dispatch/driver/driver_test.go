@@ -316,7 +316,7 @@ func TestSlowBatchReportsKnownOutcomesAndSendsNoOtherMessage(t *testing.T) {
 	}
 }
 
-// A provider that adds or forbids the signature receives the text without it.
+// A provider that adds or forbids the signature receives the text without the signature.
 func TestSignatureAndTextHaveSeparatePlaceholders(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))

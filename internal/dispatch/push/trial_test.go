@@ -16,7 +16,7 @@ func test(b *apptest.Bundle) api.SenderTested {
 		map[string]any{"phone_number": "13800138000", "content": "a test"}))
 }
 
-// An operator tests a new provider account before it receives messages. The sender is off and no company uses it.
+// An operator tests a new provider account before the account receives messages. The sender is off, and no company uses the sender.
 func TestSenderThatIsOffCanBeTested(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "is_shared": false, "sign": "ACME", "balance": 10, "limits": map[string]any{"per_day": 1}})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})

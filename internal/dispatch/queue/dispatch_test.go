@@ -61,8 +61,9 @@ func TestAgedTasksOfLowPriorityAreSent(t *testing.T) {
 	}
 }
 
-// Real-time messages have priority 0, priority 1 or the priority of verification codes. A task that has waited too long is sent after them. This is true for
-// tasks of the same company and of another company. It is also true whether the task was already queued when it became too old, or became due at that age.
+// Real-time messages have priority 0, priority 1 or the priority of verification codes. A task that has waited too long is sent after real-time messages.
+// This rule applies to tasks of the same company and of another company. The rule applies to a task that was queued when it became too old, and to a task
+// that became due at that age.
 func TestRealTimeMessagesAreSentBeforeAgedTasks(t *testing.T) {
 	for _, verification := range []int{1, 4} {
 		t.Run(fmt.Sprint("verifications have priority ", verification), func(t *testing.T) {

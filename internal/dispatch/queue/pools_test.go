@@ -396,7 +396,7 @@ func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// Concurrent claims have locked the first tasks of the pool. A sender with a quota claims the tasks behind them, however many tasks are locked. If the
+// Concurrent claims have locked the first tasks of the pool. A sender with a quota claims the tasks behind any number of locked tasks. If the
 // remaining quota of a sender is smaller than the largest possible message, its search stops at the locked tasks and does not read the whole pool.
 func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 	b := apptest.New(t)
@@ -515,8 +515,8 @@ func TestRivalThatIsBusyInAnotherPoolDelaysNoSender(t *testing.T) {
 	}
 }
 
-// A claim waits for another claim of the same sender. It sees the tasks of the other claim, but it has read its rivals before. It must not treat the rivals
-// as absent and exceed its share.
+// A claim waits for another claim of the same sender. The waiting claim sees the tasks of the other claim, but has read its rivals earlier. It must not treat
+// the rivals as absent and exceed its share.
 func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 	b := apptest.New(t)
 	for no, weight := range map[string]int{"one": 1, "three": 3} {
@@ -571,7 +571,8 @@ func TestHoleInTheRanksOfAPoolDelaysNoCompany(t *testing.T) {
 	}
 }
 
-// A company has a route for one country and other tasks in the shared pool. It receives its share in each pool, and the other companies receive their shares.
+// A company has a route for one country and other tasks in the shared pool. The company receives its share in each pool, and the other companies receive
+// their shares.
 func TestCompanyInTwoPoolsDoesNotReduceOtherShares(t *testing.T) {
 	for _, limit := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -614,7 +615,7 @@ func TestBackupReceivesTasksThatAreTooLargeForItsPrimaries(t *testing.T) {
 	}
 }
 
-// A sender retries a task that failed with it if the remaining quota of its rivals is too small for the task.
+// A task failed with a sender. The sender retries the task if the remaining quota of each rival is too small for the task.
 func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	b := apptest.New(t)
 	rivals(b, "one", "few")

@@ -174,7 +174,7 @@ func TestTaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 	b.ExpectEffects(id, "recovered exhausted", "reported ignored")
 }
 
-// If a report in progress has locked the row, a sweep neither waits for the report nor undoes it.
+// If a report in progress has locked the row, a sweep neither waits for the report nor undoes the report.
 func TestSweepSkipsAReportInProgress(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")

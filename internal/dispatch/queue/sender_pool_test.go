@@ -222,7 +222,7 @@ func TestSenderCannotBeDeletedWhileTasksNameThisSender(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A pool of one sender is deleted if it is empty and more than a day old. It is created again when a task needs it.
+// A pool of one sender is deleted if it is empty and more than a day old. The pool is created again when a task needs it.
 func TestSweepDeletesAnEmptyPoolOfOneSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})

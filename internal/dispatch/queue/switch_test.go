@@ -298,7 +298,7 @@ func TestHeldTasksDoNotCountAsLongWaits(t *testing.T) {
 	}
 }
 
-// A country can be deleted only while it is on. Without its row, its tasks would no longer be held.
+// A country can be deleted only while it is on. Without the row of the country, the tasks to the country would no longer be held.
 func TestSwitchedOffCountryCannotBeDeleted(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("countries/CN", map[string]any{"status": "off"})

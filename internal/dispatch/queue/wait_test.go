@@ -102,8 +102,8 @@ func TestSenderClaimsAgainAfterItReceivedATask(t *testing.T) {
 	}
 }
 
-// A sender claimed a task and has not polled since its interval ended. It is still sending, or it has stopped. The sweep must not record such a sender as
-// ready, because its rivals would wait for it.
+// A sender claimed a task and has not polled since its interval ended. Such a sender is still sending, or has stopped. The sweep must not record the sender
+// as ready, because its rivals would wait for the sender.
 func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })

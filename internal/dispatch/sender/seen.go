@@ -74,7 +74,7 @@ const (
 	SeenApart = 10 * time.Minute
 	// RecordEvery is the interval of the sweep that stores polls.
 	RecordEvery = 5 * time.Second
-	// recordedSteps is the number of times per silent_after that the polls of a sender are stored if other senders depend on it.
+	// recordedSteps is the number of times per silent_after that the polls of a sender are stored if other senders depend on the sender.
 	recordedSteps = 4
 )
 

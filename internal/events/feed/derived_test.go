@@ -76,7 +76,7 @@ func TestANotificationEndsWithItsLastTask(t *testing.T) {
 }
 
 // B13: several runs of the sequencer can move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
-// once, after all of them.
+// once, after the ends of all its tasks.
 func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor

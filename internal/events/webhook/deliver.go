@@ -34,7 +34,8 @@ const (
 	// againAfter is the delay before a run that could not be settled is repeated. The delay doubles each time, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more, it posts no further events, which stay in the feed.
+	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more failed events, it posts no further events. These events stay in
+	// the feed.
 	maxWaiting = 1000
 
 	maxFailing = 5 * 24 * time.Hour // a webhook is switched off if no post was accepted for this time

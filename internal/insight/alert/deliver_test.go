@@ -884,7 +884,7 @@ func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w.expect()
 }
 
-// A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
+// A campaign of the receiver's own company waits. The alert overtakes the campaign on every channel, although no message of the campaign is queued yet.
 func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})

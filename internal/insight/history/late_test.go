@@ -160,7 +160,8 @@ func (w lateWorld) expectDayOfLateTasks() {
 	}
 }
 
-// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is ignored.
+// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is
+// ignored.
 func TestImportMergesWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)
@@ -174,7 +175,7 @@ func TestImportMergesWithKeptTasks(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
 		}
 	}
-	// The settled task waits again and is excluded from the next drop. The first export contains it in its earlier state.
+	// The settled task waits again and is excluded from the next drop. The first export contains the task in its earlier state.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	drop(w.Bundle, w.day, true)

@@ -246,7 +246,7 @@ func TestAnAdminListsTheTasksOfOneCompany(t *testing.T) {
 	w.Expect(404, "company.not_found", "GET", path+"nobody", nil)
 }
 
-// Each company has separate counts. They stay exact while tasks change and facts are counted, and add up to the counts of all companies.
+// Each company has separate counts. The counts stay exact while tasks change and facts are counted, and add up to the counts of all companies.
 func TestStatisticsOfACompanyCountOnlyItsTasks(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	counts := func(headers []string) api.Statistics {

@@ -13,7 +13,7 @@ import (
 // special matches special words of SQL. docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) document where each is used.
 var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
 
-// comments matches comments of SQL and Go. No literal in the sources contains either of them.
+// comments matches comments of SQL and Go. No literal in the sources contains a comment.
 var comments = regexp.MustCompile(`(?m)(^|\s)(--|//).*$`)
 
 // sources returns the files below folders of the repository, except test files.

@@ -15,8 +15,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both accept
-// it.
+// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both
+// interfaces accept the submission.
 type submission struct {
 	name        string
 	body        map[string]any

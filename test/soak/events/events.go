@@ -231,7 +231,7 @@ func (e *Events) waver(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// switchOn switches a webhook on, which also makes the server retry it immediately.
+// switchOn switches a webhook on. The server then also retries the webhook immediately.
 func (e *Events) switchOn(client *api.ClientWithResponses, h *hook) bool {
 	on := api.WebhookStatus("on")
 	res, err := client.UpdateWebhookWithResponse(load.CallContext(), h.id, api.WebhookPatch{Status: &on})

@@ -249,8 +249,8 @@ func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (resta
 	return restart{phase: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
 }
 
-// beginLongTransaction starts a transaction that locks every table for reading, like a backup. The transaction ends when a migration has waited for it
-// waitsOfMigration times, or when over is called. over returns the number of waits.
+// beginLongTransaction starts a transaction that locks every table for reading, like a backup. The transaction ends when a migration has waited
+// waitsOfMigration times for the transaction, or when over is called. over returns the number of waits.
 func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, err error) {
 	begun, end, done := make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -306,8 +306,8 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 	return sync.OnceValue(func() int { close(end); return <-done }), nil
 }
 
-// schemaStates contains classes of SQLSTATE. A statement fails with one of them if it does not fit the schema, could not get a lock, or has a cached plan
-// that became invalid.
+// schemaStates contains classes of SQLSTATE. A statement fails with a code of these classes if it does not fit the schema, could not get a lock, or has a
+// cached plan that became invalid.
 var schemaStates = []string{"SQLSTATE 42", "SQLSTATE 23", "SQLSTATE 0A", "SQLSTATE 55", "SQLSTATE 40", "SQLSTATE 22", "SQLSTATE XX"}
 
 // logVerdict searches the logs of all servers for errors.

@@ -287,7 +287,7 @@ func idsCreated(from, before *time.Time) (first, last string) {
 }
 
 // clockDifference is the maximum difference between the clock of a server and the clock of the database. Lists of tasks that were created in a time range
-// allow for it.
+// consider this difference.
 const clockDifference = time.Minute
 
 // skip returns the id before which a list continues after it has read the id last. Usually this is last. But if last contains a time and tasks of this time

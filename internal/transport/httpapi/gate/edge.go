@@ -117,7 +117,7 @@ func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
-// nothingPolicy is the Content-Security-Policy of API responses. It forbids a browser to load or run anything from them.
+// nothingPolicy is the Content-Security-Policy of API responses. It forbids a browser to load or run anything from such a response.
 const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
 // headersOf returns the headers of every response. All responses share these slices: replace a slice, never change it.
