@@ -294,7 +294,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	third := serve(t, "LKSMS_DATA="+dir)
 	seen, err := third.client().GetTaskWithResponse(t.Context(), id)
 	if err != nil || seen.JSON200 == nil {
-		t.Errorf("the task is gone: %v %s", err, seen.Body)
+		t.Errorf("the task is missing: %v %s", err, seen.Body)
 	}
 	if err := third.stop(syscall.SIGINT); err != nil {
 		t.Errorf("stop: %v", err)
@@ -469,7 +469,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond) // if PostgreSQL stopped, it would end our session within this time
 	if err := tx.Commit(t.Context()); err != nil {
-		t.Errorf("PostgreSQL is gone: %v", err)
+		t.Errorf("PostgreSQL has ended: %v", err)
 	}
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("the waiting request got %d", status)

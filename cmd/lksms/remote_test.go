@@ -1051,7 +1051,7 @@ func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 		t.Helper()
 		out, problems, _ := s.run(append(args, "-o", "json")...)
 		if got := strings.Count(out, `"is_newer"`); got != want || !json.Valid([]byte(out)) {
-			t.Errorf("%v: the field of a newer server stands %d times, want %d: %s%s", args, got, want, out, problems)
+			t.Errorf("%v: the output contains the field of a newer server %d times, want %d: %s%s", args, got, want, out, problems)
 		}
 		return out
 	}

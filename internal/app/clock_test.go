@@ -162,7 +162,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 20 {
-			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times, so the test checks too little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d tasks, limits reached: %v", granted, usedUp)
@@ -234,7 +234,7 @@ func TestS4_3_ConcurrentClaimsExceedNoWindow(t *testing.T) {
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 3 {
-			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times, so the test checks too little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)

@@ -175,7 +175,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 		t.Error("the dead replica answered")
 	}
 	if !list() {
-		t.Error("the list lacks a message while the replica is away")
+		t.Error("the list lacks a message while the replica is down")
 	}
 	apptest.Eventually(t, "the lag is not known", func() bool { return strings.Contains(b.Call("GET", "/metrics", nil).Raw, "} +Inf\n") })
 

@@ -95,14 +95,14 @@ func TestTheProxySendsEachOperationToItsRole(t *testing.T) {
 			want = servers.API
 		}
 		if got := backend(operation.Path); want != "" && got != want {
-			t.Errorf("%s goes to %s, want %s", id, got, want)
+			t.Errorf("%s is sent to %s, want %s", id, got, want)
 		}
 	}
 	for path, want := range map[string]servers.Role{
 		"/console/": servers.Console, "/smsgate/mobile/v1/message": servers.Claim, "/smsgate/3rdparty/v1/messages": servers.API, "/cgi-bin/sendsms": servers.API,
 	} {
 		if got := backend(path); got != want {
-			t.Errorf("%s goes to %s, want %s", path, got, want)
+			t.Errorf("%s is sent to %s, want %s", path, got, want)
 		}
 	}
 }

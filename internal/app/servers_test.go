@@ -194,7 +194,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 		}
 	}
 	if n, most := looks()-before, int(time.Since(began)/pollInterval)+1; n > most {
-		t.Errorf("%d looks in %v", n, time.Since(began))
+		t.Errorf("%d polls in %v", n, time.Since(began))
 	}
 	leave()
 	all.Wait()

@@ -200,7 +200,7 @@ func TestAnAttemptAtAProviderIsASpanOfTheTrace(t *testing.T) {
 		t.Errorf("the provider got %q and %q, want %q", traced, plain, want)
 	}
 	if all := c.find("send", "lksms.outcome", "sent"); len(all) != 2 {
-		t.Errorf("%d spans tell the outcome", len(all))
+		t.Errorf("%d spans contain the outcome", len(all))
 	}
 }
 

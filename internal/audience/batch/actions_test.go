@@ -42,7 +42,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	}
 	b.ExpireLeases()
 	if b.Recover() != 1 {
-		t.Error("no lease ran out")
+		t.Error("no lease expired")
 	}
 	feed(b) // holds the task that waits for its retry
 	b.Exec("UPDATE queue SET due_at = now() WHERE due_at < '9999-01-01'")
@@ -54,7 +54,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 3 {
-		t.Errorf("claimed %d after the batch goes on", len(got))
+		t.Errorf("claimed %d tasks after the batch was resumed", len(got))
 	}
 }
 
@@ -72,7 +72,7 @@ func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
 	b.Exec("UPDATE batches SET status = 'running'")
 	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
 	if got := b.Claim("app", 1); len(got) != 1 {
-		t.Errorf("claimed %d of a batch that goes on", len(got))
+		t.Errorf("claimed %d tasks of a resumed batch", len(got))
 	}
 	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()")
 	expect(b, get(b, at, "cancel"), "cancelled", "3 rows, 3 valid, 1 processing, 2 cancelled")
@@ -140,7 +140,7 @@ func TestCancellingABatchCancelsItsUnleasedTasks(t *testing.T) {
 	b.Report(held[0].TaskID, "app", 2, nil)
 	b.ExpireLeases()
 	if b.Recover() != 1 {
-		t.Error("no lease ran out")
+		t.Error("no lease expired")
 	}
 	feed(b)
 	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 1 success, 2 cancelled")
@@ -274,7 +274,7 @@ func TestARequeueOfAPausedBatchWaits(t *testing.T) {
 	get(b, at, "resume")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 1 {
-		t.Errorf("claimed %d after the batch goes on", len(got))
+		t.Errorf("claimed %d tasks after the batch was resumed", len(got))
 	}
 }
 

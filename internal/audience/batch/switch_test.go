@@ -57,7 +57,7 @@ func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 		t.Errorf("without routes it is held by %s", got)
 	}
 	if e := get(b, at).Estimate; e.EarliestEnd != nil {
-		t.Errorf("it is held, and ends at %s", e.EarliestEnd)
+		t.Errorf("the batch is held, and ends at %s", e.EarliestEnd)
 	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
 	if got := heldBy(); got != "[{acme shared_senders}]" {

@@ -233,7 +233,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 	})
 	b.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
 	if err := <-ended; err == nil {
-		t.Error("the import went on without its connection")
+		t.Error("the import continued without its connection")
 	}
 	half, err := other.Contacts.GetImport(t.Context(), 1, i.ID)
 	if err != nil || counts(half) != "running: 5000 rows, 5000 added, 0 changed, 0 invalid" {

@@ -55,7 +55,7 @@ func TestSenderThatIsOffCanBeTested(t *testing.T) {
 			cost = 0
 		}
 		if after := *b.GetSender("pushed").Balance; before-after != cost {
-			t.Errorf("%s took %d from the balance", name, before-after)
+			t.Errorf("%s charged %d to the balance", name, before-after)
 		}
 	}
 	if s := b.GetSender("pushed"); s.Status != api.SenderOff || s.Pause != nil {

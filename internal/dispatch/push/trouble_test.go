@@ -322,7 +322,7 @@ func TestReleasedTaskKeepsItsOrder(t *testing.T) {
 		return n
 	}
 	if n := release("other", lease.LeaseID) + release("app", lease.LeaseID+1); n != 0 {
-		t.Errorf("%d foreign leases were released", n)
+		t.Errorf("%d leases of other senders were released", n)
 	}
 	if n := release("app", lease.LeaseID); n != 1 {
 		t.Errorf("%d leases were released, want 1", n)

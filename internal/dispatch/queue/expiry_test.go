@@ -68,7 +68,7 @@ func TestReportCountsShortlyAfterItsTaskExpired(t *testing.T) {
 			b.Take("app", 1)
 			pass(b, 90*time.Second)
 			if n := b.Recover(); n != 0 {
-				t.Errorf("took back %d leases whose senders may report", n)
+				t.Errorf("recovered %d leases whose senders can still report", n)
 			}
 			body := map[string]any{"task_id": id, "app_id": "app"}
 			for key, value := range c.report {
@@ -95,7 +95,7 @@ func TestRecoveryFailsTheExpiredTaskOfAnExpiredLease(t *testing.T) {
 			b.Take("app", 1)
 			pass(b, time.Minute+apptest.DefaultRules.ProcessingTimeout)
 			if n := b.Recover(); n != 1 {
-				t.Errorf("took back %d leases, want 1", n)
+				t.Errorf("recovered %d leases, want 1", n)
 			}
 			b.ExpectEffects(id, want.effect)
 			if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != want.result || got.RetryCount != 0 {

@@ -309,7 +309,7 @@ func TestEachTaskIsLeasedOnceWhileFlowsTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := of(taken(b.Take("app", 30)), "list"); len(got) != 0 {
-		t.Errorf("took %v of a paused batch", got)
+		t.Errorf("claimed %v of a paused batch", got)
 	}
 	setBatch(b, "running")
 	if _, err := b.App.Queue.ReleaseBatch(t.Context(), 7); err != nil {
@@ -411,6 +411,6 @@ func TestTasksOfAServerWithoutFlowRanksAreClaimed(t *testing.T) {
 	b.Exec("UPDATE fair_ranks SET flow = NULL, flow_finish = NULL")
 	b.SubmitMany("anna again", 5, nil, who[0]...)
 	if all := contents(b, "app", 6); len(all) != 105 {
-		t.Errorf("took %d of 105", len(all))
+		t.Errorf("claimed %d of 105 tasks", len(all))
 	}
 }

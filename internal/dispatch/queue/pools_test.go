@@ -166,7 +166,7 @@ func TestDeletionOfAPoolDeletesItsRanks(t *testing.T) {
 		t.Errorf("deleted %d pools, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {
-		t.Errorf("%d ranks of a pool that is gone", n)
+		t.Errorf("%d ranks of a deleted pool", n)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks"); n != 1 {
 		t.Errorf("%d ranks of the shared pool", n)
@@ -335,7 +335,7 @@ func TestS3_9_BackupReceivesTasksWhileNoPrimaryIsAvailable(t *testing.T) {
 			// A primary sender is available while it waits for its interval between two messages.
 			b.Exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
 			if got := b.Take("backup", 1); len(got) != 0 && !routed {
-				t.Errorf("the backup took %v beside a primary in its interval", got)
+				t.Errorf("the backup claimed %v while a primary waited for its interval", got)
 			}
 			patch("primary", map[string]any{"status": "off"})
 			takes("one primary is off", "[second]")
@@ -511,7 +511,7 @@ func TestRivalThatIsBusyInAnotherPoolDelaysNoSender(t *testing.T) {
 		}
 	}
 	if took < 90 {
-		t.Errorf("the sender only took %d of 100", took)
+		t.Errorf("the sender only claimed %d of 100 tasks", took)
 	}
 }
 
@@ -547,10 +547,10 @@ func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-took; n != 0 {
-		t.Errorf("one took %d more", n)
+		t.Errorf("one claimed %d more tasks", n)
 	}
 	if n := len(b.Take("three", 3)); n != 3 {
-		t.Errorf("three took %d", n)
+		t.Errorf("three claimed %d tasks", n)
 	}
 	if served := apptest.Scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
 		t.Errorf("three counts as served %v", served)
@@ -648,7 +648,7 @@ func TestSenderKeepsItsTurnInAPoolAfterAClaimFromAnotherPool(t *testing.T) {
 		only += len(b.Take("only", 1))
 	}
 	if both < 40 || only-both > 20 {
-		t.Errorf("the sender both took %d tasks of the pool, the sender only took %d", both, only)
+		t.Errorf("the sender both claimed %d tasks of the pool, the sender only claimed %d", both, only)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestChangeOfSignModeKeepsTheTextOfEarlierAttempts(t *testing.T) {
 	b.ExpireLeases()
 	b.Recover()
 	if got := claimOf(b, id); got.Content != "x" || got.Sign != "平台" {
-		t.Errorf("after the lease ran out the timeline says %+v", got)
+		t.Errorf("after the lease expired, the timeline contains %+v", got)
 	}
 	b.Exec("UPDATE queue SET due_at = now()")
 	if got := b.Take("app", 1); len(got) != 1 || got[0].Content != "【平台】x" {

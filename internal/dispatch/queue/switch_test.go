@@ -173,7 +173,7 @@ func TestSharedSendersReceiveNoTasksOfASwitchedOffRoute(t *testing.T) {
 	}
 	w.patch(path, map[string]any{"status": "on"})
 	if got := w.Take("own", 1); len(got) != 1 || got[0].TaskID != first {
-		t.Errorf("own took %v", got)
+		t.Errorf("own claimed %v", got)
 	}
 	w.Expect(200, "", "DELETE", "/api/v1/admin/"+path, nil)
 	third := w.send(w.acme, nil)

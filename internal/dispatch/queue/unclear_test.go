@@ -38,7 +38,7 @@ func TestExpiredLeaseFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "again"})
 	last, next := b.Submit("1"), b.Submit("2")
 	if e := b.Explain(last); e.OnUnclear != nil {
-		t.Errorf("a task that nobody holds: %v", *e.OnUnclear)
+		t.Errorf("a task without a lease: %v", *e.OnUnclear)
 	}
 	b.Take("once", 1)
 	b.Take("again", 1)
@@ -47,7 +47,7 @@ func TestExpiredLeaseFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	}
 	b.ExpireLeases()
 	if n := b.Recover(); n != 2 {
-		t.Errorf("took back %d leases, want 2", n)
+		t.Errorf("recovered %d leases, want 2", n)
 	}
 	b.ExpectEffects(last, "recovered unclear")
 	b.ExpectEffects(next, "recovered retry")

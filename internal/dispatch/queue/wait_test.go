@@ -98,7 +98,7 @@ func TestSenderClaimsAgainAfterItReceivedATask(t *testing.T) {
 	b.Report(task[0].TaskID, "app", 2, nil)
 	apptest.Eventually(t, "another sender waits without a claim", func() bool { return sinceSeen(b, "another", 30) >= 30 })
 	if since := sinceSeen(b, "app", 30); since >= 30 {
-		t.Error("the sender did not claim after it took a task")
+		t.Error("the sender did not claim again after it had claimed a task")
 	}
 }
 
@@ -117,6 +117,6 @@ func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	if since := secondsSinceSeen(b, "app"); since < 2 {
-		t.Errorf("its poll before the rest was stored after it, %d seconds ago", since)
+		t.Errorf("the poll from before the interval was stored after the interval, with the time %d seconds ago", since)
 	}
 }

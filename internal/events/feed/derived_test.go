@@ -236,7 +236,7 @@ func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 		b.Report(id, "app", 2, nil)
 	}
 	if n := b.Count("SELECT count(*) FROM feed_staged"); n != 0 {
-		t.Errorf("%d events were staged for nobody", n)
+		t.Errorf("%d events were staged without a listener", n)
 	}
 	start := pull(b, "", "").NextCursor
 	id := notify(b, map[string]any{"biz_id": 8})

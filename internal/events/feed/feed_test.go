@@ -148,7 +148,7 @@ func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	cancel(w.Acme)
 	cancel(w.Beta)
 	if n := rows(); n != 0 {
-		t.Fatalf("%d events while nobody listens", n)
+		t.Fatalf("%d events without a listener", n)
 	}
 	start := pull(w.Bundle, "", "", w.Acme...)
 	cancel(w.Beta)

@@ -483,7 +483,7 @@ func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	}
 	for id := range want {
 		if got[id] != 1 {
-			t.Errorf("%s came %d times", id, got[id])
+			t.Errorf("%s was posted %d times", id, got[id])
 		}
 	}
 	if b.waiting() != 0 || b.get(hook.WebhookID).FailingSince != nil {
@@ -1001,7 +1001,7 @@ func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
 	b.send(user...)
 	if n := b.Count("SELECT count(*) FROM feed_staged"); n != 0 {
-		t.Errorf("%d events are recorded for nobody", n)
+		t.Errorf("%d events are recorded without a listener", n)
 	}
 	if _, err := b.App.Feed.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)

@@ -236,7 +236,7 @@ func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w.Exec("UPDATE task_partitions SET history_at = NULL")
 	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims it
 	if n, err := keep(w.Bundle); err != nil || n != 1 {
-		t.Errorf("%d partitions, %v while a task waits that nobody sends", n, err)
+		t.Errorf("%d partitions, %v while a task waits", n, err)
 	}
 }
 

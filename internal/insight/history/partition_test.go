@@ -234,6 +234,6 @@ func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 		t.Errorf("a late task is left in the default partition, %v", err)
 	}
 	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2 {
-		t.Errorf("%d days are dropped after a task of one came", n)
+		t.Errorf("%d days are dropped although a task of one day was added", n)
 	}
 }

@@ -100,7 +100,7 @@ func TestALostLockCancelsTheContextOfItsOwner(t *testing.T) {
 			t.Errorf("the cause is %v", cause)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("the holder does not learn it")
+		t.Error("the context of the owner did not end")
 	}
 	if lock.Unlock(t.Context()) == nil {
 		t.Error("the unlock of a lost lock succeeds")

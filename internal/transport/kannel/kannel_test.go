@@ -261,7 +261,7 @@ func TestUnescapedPlusIsReadAsThePlusOfANumber(t *testing.T) {
 		}
 		got := apptest.Scan[string](b.Bundle, fmt.Sprintf("SELECT string_agg(recipient, ' ' ORDER BY recipient) FROM messages WHERE content = 't%d'", i))
 		if got != c.want {
-			t.Errorf("to=%s goes to %s, want %s", c.to, got, c.want)
+			t.Errorf("to=%s is sent to %s, want %s", c.to, got, c.want)
 		}
 	}
 }

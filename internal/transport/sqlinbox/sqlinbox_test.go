@@ -158,7 +158,7 @@ func TestMessageIsCommittedAndRolledBackWithCallerTransaction(t *testing.T) {
 	}
 	commit(t, tx)
 	if n := take(b); n != 1 {
-		t.Fatalf("took %d messages", n)
+		t.Fatalf("converted %d messages", n)
 	}
 	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
 		t.Errorf("%d messages are left in the inbox", n)
@@ -293,7 +293,7 @@ func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 		t.Errorf("a role without grants: %v", err)
 	}
 	if err := roles.Revoke(t.Context(), role); err == nil {
-		t.Error("revoked twice")
+		t.Error("the second revoke succeeded")
 	}
 }
 
@@ -346,7 +346,7 @@ func TestManyMessagesOfOneCompanyDoNotDelayAnotherCompany(t *testing.T) {
 		t.Errorf("took %d", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE created_at <= (SELECT created_at FROM messages WHERE content = 'of beta') AND content LIKE 'flood%'"); n > 100 {
-		t.Errorf("%d messages of another company went before", n)
+		t.Errorf("%d messages of another company were converted earlier", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no <> CASE WHEN m.content = 'of beta' THEN 'beta' ELSE 'acme' END"); n > 0 {
 		t.Errorf("%d messages belong to another company", n)
@@ -788,6 +788,6 @@ func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 	b.Claim("phone", 10)
 	take(b)
 	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("the others took %s", took)
+		t.Errorf("the other submissions took %s", took)
 	}
 }

@@ -258,6 +258,6 @@ func TestIDsOfTheSQLInboxAscendLikeIDsOfTheServer(t *testing.T) {
 		t.Error("the ids of one moment do not ascend, or repeat")
 	}
 	if ids[0] < before || ids[0][:len("task_20060102_")] != time.Now().UTC().Format("task_20060102_") || len(ids[0]) != len(before) {
-		t.Errorf("%s comes after %s", ids[0], before)
+		t.Errorf("%s is sorted after %s", ids[0], before)
 	}
 }

@@ -282,7 +282,7 @@ func TestFailedPollStillAnnouncesAChange(t *testing.T) {
 	select {
 	case <-p.changed:
 	default:
-		t.Error("the waiting sender did not hear of the change")
+		t.Error("the waiting sender was not notified of the change")
 	}
 }
 
@@ -342,7 +342,7 @@ func TestSenderWithoutTasksIsWokenAfterPollingRestarts(t *testing.T) {
 	first = l.joinAs("first", sender.Usage{}, pool)
 	l.Wake(pool, 1)
 	if names, _ := woken(first); len(names) != 1 {
-		t.Error("nobody was woken")
+		t.Error("no sender was woken")
 	}
 }
 
@@ -361,11 +361,11 @@ func TestOnePollServesAllSenders(t *testing.T) {
 		const n = 4
 		for range n {
 			if asked := <-looks; len(asked.Pools) != senders {
-				t.Errorf("a look for %d senders asks for %d pools", senders, len(asked.Pools))
+				t.Errorf("a poll for %d senders probes %d pools", senders, len(asked.Pools))
 			}
 		}
 		if took := time.Since(began); took < n*pollEvery {
-			t.Errorf("%d looks for %d senders in %v", n, senders, took)
+			t.Errorf("%d polls for %d senders in %v", n, senders, took)
 		}
 		l.Close()
 		l.Wait()

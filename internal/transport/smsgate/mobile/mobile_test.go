@@ -54,7 +54,7 @@ func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 		t.Errorf("the phone is given again what it reported: %v", got)
 	}
 	if !strings.Contains(string(p.must(200, "GET", "/device", "", nil)), `"externalIp":"127.0.0.1"`) {
-		t.Error("the app does not learn its address")
+		t.Error("the response does not contain the address of the app")
 	}
 }
 
@@ -131,7 +131,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	expectFree := func(why string) {
 		t.Helper()
 		if n := s.Count("SELECT count(*) FROM queue WHERE task_id = $1 AND lease_id IS NULL AND retry_count = 0", id); n != 1 {
-			t.Errorf("%s: the task is leased, to nobody", why)
+			t.Errorf("%s: the task is leased or counts a retry", why)
 		}
 		if n := s.Count("SELECT count(*) FROM phone_leases"); n != 0 {
 			t.Errorf("%s: %d leases are recorded", why, n)
@@ -514,14 +514,14 @@ func TestPairingCodeDoesNotAffectCurrentPhone(t *testing.T) {
 	s.Submit("one")
 	p.pull()
 	if sim := p.known[p.only()].SimNumber; sim == nil || *sim != 1 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 	next := newPhone(t, s.client, s.address)
 	next.signInByCode(code)
 	s.Submit("two")
 	next.pull()
 	if sim := next.known[next.only()].SimNumber; sim == nil || *sim != 2 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 }
 
@@ -631,7 +631,7 @@ func TestPhoneObeysRateLimitOfSender(t *testing.T) {
 		t.Errorf("the phone is given %d messages", len(got))
 	}
 	if sim := p.known[p.order[0]].SimNumber; sim == nil || *sim != 2 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"status": "off", "limits": map[string]any{"per_hour": nil}})
 	if got := p.pull(); len(got) != 3 {
@@ -650,7 +650,7 @@ func TestPhoneReceivesEventWhenMessagesWait(t *testing.T) {
 			t.Errorf("the app does not know the event %q", event)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("no event came")
+		t.Fatal("no event was received")
 	}
 	p.pull()
 	if out := p.sendPending(); len(out) != 1 {

@@ -26,11 +26,11 @@ func TestMemoryIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		var busy *fault.Error
 		began := time.Now()
 		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != memoryWait {
-			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
+			t.Errorf("one byte beyond the memory of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)
 		if _, err := r.Take(t.Context(), "c", 1); err == nil {
-			t.Error("a byte beyond the room of all callers is admitted")
+			t.Error("a byte beyond the memory of all callers is allowed")
 		}
 		waited := make(chan func(int64))
 		go func() { waited <- take("c", 4) }()
@@ -40,7 +40,7 @@ func TestMemoryIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		give(4)
 		giveB(8)
 		if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-			t.Errorf("%d callers still hold room", len(r.callers))
+			t.Errorf("%d callers still occupy memory", len(r.callers))
 		}
 	})
 }
@@ -54,10 +54,10 @@ func TestDisconnectedCallerReleasesMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Take(gone, "a", 8); err == nil {
-		t.Error("a caller that has left gets room")
+		t.Error("a disconnected caller gets memory")
 	}
 	give(8)
 	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-		t.Errorf("%d callers still hold room", len(r.callers))
+		t.Errorf("%d callers still occupy memory", len(r.callers))
 	}
 }
