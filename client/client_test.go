@@ -47,7 +47,7 @@ func TestTheClientImportsNoPackageOfTheServer(t *testing.T) {
 		"github.com/standard-webhooks/standard-webhooks/libraries", "lksms/client", "lksms/gen/client",
 	}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
-		t.Errorf("it imports %v", got)
+		t.Errorf("the client imports %v", got)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestTheClientSubmitsClaimsAndReportsAMessage(t *testing.T) {
 		ended <- task
 	}()
 	if status := <-seen; status != client.Processing {
-		t.Errorf("the task is %d while it is held", status)
+		t.Errorf("the status of the held task is %d", status)
 	}
 	report := client.Report{TaskID: sent.TaskID, AppID: "app", LeaseID: &held[0].LeaseID, Status: client.ReportSuccess}
 	if err := c.Report(t.Context(), report); err != nil {

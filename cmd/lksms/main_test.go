@@ -549,7 +549,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != 200 {
-			t.Errorf("the shown password gets %d", res.StatusCode)
+			t.Errorf("a request with the shown password is answered with %d", res.StatusCode)
 		}
 		if err := p.stop(syscall.SIGTERM); err != nil {
 			t.Errorf("stop: %v", err)
@@ -742,14 +742,14 @@ func TestTheServerStartsWithTheEnvironmentOfThePythonService(t *testing.T) {
 	}
 	res.Body.Close()
 	if res.StatusCode != 200 {
-		t.Errorf("the password of the file gets %d", res.StatusCode)
+		t.Errorf("a request with the password of the file is answered with %d", res.StatusCode)
 	}
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	out := p.output.String()
 	if n := strings.Count(out, "POSTGRES_PORT, POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD"); n != 1 || strings.Contains(out, "lksms_password") {
-		t.Errorf("warned %d times of settings without a meaning, want once:\n%s", n, out)
+		t.Errorf("%d warnings about ignored settings, want one:\n%s", n, out)
 	}
 	if !strings.Contains(out, "set a password of your own") {
 		t.Errorf("no warning about the sample password:\n%s", out)

@@ -180,7 +180,7 @@ task_________TASK______________________  CANCELLED
 	s.expect(1, []string{"task.not_pending", "lksms status"}, "cancel", sent.TaskID)
 	s.expect(1, []string{"task.not_found"}, "requeue", "task_none", sent.TaskID)
 	if status := s.server.Task(sent.TaskID).Status; status != api.TaskPending {
-		t.Errorf("the second task is %d: the refusal of the first must not keep it from being sent again", status)
+		t.Errorf("the status of the second task is %d: the refusal of the first task must not prevent its requeue", status)
 	}
 }
 

@@ -48,7 +48,7 @@ func newBalancer(t *testing.T, a, b string, lines ...string) *balancer {
 		"    timeout connect 3s\n":              "    timeout connect 3s\n    timeout check 10s\n",
 	} {
 		if strings.Count(config, from) != 1 {
-			t.Fatalf("cells.cfg has %q not once", from)
+			t.Fatalf("cells.cfg does not contain %q exactly once", from)
 		}
 		config = strings.ReplaceAll(config, from, to)
 	}
@@ -561,10 +561,10 @@ func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	}
 	asked := d.expect(401, "auth.required", "GET", "/api/v1/session", nil, page...)
 	if asked.Header.Get("WWW-Authenticate") != `Session realm="lksms"` {
-		t.Errorf("a page is asked for %q", asked.Header.Get("WWW-Authenticate"))
+		t.Errorf("the response to a page requests the authentication %q", asked.Header.Get("WWW-Authenticate"))
 	}
 	if asked := d.expect(401, "auth.required", "GET", "/api/v1/session", nil); !strings.HasPrefix(asked.Header.Get("WWW-Authenticate"), "Basic ") {
-		t.Errorf("a program is asked for %q", asked.Header.Get("WWW-Authenticate"))
+		t.Errorf("the response to a program requests the authentication %q", asked.Header.Get("WWW-Authenticate"))
 	}
 	for no, want := range map[string]string{"acme": "a", "beta": "b"} {
 		signed := d.expect(200, "", "POST", "/api/v1/session", map[string]any{"username": "reader-of-" + no, "password": apptest.UserPassword}, page...)
@@ -688,7 +688,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Error("a user who was disabled is not disabled in the new cell")
 	}
 	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil || lines != before {
-		t.Fatalf("the map after the copy is not the one before it: %s, %v", lines, err)
+		t.Fatalf("the copy changed the map: %s, %v", lines, err)
 	}
 	d.restart(lines, "a")
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
@@ -697,7 +697,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Errorf("the reader of acme is answered by %q", got.Header.Get("X-Lksms-Cell"))
 	}
 	if left := d.poll(callers["app of acme"]); len(left) != 1 {
-		t.Errorf("of what acme left in a, its app gets %+v", left)
+		t.Errorf("the app of acme gets tasks that acme has in cell a: %+v", left)
 	}
 	for _, name := range names {
 		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+url.PathEscape(name), map[string]any{"is_disabled": true})

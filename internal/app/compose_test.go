@@ -142,7 +142,7 @@ func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 	for _, backend := range backends {
 		role, lines := servers.Role(backend[1]), backend[2]
 		if !strings.Contains(lines, "httpchk GET /ready?role="+string(role)+"\n") {
-			t.Errorf("the backend %s does not ask for its role", role)
+			t.Errorf("the health check of the backend %s does not name its role", role)
 		}
 		found := regexp.MustCompile(`(?m)^ +server \S+ ([^:\s]+):(\d+)`).FindAllStringSubmatch(lines, -1)
 		if found == nil {

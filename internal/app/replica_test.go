@@ -145,7 +145,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	began := time.Now()
 	list := func() bool { return strings.Contains(b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil).Raw, id) }
 	if isRead(b, standby) && list() && isRead(b, standby) {
-		t.Error("a replica that does not replay knows what is new")
+		t.Error("a replica that does not replay returned new data")
 	}
 	apptest.Eventually(t, "the list comes from the primary", list)
 	if took := time.Since(began); took > 6*time.Second {

@@ -225,10 +225,10 @@ func TestAServerReportsMissingRoles(t *testing.T) {
 	// A server that dies does not delete its row in the list of servers.
 	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch,webhook}'")
 	if got := missing(); len(got) != 3 {
-		t.Errorf("after its death, these are missing: %v", got)
+		t.Errorf("after the server died, the missing roles are %v", got)
 	}
 	if got := listed(); got["sweep,watch,webhook"] || len(got) != 2 {
-		t.Errorf("after its death, listed: %v", got)
+		t.Errorf("after the server died, the listed servers are %v", got)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestAServerThatStopsIsDeleted(t *testing.T) {
 	}
 	stop()
 	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
-		t.Errorf("after its stop, %d servers", n)
+		t.Errorf("after the server stopped, %d servers are listed", n)
 	}
 }
 

@@ -117,7 +117,7 @@ func TestATraceCoversATaskFromSubmissionToReport(t *testing.T) {
 		t.Error("the task without a traceparent has a trace")
 	}
 	if all := c.find("report", "lksms.task_id", plain); len(all) != 1 || len(all[0].GetParentSpanId()) == 0 {
-		t.Errorf("its report is not part of a request: %v", all)
+		t.Errorf("the report of the task is not part of a request: %v", all)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE traceparent IS NOT NULL"); n != 1 {
 		t.Errorf("%d messages have a traceparent", n)

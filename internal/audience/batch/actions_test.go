@@ -430,7 +430,7 @@ func TestABatchCanNameASenderOrATemplate(t *testing.T) {
 		t.Errorf("another sender claimed %d", got)
 	}
 	if got := len(b.Claim("one", 10)); got != 2 {
-		t.Errorf("its sender claimed %d", got)
+		t.Errorf("the sender of the batch claimed %d tasks", got)
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_no": "T1", "template_name": "n", "template_content": "{name}，您好", "sign": "示例",
@@ -462,12 +462,12 @@ func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	b.Expect(409, "template.not_active", "POST", at+"/confirm", nil)
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"active","companies":["default"],"translations":{}}`)
 	if at := get(b, at, "confirm").ExpectSendTime; at == nil || at.Unix()%300 != 0 || time.Until(*at) > 5*time.Minute {
-		t.Fatalf("it is sent at %v, want the next full interval", at)
+		t.Fatalf("the batch is sent at %v, want the next full interval", at)
 	}
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"voided"}`)
 	feed(b)
 	if got := len(b.Claim("app", 10)); got != 0 {
-		t.Error("it was sent before the next full interval")
+		t.Error("the batch was sent before the next full interval")
 	}
 	b.Exec("UPDATE batches SET expect_send_time = now()")
 	feed(b)
@@ -492,7 +492,7 @@ func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
 	at := checked(b, numbers(2), "template_no", "T1", "expect_send_time", soon)
 	if got := get(b, at, "confirm").ExpectSendTime; got == nil || got.Format(time.RFC3339) != soon {
-		t.Errorf("it is sent at %v, want %s", got, soon)
+		t.Errorf("the batch is sent at %v, want %s", got, soon)
 	}
 	b.Exec("UPDATE batches SET expect_send_time = now()")
 	feed(b)

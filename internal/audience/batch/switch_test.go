@@ -54,21 +54,21 @@ func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 		return fmt.Sprint(*get(b, at).HeldBy)
 	}
 	if got := heldBy(); got != "[{acme shared_senders}]" {
-		t.Errorf("without routes it is held by %s", got)
+		t.Errorf("without routes, the batch is held by %s", got)
 	}
 	if e := get(b, at).Estimate; e.EarliestEnd != nil {
 		t.Errorf("the batch is held, and ends at %s", e.EarliestEnd)
 	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
 	if got := heldBy(); got != "[{acme shared_senders}]" {
-		t.Errorf("with a route of another type it is held by %s", got)
+		t.Errorf("with a route of another type, the batch is held by %s", got)
 	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
 	if got := heldBy(); got != "[]" {
-		t.Errorf("with a route to its country it is held by %s", got)
+		t.Errorf("with a route to its country, the batch is held by %s", got)
 	}
 	if e := get(b, at).Estimate; e.EarliestEnd == nil {
-		t.Error("it is not held, and has no end")
+		t.Error("the batch is not held, and has no end")
 	}
 }
 

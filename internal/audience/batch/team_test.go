@@ -308,7 +308,7 @@ func TestABatchReportsWhyItWaits(t *testing.T) {
 	}
 	page := apptest.Decode[api.BatchPage](t, b.Expect(200, "", "GET", path, nil))
 	if page.Items[0].WaitsFor == nil {
-		t.Error("the list does not say it")
+		t.Error("the list does not contain waits_for")
 	}
 	if w := get(b, at, "pause").WaitsFor; w != nil {
 		t.Errorf("a paused batch waits for %+v", w)

@@ -39,7 +39,7 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM contacts WHERE name = 'Müller' AND phone = '+6281234567890'"); n != 1 {
-		t.Error("the contact is not as the list says")
+		t.Error("the contact differs from the list")
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"default_region":"ID","contacts":[{"user_id":"n","phone":"0812 3456 7891"}]}`)
 	if n := b.Count("SELECT count(*) FROM contacts WHERE phone = '+6281234567891'"); n != 1 {
@@ -186,7 +186,7 @@ func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/slow", `{"is_disabled":true}`)
 	rest, err := io.ReadAll(server)
 	if err == nil && strings.HasSuffix(string(rest), "0\r\n\r\n") {
-		t.Error("the file ends as if it were complete")
+		t.Error("the client did not notice that the file is incomplete")
 	}
 	if len(rest) > 30<<20 { // the whole export has 42 MB
 		t.Errorf("the reader got %d bytes", len(rest))

@@ -161,7 +161,7 @@ func TestAnImportAddsItsContactsToATag(t *testing.T) {
 	b.PutContacts(contactsNamed("a", "other")...)
 	imported(b, new("新客户"), "user_id\na\nb\n")
 	if found, _ := ids(t, b.Expect(200, "", "GET", "/api/v1/contacts?tag=%E6%96%B0%E5%AE%A2%E6%88%B7", nil)); fmt.Sprint(found) != "[a b]" {
-		t.Errorf("the tag holds %v", found)
+		t.Errorf("the tag contains %v", found)
 	}
 	// The tag is deleted while the import waits.
 	i, err := startImport(b, new("gone"), "user_id\nc\n")
@@ -248,7 +248,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 		t.Errorf("%s, %v", counts(whole), err)
 	}
 	if n := b.Count("SELECT contacts FROM tags WHERE tag = 'all'"); n != 12000 {
-		t.Errorf("the tag holds %d contacts", n)
+		t.Errorf("the tag contains %d contacts", n)
 	}
 }
 

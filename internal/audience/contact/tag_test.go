@@ -96,7 +96,7 @@ func TestATagContainsContacts(t *testing.T) {
 	b.Expect(404, "tag.not_found", "DELETE", path, nil)
 	b.Expect(200, "", "PUT", path, nil)
 	if found, _ := ids(t, b.Expect(200, "", "GET", path+"/contacts", nil)); len(found) > 0 || len(ofContact("c")) > 0 {
-		t.Errorf("the new tag holds %v, and %v hold c", found, ofContact("c"))
+		t.Errorf("the new tag contains %v, and the tags with c are %v", found, ofContact("c"))
 	}
 	for _, want := range []int{1, 0} {
 		if n, err := b.App.Contacts.EmptyTags(t.Context()); err != nil || n != want {
@@ -224,7 +224,7 @@ func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 		found      int
 	}{{"", "05000", 0}, {"05000", "10000", 0}, {"10000", "", 1}, {"12000", "", 0}} {
 		if found, end := list(step.after); found != step.found || end != step.end {
-			t.Errorf("behind %q: %d contacts, and then %q; want %d, %q", step.after, found, end, step.found, step.end)
+			t.Errorf("after %q: %d contacts and the cursor %q, want %d and %q", step.after, found, end, step.found, step.end)
 		}
 	}
 	if found, next := ids(t, b.Expect(200, "", "GET", "/api/v1/contacts?tag=A&not_tag=B", nil)); len(found) > 0 || next == nil {

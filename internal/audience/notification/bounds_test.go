@@ -168,7 +168,7 @@ func TestListsLeaveOutPayloadsAndRecipients(t *testing.T) {
 	}
 	found := apptest.Decode[api.NotificationPage](t, b.Expect(200, "", "GET", "/api/v1/notifications?limit=100&user_id="+people[7], nil))
 	if len(found.Items) != 9 {
-		t.Errorf("a person's id finds %d of 9 notifications", len(found.Items))
+		t.Errorf("the filter by user id returns %d of 9 notifications", len(found.Items))
 	}
 }
 

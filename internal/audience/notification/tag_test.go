@@ -244,6 +244,6 @@ func TestANotificationToATagQueuesAgainAfterEachPortion(t *testing.T) {
 	b.Exec("CREATE TRIGGER note AFTER UPDATE OF run_after ON notifications FOR EACH ROW EXECUTE FUNCTION note()")
 	runAll(b)
 	if n := b.Count("SELECT count(*) FROM runs WHERE notification_id = $1 AND at > now() - interval '1 minute'", id); n != 1 {
-		t.Errorf("the first portion left the notification in front %d times", n)
+		t.Errorf("after its first portion, the notification was first again %d times", n)
 	}
 }

@@ -153,7 +153,7 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 		return err
 	})
 	if err == nil {
-		t.Error("it is received")
+		t.Error("the upload was received")
 	}
 }
 

@@ -386,13 +386,13 @@ func TestTaskThatFailedWithOneSenderGoesToAnotherSender(t *testing.T) {
 			}
 			leave(b)
 			if got := b.Take("ahead", 100); len(got) != 0 {
-				t.Fatalf("ahead may claim more before behind has polled: %v", got)
+				t.Fatalf("ahead can claim more tasks before behind has polled: %v", got)
 			}
 			if got := b.Take("behind", 100); len(got) != 0 {
 				t.Fatalf("behind claimed %v", got)
 			}
 			if got := b.Take("ahead", 100); len(got) != 1 {
-				t.Errorf("the task that behind left waits")
+				t.Errorf("the task that behind did not claim waits")
 			}
 		})
 	}

@@ -381,7 +381,7 @@ func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	}
 	more(2)
 	if got := b.Take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
-		t.Errorf("behind the large ones: %v", got)
+		t.Errorf("after the large tasks: %v", got)
 	}
 	more(5)
 	if got := owners(b.Take("few", 10)); got["small"] != 1 || got[large] != 1 {
@@ -392,7 +392,7 @@ func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	b.SubmitMany("small", 1, nil, acme...)
 	more(6)
 	if got := b.Take("few", 1); len(got) != 0 {
-		t.Errorf("claimed from behind 2000 tasks that are too large: %v", got)
+		t.Errorf("claimed after 2000 tasks that are too large: %v", got)
 	}
 }
 
@@ -415,7 +415,7 @@ func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 		t.Errorf("with a quota of 150: %d tasks", len(got))
 	}
 	if got := b.Take("quota", 100); len(got) != 50 {
-		t.Errorf("with 50 left: %d tasks", len(got))
+		t.Errorf("with 50 segments left: %d tasks", len(got))
 	}
 	claim, err := b.DB.Begin(t.Context())
 	if err != nil {

@@ -273,7 +273,7 @@ func TestClaimOfSeveralFlowsChargesSentSegments(t *testing.T) {
 	}
 	all := contents(b, "app", 4)
 	if len(all) != 20 || len(of(all[:10], "bert")) < 4 {
-		t.Errorf("they take no turns: %v", all)
+		t.Errorf("the users do not take turns: %v", all)
 	}
 	if left := *b.GetSender("app").Balance; left != 80 {
 		t.Errorf("20 messages of one segment left %d of 100", left)

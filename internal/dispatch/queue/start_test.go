@@ -57,7 +57,7 @@ func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 				t.Fatalf("started %+v, the lease lasts %s", got, lasts(b, begun.TaskID))
 			}
 			if !got.Items[0].LeaseUntil.Equal(*b.Task(begun.TaskID).LeaseUntil) {
-				t.Errorf("the lease runs out at %s, the task says %s", got.Items[0].LeaseUntil, b.Task(begun.TaskID).LeaseUntil)
+				t.Errorf("the lease expires at %s, the task shows %s", got.Items[0].LeaseUntil, b.Task(begun.TaskID).LeaseUntil)
 			}
 			if until := b.Explain(begun.TaskID).StartUntil; until != nil {
 				t.Errorf("a started task is explained as to be started until %s", until)
@@ -84,7 +84,7 @@ func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 			}
 			b.ExpectEffects(begun.TaskID, effect)
 			if s := b.GetSender("a"); *s.Balance != 9 {
-				t.Errorf("an attempt that may have been sent is not refunded: %d", *s.Balance)
+				t.Errorf("the balance after an attempt that was possibly sent is %d", *s.Balance)
 			}
 			again := b.Take("b", 2)
 			if i := slices.IndexFunc(again, func(c api.ClaimedTask) bool { return c.TaskID == idle.TaskID }); i < 0 || again[i].Attempt != 1 {
@@ -120,7 +120,7 @@ func TestLeaseWithoutStartLastsItsFullTime(t *testing.T) {
 	b.ExpireLeases()
 	for _, got := range []api.StartedBatch{start(b, "plain", plain), start(b, "short", short, idle)} { // the leases have ended, although no sweep has run
 		if got.Started != 0 {
-			t.Errorf("leases that have run out are started: %+v", got)
+			t.Errorf("expired leases were started: %+v", got)
 		}
 	}
 	if n := b.Recover(); n != 3 {

@@ -169,7 +169,7 @@ func TestSharedSendersReceiveNoTasksOfASwitchedOffRoute(t *testing.T) {
 	dry := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true",
 		map[string]any{"phone_number": "13800138000", "content": "hello"}, w.acme...))
 	if senders := w.Explain(first).Senders; len(senders) > 0 || len(*dry.Senders) > 0 {
-		t.Errorf("shared senders can take it: %v and %v", senders, *dry.Senders)
+		t.Errorf("shared senders can claim the task: %v and %v", senders, *dry.Senders)
 	}
 	w.patch(path, map[string]any{"status": "on"})
 	if got := w.Take("own", 1); len(got) != 1 || got[0].TaskID != first {

@@ -528,7 +528,7 @@ func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	}
 	apptest.Eventually(t, "the live receiver has the next event while others hang", func() bool { got += len(live.posts()); return got == 4 })
 	if took := time.Since(began); took > 8*time.Second { // a hanging post takes ten seconds
-		t.Errorf("it took %v", took)
+		t.Errorf("the delay was %v", took)
 	}
 	apptest.Eventually(t, "the dead receiver's failure is recorded", func() bool {
 		return b.Count("SELECT count(*) FROM webhook_deliveries WHERE error = 'not_connected'") > 0
@@ -581,7 +581,7 @@ func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	b.Exec("UPDATE webhooks SET failing_since = now() - interval '6 days', failed_runs = 9, rest_until = now() + interval '1 hour'")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": true})
 	if b.get(id).FailingSince == nil {
-		t.Error("it is forgiven while its user is disabled")
+		t.Error("the failures of the webhook are reset while its user is disabled")
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": false})
 	if w := b.get(id); w.FailingSince != nil || b.Count("SELECT failed_runs + (rest_until IS NOT NULL)::int FROM webhooks") != 0 {

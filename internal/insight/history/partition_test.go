@@ -207,14 +207,14 @@ func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 		}
 	}
 	if got := drop(9); got != "absent" {
-		t.Errorf("the second time it is %s", got)
+		t.Errorf("the second time, the partition is %s", got)
 	}
 	if n := b.Count("SELECT count(*) FROM messages") + b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2+1 {
 		t.Errorf("%d messages and dropped partitions", n)
 	}
 	b.Exec("UPDATE tasks SET status = 4")
 	if got := drop(8); got != "dropped" {
-		t.Errorf("it is %s when its tasks are settled", got)
+		t.Errorf("after its tasks are settled, the partition is %s", got)
 	}
 	drop(6)
 	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 3 {

@@ -70,7 +70,7 @@ func TestTheErrorForAnEarlierDatabaseNamesTheVersionToInstallFirst(t *testing.T)
 		_, err := migrate.Up(t.Context(), url, nil)
 		for _, want := range []string{"LKSMS_DATA or DATABASE_URL", "from before version 1.0", "lksms migrate up", "an empty one"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("with %d migrations: %v does not say %q", count, err, want)
+				t.Errorf("with %d migrations: the error %v does not contain %q", count, err, want)
 			}
 		}
 		if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || isMigrated {

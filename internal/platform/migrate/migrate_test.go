@@ -185,7 +185,7 @@ func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	}
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'queue'::regclass AND attname = 'later')")
 	if !strings.Contains(log.String(), "application_name test") {
-		t.Errorf("the log does not say for whom the migration waits: %s", log)
+		t.Errorf("the log does not contain the transaction that blocks the migration: %s", log)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestADataFolderThatTheAccountCanChangeIsRefused(t *testing.T) {
 				t.Fatal("the server started")
 			}
 			if !strings.Contains(err.Error(), "may write to "+above) || !strings.Contains(err.Error(), "LKSMS_DATA") {
-				t.Errorf("the error does not say why: %v", err)
+				t.Errorf("the error does not contain the cause: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(data, "postgres")); err == nil {
 				t.Error("the start made a cluster")

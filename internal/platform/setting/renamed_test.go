@@ -32,7 +32,7 @@ func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":400,"max_segments_verification":2}`)
 	if content, segments := valueOf(b, "content_most_marketing"), valueOf(b, "segments_most_verification"); content != 400 || segments != 2 {
-		t.Errorf("a server of the version before has the limits %d and %d", content, segments)
+		t.Errorf("a server of the previous version has the limits %d and %d", content, segments)
 	}
 	changeAsBefore(b, "content_most_marketing", 500)
 	if n := valueOf(b, "max_content_marketing"); n != 500 {
@@ -70,7 +70,7 @@ func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	}
 	b.Exec(`UPDATE settings SET value = CASE name WHEN 'max_content_marketing' THEN '30' ELSE '31' END::jsonb`)
 	if present, former := valueOf(b, "max_content_marketing"), valueOf(b, "content_most_marketing"); present != 30 || former != 30 {
-		t.Errorf("after an update the present name has %d, the former one %d", present, former)
+		t.Errorf("after an update, the present name has %d and the former name has %d", present, former)
 	}
 	changeAsBefore(b, "content_most_marketing", 40)
 	if n := valueOf(b, "max_content_marketing"); n != 40 {

@@ -50,7 +50,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := c.Get(gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that left got %v", err)
+			t.Errorf("a cancelled caller got %v", err)
 		}
 		close(end)
 		all.Wait()

@@ -379,7 +379,7 @@ func TestSetOfThousandMessagesKeepsOrder(t *testing.T) {
 	}
 	for i, one := range ids {
 		if one.Place != i+1 {
-			t.Fatalf("place %d is at %d", one.Place, i)
+			t.Fatalf("the message of position %d is at %d", one.Place, i)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM messages m JOIN unnest($1::text[]) WITH ORDINALITY AS i (task_id, n) ON m.task_id = i.task_id AND m.content = 'no ' || (i.n - 1)",
@@ -521,7 +521,7 @@ func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 		t.Errorf("%d tasks, of %s and %s", k.count("race"), first, lost)
 	}
 	if id := named(t, k.shop, "race"); id != first {
-		t.Errorf("later it is %s, not %s", id, first)
+		t.Errorf("later the message has the id %s, not %s", id, first)
 	}
 	k.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, k.headers...)
 }
@@ -734,7 +734,7 @@ func TestErasureWaitsForInbox(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": apptest.Phone}, b.AddUser("boss", "admin", nil)...)
 	_ = acme
 	if got := b.Count("SELECT count(*) FROM erasures WHERE status = 'done'"); got != 0 {
-		t.Fatal("done before it ran")
+		t.Fatal("the call returned before its run")
 	}
 	run := func() {
 		t.Helper()

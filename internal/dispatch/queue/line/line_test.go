@@ -82,7 +82,7 @@ func TestPoolIsQuietFromAnEmptyPollUntilTheNextTask(t *testing.T) {
 				t.Errorf("quiet: %t", got)
 			}
 			if l.IsQuiet(map[int64]float64{unasked: 0}) {
-				t.Error("a pool that no poll asked for is quiet")
+				t.Error("a pool that no poll has probed is quiet")
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestUnusedWakeUpGoesToTheNextSender(t *testing.T) {
 	tries()
 	l.pollFinding(pool)
 	if got, by := woken(last); len(got) != 1 {
-		t.Error("a sender that has not been tried was not woken")
+		t.Error("a sender that was not woken before was not woken")
 	} else {
 		last = l.joinAs("q", sender.Usage{Sort: -100}, pool)
 		l.Settle("q", by, true)
@@ -223,7 +223,7 @@ func TestPollWakesNoSecondSenderForATask(t *testing.T) {
 	l.Settle("a", by, true)
 	l.pollFinding(pool)
 	if names, _ := woken(b); len(names) != 1 {
-		t.Error("a task that is left wakes no sender")
+		t.Error("a remaining task wakes no sender")
 	}
 }
 

@@ -291,7 +291,7 @@ func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	b.Requeue(id)
 	b.ExpectCounts("1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if got := b.Task(id); got.Delivery != nil || got.DeliveryCode != nil {
-		t.Errorf("the new life has the receipt of the one before: %+v", got)
+		t.Errorf("the requeued task has the receipt of the earlier attempt: %+v", got)
 	}
 	settleReceipt(b, id, 2, "LATE", before)
 	settleReceipt(b, id, 2, "LATE", before) // again
