@@ -106,7 +106,7 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	var out lastLine
 	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator chooses the script
 	cmd.Stdin = bytes.NewReader(input)
-	cmd.Stdout, cmd.Stderr = &out, &out // both use one pipe, so that the last line is the last line of both
+	cmd.Stdout, cmd.Stderr = &out, &out // standard output and standard error share one pipe, so that out contains the last line of either
 	cmd.Env = append(config.WithoutSecrets(),
 		"LKSMS_TASK_ID="+task.TaskID, "LKSMS_PHONE_NUMBER="+task.PhoneNumber, "LKSMS_CONTENT="+task.Content,
 		"LKSMS_ATTEMPT="+strconv.Itoa(int(task.Attempt)), "LKSMS_LEASE_UNTIL="+task.LeaseUntil.Format(time.RFC3339))

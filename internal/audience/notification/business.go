@@ -280,7 +280,7 @@ func (e Event) maxOrbits() int {
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// These are the maximum number of days that times can be in the future, and the maximum number of years that the start or end of a node can be in the past.
+// These are maximum times: the number of days that times can be in the future, and the number of years that the start or end of a node can be in the past.
 const (
 	maxDaysAhead = 366
 	maxYearsBack = 20

@@ -24,7 +24,7 @@ const (
 	NotSent
 )
 
-// Once is a message on the WeChat channel that a company sends to a user at most once for a business object and a kind of message (S2.1).
+// Once is a message on the WeChat channel (S2.1). A company sends such a message to a user at most once for a business object and a kind of message.
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// An admin can read the notifications of every company, and must name the company whose notifications it ends or deletes, because two companies can use the
+// An admin can read the notifications of every company. To end or delete notifications, an admin must name the company, because two companies can use the
 // same business ids.
 func TestAnAdminEndsAndDeletesNotificationsOfANamedCompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)

@@ -103,8 +103,8 @@ func TestTheNamedEncodingIsUsedForAList(t *testing.T) {
 	}
 }
 
-// The encoding of Chinese lists in GBK is not doubtful, even with rare characters whose second byte is a letter, with Latin words, or with only one name. The
-// encoding of UTF-8 lists is never doubtful.
+// The encoding of Chinese lists in GBK is not doubtful. The lists can contain rare characters whose second byte is a letter, Latin words, or only one name.
+// The encoding of UTF-8 lists is never doubtful.
 func TestTheEncodingOfAChineseListIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	for what, content := range map[string]string{

@@ -204,8 +204,8 @@ func (d *view) poolOf(channel, company int64, messageType int16, country int64) 
 	return d.pools[poolKey{channel: channel}]
 }
 
-// addPrefix adds a country under its dial prefix. If no other region shares the calling code of its region, the country is added for all regions, so that
-// countryOf need not look up the region of numbers.
+// addPrefix adds a country under its dial prefix. If no other region shares the calling code of its region, the country is added for all regions. countryOf
+// then need not look up the region of numbers.
 func (d *view) addPrefix(c directoryq.DirectoryCountriesRow) {
 	region := ""
 	if c.Region != nil && phone.SharesCallingCode(*c.Region) {

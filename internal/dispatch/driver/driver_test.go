@@ -217,7 +217,7 @@ func TestDingTalkIsolatesUnknownUsersAndSendsToOthersOnce(t *testing.T) {
 }
 
 // A call that was refused for a reason other than a user name is not repeated for each user.
-func TestDingTalkRepeatsNoCallAfterOtherRefusals(t *testing.T) {
+func TestDingTalkRepeatsACallOnlyAfterARefusedUserName(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
 		p := newProvider(t, says(200, answer))

@@ -379,7 +379,7 @@ func TestTaskThatFailedWithOneSenderGoesToAnotherSender(t *testing.T) {
 				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 				b.AddRoute("default", no, 1)
 			}
-			b.Take("behind", 1) // after a poll, the sender behind is not silent
+			b.Take("behind", 1) // this poll makes the sender named behind available
 			b.SubmitMany("x", 8, nil)
 			if got := b.Take("ahead", 100); len(got) != 8 {
 				t.Fatalf("ahead claimed %d, want 8", len(got))

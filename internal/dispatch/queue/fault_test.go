@@ -121,7 +121,7 @@ func TestServerClockHasNoEffectOnTheQueue(t *testing.T) {
 	}
 }
 
-// Either the table rejects rows that no submission creates, or the queue works in spite of them.
+// If a row was inserted manually, either the table rejects the row, or the queue works although the row exists.
 func TestManuallyInsertedRowDoesNotStopTheQueue(t *testing.T) {
 	b := apptest.New(t)
 	insert := func(columns, values string) {

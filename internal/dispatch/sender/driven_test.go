@@ -85,8 +85,8 @@ func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 	}
 }
 
-// A sender that was saved before the success field was required still works, lists the field as a gap, and needs the field in the next change of its
-// configuration.
+// A sender that was saved before the success field was required still works, and lists the missing field as a gap. The next change of its configuration must
+// set the field.
 func TestASenderOfAnEarlierVersionStillWorks(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)

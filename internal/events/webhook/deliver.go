@@ -554,7 +554,8 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 // test is the type of the event that tests a webhook. It never appears in the feed.
 const test = "webhook.test"
 
-// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. It only stores the post. Fault: webhook.not_found.
+// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. The post is stored in the list of posts, and the state of the
+// webhook does not change. Fault: webhook.not_found.
 func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, err error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {

@@ -183,7 +183,7 @@ type User struct {
 }
 
 // Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown company, for a company with a role that
-// cannot have a company, and for a password in the form of an API key.
+// cannot have a company; request.invalid for a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)

@@ -417,7 +417,7 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 // build is an index that a migration builds concurrently. Such a migration runs without a transaction: an interruption leaves an invalid index.
 type build struct{ index, table string }
 
-// buildStatement matches the statement of a concurrent build in a migration, without a schema.
+// buildStatement matches the statement of a migration that builds an index concurrently. The statement names no schema.
 var buildStatement = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS ([a-z0-9_]+) ON ([a-z0-9_]+) `)
 
 // pendingBuilds returns the indexes that the missing migrations build concurrently.

@@ -269,8 +269,8 @@ func (s *Server) start(ctx context.Context) error {
 // maxEnding is how long a start waits for the processes of the previous server to end.
 const maxEnding = 10 * time.Second
 
-// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet, for example after both the server and
-// its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet. This happens, for example, after
+// both the server and its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
 func (s *Server) isBlockedByEnding() bool {
 	end := s.logEnd()
 	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")

@@ -286,7 +286,7 @@ func TestFailedPollStillAnnouncesAChange(t *testing.T) {
 	}
 }
 
-func TestClaimingSenderCountsAfterTheLastWaiterLeft(t *testing.T) {
+func TestClaimOfASenderIsCountedAfterTheLastWaiterLeft(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
