@@ -204,7 +204,7 @@ func TestAnAttemptAtAProviderIsASpanOfTheTrace(t *testing.T) {
 	}
 }
 
-func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
+func TestRetriesKeepTheTraceparentAndInvalidTraceparentsAreIgnored(t *testing.T) {
 	b := apptest.New(t)
 	send := func(text string, values ...string) string {
 		headers := []string{}

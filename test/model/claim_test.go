@@ -324,7 +324,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	}
 	same, smaller := w.rivals(s, p)
-	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with it
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with this sender
 		return maybe
 	}
 	return yes
