@@ -21,10 +21,11 @@ import (
 // slowestUpload is the lowest speed of an upload that the server accepts, in bytes per second.
 const slowestUpload = 64 << 10
 
-// List is the file of a batch: CSV, XLSX, or with a name that ends in .json an array of objects. An *os.File or a *bytes.Reader can be the Content.
+// List is the file of a batch. The file is CSV or XLSX. If its name ends in .json, it contains an array of objects. Content can be an *os.File or a
+// *bytes.Reader.
 type List struct {
 	Name    string
-	Content io.ReaderAt // each attempt reads it from its beginning
+	Content io.ReaderAt // each attempt reads the content from its beginning
 	Size    int64
 }
 
@@ -44,7 +45,7 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	body := func() io.Reader { return io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail)) }
 	if list != nil {
 		size += list.Size
-		// Each attempt gets a section reader with a position of its own, because a failed attempt can still read its body when the next attempt begins.
+		// Each attempt gets a separate section reader, because a failed attempt can still read its body when the next attempt begins.
 		body = func() io.Reader {
 			return io.MultiReader(bytes.NewReader(head), io.NewSectionReader(list.Content, 0, list.Size), bytes.NewReader(tail))
 		}
@@ -60,7 +61,7 @@ func (c *Client) CreateBatch(ctx context.Context, form BatchForm, list *List, mo
 	})
 }
 
-// CreateBatchFromFile is CreateBatch with the file at path.
+// CreateBatchFromFile works like CreateBatch with the file at path.
 func (c *Client) CreateBatchFromFile(ctx context.Context, form BatchForm, path string, more ...CallOption) (*BatchCreated, error) {
 	file, err := os.Open(path) //nolint:gosec // the caller chooses the file
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *Client) RequeueBatch(ctx context.Context, batchID int64) (*BatchRequeue
 	})
 }
 
-// PreviewBatch returns the message of the row with this number in the list. With row 0 it returns that of the first valid row.
+// PreviewBatch returns the message of the row with this number in the list. Row 0 means the first valid row.
 func (c *Client) PreviewBatch(ctx context.Context, batchID, row int64) (*BatchPreview, error) {
 	params := &api.PreviewBatchParams{}
 	if row != 0 {
@@ -186,14 +187,14 @@ func (c *Client) BatchRows(ctx context.Context, batchID int64, status *BatchRowS
 	}, nil)
 }
 
-// WaitForCheck waits until the rows of a batch are checked, and returns the batch. It calls seen for each state before. Like [Client.WaitForTask], it continues
-// after restarts of the server.
+// WaitForCheck waits until the rows of a batch are checked, and returns the batch. It calls seen for each state before. It continues after restarts of the
+// server under the same condition as [Client.WaitForTask].
 func (c *Client) WaitForCheck(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool { return b.Status != api.BatchChecking })
 }
 
-// WaitForBatch waits until a batch has no work left, and returns the batch. It calls seen for each state before. Like [Client.WaitForTask], it continues after
-// restarts of the server.
+// WaitForBatch waits until a batch has no work left, and returns the batch. It calls seen for each state before. It continues after restarts of the server
+// under the same condition as [Client.WaitForTask].
 func (c *Client) WaitForBatch(ctx context.Context, batchID int64, seen func(*Batch)) (*Batch, error) {
 	return c.waitForBatch(ctx, batchID, seen, func(b *Batch) bool {
 		return b.Status == api.BatchFinished || b.Status == api.BatchCancelled

@@ -48,7 +48,7 @@ func idempotencyKey(more []CallOption) api.IdempotencyKey {
 	return o.key
 }
 
-// create is like call, for operations that create something. Its attempts share the key. If the outcome is unknown, it returns an [UnknownError].
+// create works like call for operations that create something. Its attempts share the key. If the outcome is unknown, it returns an [UnknownError].
 func create[T any](ctx context.Context, c *Client, key string, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
 	data, isUnknown, err := attempts[T](ctx, c, repeatable, extra, func(ctx context.Context) (*http.Response, error) {
 		var isSent atomic.Bool
@@ -65,13 +65,14 @@ func create[T any](ctx context.Context, c *Client, key string, extra time.Durati
 	return data, err
 }
 
-// call sends a request, repeats it while that is safe and can help, and returns the data of the response. extra is added to the time limit of each attempt.
+// call sends a request and returns the data of the response. It repeats the request while a repetition is safe and can succeed. extra is added to the time
+// limit of each attempt.
 func call[T any](ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error)) (T, error) {
 	data, _, err := attempts[T](ctx, c, s, extra, send)
 	return data, err
 }
 
-// attempts also reports whether a failed attempt was perhaps executed.
+// attempts works like call. It also reports whether a failed attempt was possibly executed.
 func attempts[T any](
 	ctx context.Context, c *Client, s safety, extra time.Duration, send func(context.Context) (*http.Response, error),
 ) (data T, isUnknown bool, err error) {
@@ -84,7 +85,7 @@ func attempts[T any](
 	}
 }
 
-// rest waits before another attempt. It returns false if the time of the call does not suffice.
+// rest waits before another attempt. It returns false if the time limit of the call does not allow another attempt.
 func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
 	wait := backoff(attempt)
 	if answer, ok := errors.AsType[*Error](err); ok && answer.RetryAfter > 0 {
@@ -99,13 +100,14 @@ func (c *Client) rest(ctx context.Context, err error, attempt int) bool {
 	return sleep(ctx, wait)
 }
 
-// backoff returns half a second for the first attempt, doubled for each further one, at most 16 seconds. It subtracts a random part of up to a quarter.
+// backoff returns half a second for the first attempt. The time doubles for each further attempt, up to 16 seconds. backoff then subtracts a random part of
+// up to a quarter.
 func backoff(attempt int) time.Duration {
 	d := 500 * time.Millisecond << min(attempt, 5)
 	return d - time.Duration(dice.Int64N(int64(d)/4)) //nolint:gosec // random waits, so that clients do not retry together
 }
 
-// sleep waits for d. It returns false if ctx ended before.
+// sleep waits for d. If ctx ends before, it returns false.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -144,14 +146,14 @@ func isUnconnected(err error) bool {
 	return ok && connection.Op == "dial"
 }
 
-// sentError marks the error of an attempt that wrote a request. The last network error alone is not enough: if an old connection breaks, net/http repeats a
-// request with a key itself, and this repetition can fail without a connection.
+// sentError marks the error of an attempt that wrote a request. The last network error alone is not sufficient: if an old connection breaks, net/http repeats
+// a request with a key, and this repetition can fail without a connection.
 type sentError struct{ err error }
 
 func (e *sentError) Error() string { return e.err.Error() }
 func (e *sentError) Unwrap() error { return e.err }
 
-// mayBeDone reports whether the server perhaps executed an attempt that failed with this error.
+// mayBeDone reports whether the server possibly executed an attempt that failed with this error.
 func mayBeDone(err error) bool {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.Status >= http.StatusInternalServerError || answer.Reason == "idempotency.in_flight"
@@ -175,7 +177,7 @@ type envelope struct {
 	RequestID string          `json:"request_id"`
 }
 
-// nothing is the data of responses without data.
+// nothing is the type of the data in responses without data.
 type nothing struct{}
 
 // UnmarshalJSON accepts any data, because a later server can return some.
@@ -207,7 +209,7 @@ func try[T any](ctx context.Context, c *Client, extra time.Duration, send func(c
 		return data, err
 	}
 	data, raw, err := decode[T](body)
-	if err == nil { // the clock of a proxy can differ from that of the server
+	if err == nil { // the clock of a proxy can differ from the clock of the server
 		c.reached.Store(true)
 		c.setClock(answer.Header.Get("Date"))
 		if c.answers != nil {
@@ -238,7 +240,7 @@ func decode[T any](body []byte) (data T, raw json.RawMessage, err error) {
 	return data, read.Data, nil
 }
 
-// lost describes an attempt that got no response. If the caller cancelled ctx, the error only says so.
+// lost describes an attempt that got no response. If the caller cancelled ctx, the error says only this.
 func lost(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -267,7 +269,7 @@ func refusal(answer *http.Response, body []byte) *Error {
 	return e
 }
 
-// pageOf returns the address of a page that an answer names. A path of the repository stays.
+// pageOf returns the address of the page that an answer names. It returns a path of the repository unchanged.
 func pageOf(answer *http.Response, docs string) string {
 	if !strings.HasPrefix(docs, "/") || answer.Request == nil {
 		return docs
@@ -291,6 +293,6 @@ func retryAfter(text string) time.Duration {
 
 func (c *Client) setClock(date string) {
 	if at, err := http.ParseTime(date); err == nil {
-		c.offset.Store(int64(time.Until(at.Add(500 * time.Millisecond)))) // the header contains whole seconds
+		c.offset.Store(int64(time.Until(at.Add(500 * time.Millisecond)))) // half a second is added because the header contains whole seconds
 	}
 }

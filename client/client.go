@@ -1,10 +1,10 @@
 // Package client calls an LKSMS server: it submits messages and follows them, claims and reports tasks as a sender, uploads batches, and reads events.
 //
 // The package wraps the client that is generated from the contract (lksms/gen/client). A method returns the data of the response without its envelope, or an
-// *[Error] with the reason and the fields. A method repeats a call if that is safe. All attempts of a submission share one Idempotency-Key, so that only one
-// message is created.
+// *[Error] with the reason and the fields. A method repeats a call if a repetition is safe. All attempts of a submission share one Idempotency-Key, so that
+// only one message is created.
 //
-// Every attempt has a time limit, see [WithTimeout]. The context limits all attempts of a call together.
+// Every attempt has a time limit, see [WithTimeout]. The context limits the total time of all attempts of a call.
 package client
 
 import (
@@ -27,11 +27,11 @@ type Client struct {
 	retries int
 	notice  func(error, time.Duration)
 	answers func(json.RawMessage)
-	offset  atomic.Int64 // how far the server's clock is ahead of the local clock, in nanoseconds
-	reached atomic.Bool  // a call has succeeded
+	offset  atomic.Int64 // time by which the server's clock is ahead of the local clock, in nanoseconds
+	reached atomic.Bool  // true after a call has succeeded
 }
 
-// Credentials identify the caller. When printed, they do not show their content.
+// Credentials identify the caller. Printed credentials do not show their content.
 type Credentials struct {
 	username, password string
 	key                string
@@ -80,7 +80,7 @@ func WithHTTPClient(hc *http.Client) Option { return func(o *options) { o.http =
 // WithTimeout sets the time limit of one attempt, 30 seconds by default. The wait that a call requests and the time of an upload are added.
 func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
 
-// WithRetries sets how often a call is repeated, 4 times by default. With 0 a call is never repeated.
+// WithRetries sets the maximum number of repetitions of a call, 4 by default. With 0 a call is never repeated.
 func WithRetries(n int) Option { return func(o *options) { o.retries = n } }
 
 // WithUserAgent sets the name of the calling program, which the server logs.
@@ -140,8 +140,8 @@ func (c *Client) outlasts(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && c.reached.Load() && IsTemporary(err)
 }
 
-// Now returns the time by the clock of the server, from the Date header of the last response of LKSMS. It is accurate to a second plus the time that the
-// response took to arrive. Leases end by the clock of the database, which should not differ.
+// Now returns the time by the clock of the server, computed from the Date header of the last response of LKSMS. Its error is at most a second plus the time
+// that the response took to arrive. Leases end by the clock of the database, which should have the same time as the server.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Who returns the caller: the user with its role and its company.
@@ -155,5 +155,5 @@ type CallOption func(*callOptions)
 type callOptions struct{ key string }
 
 // WithIdempotencyKey sets the Idempotency-Key of a call. Within 24 hours, the server returns the first response to every call with the same key, even from
-// another process. Without this option each call has a random key, which only its own retries share.
+// another process. Without this option each call has a different random key, which is shared only by its retries.
 func WithIdempotencyKey(key string) CallOption { return func(o *callOptions) { o.key = key } }

@@ -47,7 +47,7 @@ func TestTheClientImportsNoPackageOfTheServer(t *testing.T) {
 		"github.com/standard-webhooks/standard-webhooks/libraries", "lksms/client", "lksms/gen/client",
 	}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
-		t.Errorf("it imports %v", got)
+		t.Errorf("the client imports %v", got)
 	}
 }
 
@@ -80,7 +80,7 @@ func message(text string) client.Message {
 type network struct {
 	*httptest.Server
 	mu   sync.Mutex
-	lose func(*http.Request) int // -1: lose the response; a status: return it without calling the server; 0: forward
+	lose func(*http.Request) int // returns -1 to lose the response, an HTTP status to return it without calling the server, or 0 to forward the request
 	seen []string                // the calls
 }
 
@@ -121,7 +121,7 @@ func newNetwork(t *testing.T, to string) *network {
 	return n
 }
 
-// losesFirst makes the network lose the first calls, each in the given way.
+// losesFirst makes the network lose the first calls, each call in the given way.
 func (n *network) losesFirst(ways ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,7 +169,7 @@ func TestTheClientSubmitsClaimsAndReportsAMessage(t *testing.T) {
 		ended <- task
 	}()
 	if status := <-seen; status != client.Processing {
-		t.Errorf("the task is %d while it is held", status)
+		t.Errorf("the status of the held task is %d", status)
 	}
 	report := client.Report{TaskID: sent.TaskID, AppID: "app", LeaseID: &held[0].LeaseID, Status: client.ReportSuccess}
 	if err := c.Report(t.Context(), report); err != nil {
@@ -246,7 +246,7 @@ func TestAListIsReadThroughAllItsPages(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesTheFieldAndTheRequest(t *testing.T) {
+func TestAnErrorNamesTheFieldAndTheRequest(t *testing.T) {
 	b := apptest.New(t)
 	wrong := message("x")
 	wrong.PhoneNumber = "12345678901"
@@ -345,7 +345,7 @@ func TestASubmissionWithAnUnknownOutcomeCanBeRepeatedWithItsKey(t *testing.T) {
 	}
 }
 
-// If the old connection breaks, net/http repeats the request itself. Its last error is then that no server listens.
+// If the old connection breaks, net/http repeats the request. The last error then says that no server listens.
 func TestARequestOnABrokenConnectionHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	var server *httptest.Server
@@ -590,7 +590,7 @@ func TestAFollowerFailsIfTheServerNeverAnswered(t *testing.T) {
 	}
 }
 
-// A program that waits for the end of its own message has already got a response from Send.
+// A program that waits for the end of its own message has already received a response from Send.
 func TestAFollowerContinuesAfterARestartBeforeItsFirstCall(t *testing.T) {
 	b := apptest.New(t)
 	n := newNetwork(t, b.URL)

@@ -11,23 +11,23 @@ import (
 	api "lksms/gen/client"
 )
 
-// ErrUnreachable is wrapped in each error of a call without a response: the server was not reached, or did not answer in time. The server perhaps executed the
-// call, unless there was no connection.
+// ErrUnreachable is wrapped in each error of a call without a response: the server was not reached, or did not answer in time. If a connection existed, the
+// server possibly executed the call.
 var ErrUnreachable = errors.New("the server was not reached, or did not answer in time")
 
-// FieldError describes what is wrong with one field of a request.
+// FieldError describes the error in one field of a request.
 type FieldError = api.FieldError
 
 // Error is a response that rejects a request.
 type Error struct {
 	Status     int           // the HTTP status
-	Reason     string        // a stable code to branch on, such as "task.not_found"; empty if the response is not from LKSMS
+	Reason     string        // a stable code that programs can compare, such as "task.not_found"; empty if the response is not from LKSMS
 	Message    string        // for people
 	Fields     []FieldError  // the invalid fields
 	Docs       string        // the URL of the page that explains the error, or the path of a document in the repository if the server serves no manual
-	RequestID  string        // quote it when you ask about the response
-	RetryAfter time.Duration // 0 if the response contains none
-	Oldest     string        // of "events.cursor_gone": the oldest cursor that can be pulled from
+	RequestID  string        // quote this id when you ask about the response
+	RetryAfter time.Duration // wait before the next attempt; 0 if the response contains no wait
+	Oldest     string        // only for "events.cursor_gone": the oldest cursor that can be pulled from
 }
 
 func (e *Error) Error() string {
@@ -48,8 +48,8 @@ func (e *Error) Error() string {
 	return text.String()
 }
 
-// UnknownError is wrapped in the error of a call that perhaps created something, because no attempt got a conclusive response. To repeat the call safely within
-// 24 hours, use [WithIdempotencyKey] with this key.
+// UnknownError is wrapped in the error of a call that possibly created something, because no attempt got a conclusive response. To repeat the call safely
+// within 24 hours, use [WithIdempotencyKey] with this key.
 type UnknownError struct {
 	IdempotencyKey string
 	Err            error // the error of the last attempt
@@ -79,7 +79,7 @@ func isUntrusted(err error) bool {
 	return ok
 }
 
-// Reason returns the reason of the [Error] in err, or "" if err contains none.
+// Reason returns the reason of the [Error] in err. It returns "" if err contains no [Error].
 func Reason(err error) string {
 	if answer, ok := errors.AsType[*Error](err); ok {
 		return answer.Reason

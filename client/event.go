@@ -13,12 +13,12 @@ import (
 // EventFilter selects events. The zero value selects all events of the caller.
 type EventFilter struct {
 	Types     []EventType
-	CompanyNo string // for callers of all companies
-	Limit     int    // of one page, 100 by default
+	CompanyNo string // number of a company; only for callers who can read all companies
+	Limit     int    // maximum number of events of one page, 100 by default
 }
 
-// PullEvents returns the events after the cursor. If none exists, it waits up to wait, at most 30 seconds. With an empty cursor it returns the current cursor,
-// and the server records events from then on. Store NextCursor after you have processed the events.
+// PullEvents returns the events after the cursor. If no event exists, the server waits for one up to the duration wait, at most 30 seconds. With an empty
+// cursor, PullEvents returns the current cursor, and the server records events from this moment. Store NextCursor after you have processed the events.
 func (c *Client) PullEvents(ctx context.Context, after string, wait time.Duration, filter EventFilter) (*EventPage, error) {
 	params := api.PullEventsParams{Wait: new(int(wait / time.Second))}
 	if after != "" {
@@ -59,7 +59,7 @@ func (c *Client) FollowEvents(ctx context.Context, after string, filter EventFil
 			if (isFirst || len(page.Items) > 0) && !yield(page, nil) {
 				return
 			}
-			// A server that stops answers before the requested wait is over.
+			// A server that stops answers before the requested wait has ended.
 			if !isFirst && len(page.Items) == 0 && time.Since(asked) < time.Second && !sleep(ctx, time.Second) {
 				yield(nil, ctx.Err())
 				return

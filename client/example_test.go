@@ -67,7 +67,7 @@ func ExampleError() {
 	// phone_number is not a phone number that can be dialled
 }
 
-// A sender claims, sends, and reports each task before its lease ends.
+// ExampleClient_Claim claims tasks as a sender, sends them, and reports each task before its lease ends.
 func ExampleClient_Claim() {
 	server := exampleServer(`{"code":200,"message":"success","data":[{"task_id":"task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T",` +
 		`"phone_number":"13800138000","content":"Your parcel is here","lease_id":1042,"attempt":1,"lease_until":"2023-12-01T10:30:30Z"}]}`)

@@ -9,7 +9,8 @@ import (
 	api "lksms/gen/client"
 )
 
-// Send submits a message. If Send returns no error, the server has stored the message durably. With an [UnknownError] the server has perhaps stored it.
+// Send submits a message. If Send returns no error, the server has stored the message durably. If the error contains an [UnknownError], the server has
+// possibly stored the message.
 func (c *Client) Send(ctx context.Context, m Message, more ...CallOption) (*Submitted, error) {
 	key := idempotencyKey(more)
 	params := &api.SendSmsParams{IdempotencyKey: &key}
@@ -43,7 +44,7 @@ func (c *Client) Timeline(ctx context.Context, taskID string) ([]TimelineEvent, 
 	})
 }
 
-// Explain returns why a task is in its state, and which senders could take it.
+// Explain returns the reason why a task is in its state, and the senders that could claim it.
 func (c *Client) Explain(ctx context.Context, taskID string) (*Explanation, error) {
 	return call[*Explanation](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) { return c.api.ExplainTask(ctx, taskID) })
 }
@@ -96,8 +97,8 @@ func (c *Client) WaitForTask(ctx context.Context, taskID string, seen func(*Task
 	})
 }
 
-// follow reads until isEnd returns true. The pauses grow from a quarter of a second to three seconds. A temporary error does not end it, unless no call of the
-// client has succeeded yet.
+// follow reads until isEnd returns true. The pauses grow from a quarter of a second to three seconds. A temporary error does not end follow, unless no call
+// of the client has succeeded yet.
 func follow[T any](ctx context.Context, c *Client, read func() (T, error), isEnd func(T) bool) (T, error) {
 	const longest = 3 * time.Second
 	pause, failures := 250*time.Millisecond, 0
@@ -128,7 +129,7 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
 		return c.api.CancelTask(ctx, taskID)
 	})
 	if attempts > 1 && Reason(err) == "task.not_pending" {
-		// An earlier attempt perhaps cancelled the task, and only its response was lost.
+		// An earlier attempt possibly cancelled the task, and only its response was lost.
 		if now, failed := call[*Task](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
 			return c.api.GetTask(ctx, taskID)
 		}); failed == nil && now.Status == Cancelled {
@@ -138,8 +139,8 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (*Task, error) {
 	return task, err
 }
 
-// Requeue sends a FAILED or CANCELLED task again. remark is a reason for the timeline, and can be empty. Requeue is not repeated after a lost response, because
-// the task could have been sent and failed again in the meantime.
+// Requeue sends a FAILED or CANCELLED task again. remark is a reason for the timeline, and can be empty. Requeue is not repeated after a lost response,
+// because the task could have been sent and failed again in the meantime.
 func (c *Client) Requeue(ctx context.Context, taskID, remark string) (*Task, error) {
 	var body api.RequeueRequest
 	if remark != "" {

@@ -22,16 +22,16 @@ func (c *Client) Claim(ctx context.Context, claim Claim) ([]ClaimedTask, error) 
 	return call[[]ClaimedTask](ctx, c, once, wait, func(ctx context.Context) (*http.Response, error) { return c.api.ClaimTasksNow(ctx, claim) })
 }
 
-// Start tells the server that the sender begins to send up to 1000 tasks that it claimed with StartSeconds. The results have the order of the leases. The
-// sender must send only the tasks whose Code is 200. A repeated start changes nothing.
+// Start reports to the server that the sender begins to send up to 1000 tasks that it claimed with StartSeconds. The results have the order of the leases.
+// The sender must send only the tasks whose Code is 200. A repeated start changes nothing.
 func (c *Client) Start(ctx context.Context, appID string, leases []Lease) (*StartedBatch, error) {
 	return call[*StartedBatch](ctx, c, repeatable, 0, func(ctx context.Context) (*http.Response, error) {
 		return c.api.StartTasks(ctx, api.StartRequest{AppID: appID, Leases: leases})
 	})
 }
 
-// Report ends the lease of a task with its outcome. A repeated report with LeaseID changes nothing. A report without LeaseID is for the current lease of the
-// sender, so a repetition could end a later lease. Such a report is not repeated after a lost response.
+// Report ends the lease of a task with its outcome. A repeated report with LeaseID changes nothing. A report without LeaseID applies to the current lease of
+// the sender, so a repeated report could end a later lease. Report therefore does not repeat such a report after a lost response.
 func (c *Client) Report(ctx context.Context, report Report) error {
 	_, err := call[nothing](ctx, c, safetyOf(report), 0, func(ctx context.Context) (*http.Response, error) { return c.api.ReportTask(ctx, report) })
 	return err

@@ -2,7 +2,7 @@ package client
 
 import api "lksms/gen/client"
 
-// These are types of the contract under the names of this package. The package lksms/gen/client contains all others.
+// These are types of the contract under the names of this package. The package lksms/gen/client contains all other types.
 type (
 	// Session is the caller with its user, role and company.
 	Session = api.Session
@@ -28,13 +28,13 @@ type (
 	Explanation = api.Explanation
 	// Claim is a request for tasks.
 	Claim = api.ClaimRequest
-	// ClaimedTask is a task that the caller holds until its lease ends.
+	// ClaimedTask is a task that the caller has leased.
 	ClaimedTask = api.ClaimedTask
-	// Lease identifies a task that the caller holds, and its lease.
+	// Lease identifies a task that the caller has leased, and the lease.
 	Lease = api.HeldLease
 	// StartedBatch contains the outcome of each start.
 	StartedBatch = api.StartedBatch
-	// Report is the outcome of a task that the caller held.
+	// Report is the outcome of a task that the caller had leased.
 	Report = api.ReportRequest
 	// ReportedBatch contains the outcome of each report.
 	ReportedBatch = api.ReportedBatch
@@ -56,7 +56,7 @@ type (
 	BatchRowStatus = api.BatchRowStatus
 	// BatchPreview is the message of one row.
 	BatchPreview = api.BatchPreview
-	// BatchRequeued contains how many messages of a batch are sent again.
+	// BatchRequeued contains the number of messages of a batch that are sent again.
 	BatchRequeued = api.BatchRequeued
 	// Event is an event of a message or a batch.
 	Event = api.EventOfFeed

@@ -3,7 +3,7 @@ package db
 
 import "embed"
 
-// Migrations holds migrations/*.sql.
+// Migrations contains migrations/*.sql.
 //
 //go:embed migrations/*.sql
 var Migrations embed.FS

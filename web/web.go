@@ -1,9 +1,9 @@
-// Package web holds the web console as it was built. `make console` builds dist from the sources beside it.
+// Package web contains the built web console. `make console` builds dist from the sources in this folder.
 package web
 
 import "embed"
 
-// Dist holds the files of the console in the folder dist.
+// Dist contains the files of the console in the folder dist.
 //
 //go:embed all:dist
 var Dist embed.FS

@@ -12,7 +12,7 @@ import (
 	"lksms/cmd/lksms/remote"
 )
 
-// completionWord is the hidden command that shells call with the words of the current command line. The last word is the one to complete.
+// completionWord is the hidden command that shells call with the words of the current command line. The shell completes the last word.
 const completionWord = "__complete"
 
 type completionCmd struct {
@@ -61,7 +61,8 @@ func (c *completionCmd) Run() error {
 	return err
 }
 
-// complete returns the possible completions of the last word: commands, flags, or values of a flag or argument. If it returns none, the shell offers files.
+// complete returns the possible completions of the last word: commands, flags, or values of a flag or argument. If complete returns no completions, the shell
+// offers files.
 func complete(app *kong.Application, words []string) []string {
 	if len(words) == 0 {
 		words = []string{""}

@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// eventually waits until the condition is true. It fails the test after a time limit.
+// eventually waits until the condition is true. After a time limit, it fails the test.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -82,14 +82,14 @@ func TestFiveProcessesRecoverEachLeaseOnce(t *testing.T) {
 	for range processes {
 		servers = append(servers, serve(t, "DATABASE_URL="+databaseURL, "PROCESSING_TIMEOUT_MINUTES=0.1"))
 	}
-	// Insert the tasks in portions, so that several processes recover some of them.
+	// Insert the tasks in portions, so that each of several processes recovers some of the tasks.
 	for portion := range 10 {
 		if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 			SELECT 't' || i, '13800138000', '+8613800138000', 'x', 1, 'gone', i, now() - interval '1 minute'
 			FROM generate_series($1::int * $2::int / 10 + 1, ($1 + 1) * $2 / 10) i`, portion, zombies); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
+		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run in real time
 	}
 	eventually(t, "every lease is recovered", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0

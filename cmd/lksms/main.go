@@ -120,7 +120,7 @@ func emptyArgument(parsed *kong.Context) error {
 	return nil
 }
 
-// refuse prints what is wrong with a command line, and how to use the command.
+// refuse prints the error in a command line, and the usage of the command.
 func refuse(parser *kong.Kong, err error) {
 	help := "lksms --help"
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context.Selected() != nil {

@@ -43,7 +43,7 @@ var binary string
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-bin-")
 	if err == nil {
-		err = os.Chmod(dir, 0o755) // other users run the program too
+		err = os.Chmod(dir, 0o755) // other users also run the program
 	}
 	if err == nil {
 		binary = filepath.Join(dir, "lksms")
@@ -96,10 +96,10 @@ const testPassword = "test-password"
 // serve starts a server on a free port and waits until it is ready.
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
-	return serveIn(t, pgtest.Dir(t), nil, env...) // in a folder without .env
+	return serveIn(t, pgtest.Dir(t), nil, env...) // the working folder contains no .env
 }
 
-// serveIn is serve in a working folder, and as another user if who is not nil.
+// serveIn works like serve in a working folder. If who is not nil, the server runs as this user.
 func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string) *process {
 	t.Helper()
 	p, address := launch(t, folder, who, "0", env...)
@@ -115,7 +115,7 @@ func launch(t *testing.T, folder string, who *syscall.Credential, port string, e
 	p.cmd.Dir = folder
 	p.cmd.Env = environment(append([]string{"BASIC_AUTH_PASSWORD=" + testPassword}, env...)...)
 	p.cmd.Stderr = p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who} // a group of its own, as in a terminal
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: who} // the process has its own process group, as in a terminal
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func (p *process) stop(signal syscall.Signal) error {
 	}
 }
 
-func TestTwoServersDrainOneQueue(t *testing.T) {
+func TestTwoServersSendAllTasksOfOneQueue(t *testing.T) {
 	t.Parallel()
 	const tasks, pollers, limit = 10_000, 16, 20
 	databaseURL := pgtest.New(t)
@@ -279,7 +279,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	if pid := postmaster(dir); pid != 0 {
 		t.Errorf("PostgreSQL %d outlived the server", pid)
 	}
-	// If the server is killed, its PostgreSQL stops too. After the next start the accepted task still exists.
+	// If the server is killed, its PostgreSQL also stops. After the next start the accepted task still exists.
 	again := serve(t, "LKSMS_DATA="+dir)
 	pid := postmaster(dir)
 	if pid == 0 {
@@ -294,14 +294,14 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	third := serve(t, "LKSMS_DATA="+dir)
 	seen, err := third.client().GetTaskWithResponse(t.Context(), id)
 	if err != nil || seen.JSON200 == nil {
-		t.Errorf("the task is gone: %v %s", err, seen.Body)
+		t.Errorf("the task is missing: %v %s", err, seen.Body)
 	}
 	if err := third.stop(syscall.SIGINT); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 }
 
-// libpqVariables are often set by people who work with PostgreSQL. Each of these variables once prevented a server from starting.
+// libpqVariables contains variables that people who work with PostgreSQL often set. Each of these variables once prevented a server from starting.
 var libpqVariables = []string{
 	"PGHOST=nowhere.invalid", "PGPORT=1", "PGUSER=somebody", "PGDATABASE=elsewhere", "PGPASSWORD=wrong", "PGSSLMODE=verify-full",
 	"PGPASSFILE=/nonexistent", "PGSERVICE=nowhere", "PGSERVICEFILE=/nonexistent", "PGOPTIONS=-c default_transaction_read_only=on",
@@ -318,7 +318,7 @@ func TestAPrivatePostgresIgnoresTheVariablesOfLibpq(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // first without a cluster, then with the existing cluster
+		for range 2 { // the first round has no cluster, the second round uses the existing cluster
 			p := serveIn(t, pgtest.Dir(t), who, append(libpqVariables, "LKSMS_DATA="+dir)...)
 			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 			if err != nil || res.JSON200 == nil {
@@ -361,7 +361,7 @@ func TestTheVariablesOfLibpqCompleteTheDatabaseURL(t *testing.T) {
 	password, _ := whole.User.Password()
 	part := *whole
 	part.User = url.User(whole.User.Username())
-	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL contains a port, so PGPORT must not count
+	p := serve(t, "DATABASE_URL="+part.String(), "PGPASSWORD="+password, "PGPORT=1") // the URL contains a port, so PGPORT must have no effect
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
@@ -461,7 +461,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 		}
 		answered <- res.StatusCode()
 	}()
-	eventually(t, "the request waits", func() bool { // not in tx: a transaction sees the same statistics until its end
+	eventually(t, "the request waits", func() bool { // not in tx, because a transaction sees the same statistics until its end
 		return scan[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") > 0
 	})
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -469,7 +469,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond) // if PostgreSQL stopped, it would end our session within this time
 	if err := tx.Commit(t.Context()); err != nil {
-		t.Errorf("PostgreSQL is gone: %v", err)
+		t.Errorf("PostgreSQL has ended: %v", err)
 	}
 	if status := <-answered; status != http.StatusOK {
 		t.Errorf("the waiting request got %d", status)
@@ -480,7 +480,7 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	}
 }
 
-// postmaster returns the process id of the PostgreSQL in dir, or 0 if none runs.
+// postmaster returns the process id of the PostgreSQL in dir, or 0 if no PostgreSQL runs there.
 func postmaster(dir string) int {
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
 	if err != nil {
@@ -549,7 +549,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != 200 {
-			t.Errorf("the shown password gets %d", res.StatusCode)
+			t.Errorf("a request with the shown password is answered with %d", res.StatusCode)
 		}
 		if err := p.stop(syscall.SIGTERM); err != nil {
 			t.Errorf("stop: %v", err)
@@ -567,7 +567,7 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
-	// Both servers start at the same time without a cluster. One server creates the cluster, and the other waits for it.
+	// Both servers start at the same time without a cluster. One server creates the cluster, and the other server waits for the cluster.
 	servers := make([]*process, 2)
 	var wg sync.WaitGroup
 	for i := range servers {
@@ -587,7 +587,7 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
+func TestTheDemoSettlesAllItsTasksAndChangesNoOtherTasks(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	p := serve(t, "DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())
@@ -623,7 +623,7 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no <> 'lksms-demo'"); n != 0 {
 		t.Errorf("the demo submitted %d messages for other companies", n)
 	}
-	// Run the demo again on the same database. Other messages wait on all its channels, and its number has another default content.
+	// The demo runs again on the same database. Other messages wait on all its channels, and its number has a different default content.
 	client := p.client()
 	if _, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
 		t.Fatal(err)
@@ -681,7 +681,7 @@ func TestMigrateCommandsApplyRevertAndListMigrations(t *testing.T) {
 	if out := run("up"); out != "0 applied\n" || out == first {
 		t.Errorf("up again: %s", out)
 	}
-	later := 0 // number of migrations after those that create an empty database
+	later := 0 // number of migrations after the migrations that create an empty database
 	for ; ; later++ {
 		down := exec.Command(binary, "migrate", "down")
 		down.Dir = t.TempDir()
@@ -742,14 +742,14 @@ func TestTheServerStartsWithTheEnvironmentOfThePythonService(t *testing.T) {
 	}
 	res.Body.Close()
 	if res.StatusCode != 200 {
-		t.Errorf("the password of the file gets %d", res.StatusCode)
+		t.Errorf("a request with the password of the file is answered with %d", res.StatusCode)
 	}
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	out := p.output.String()
 	if n := strings.Count(out, "POSTGRES_PORT, POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD"); n != 1 || strings.Contains(out, "lksms_password") {
-		t.Errorf("warned %d times of settings without a meaning, want once:\n%s", n, out)
+		t.Errorf("%d warnings about ignored settings, want one:\n%s", n, out)
 	}
 	if !strings.Contains(out, "set a password of your own") {
 		t.Errorf("no warning about the sample password:\n%s", out)
@@ -867,7 +867,7 @@ func TestSQLCommandsGrantListAndRevoke(t *testing.T) {
 		}
 	}
 	expect("", "sql", "grant", "jane", role)
-	expect("", "sql", "grant", "jane", role) // a repetition
+	expect("", "sql", "grant", "jane", role) // the command is repeated
 	expect(role, "sql", "list")
 	conn := connect(t, databaseURL)
 	if may := scan[bool](t, conn, "SELECT has_schema_privilege($1, 'lksms', 'USAGE')", role); !may {
@@ -1104,7 +1104,7 @@ func TestTheServerRunsWithoutRightsToChangeTheSchema(t *testing.T) {
 	eventually(t, "the sweeps count the changes", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM facts") == 0
 	})
-	// The role can create partitions of charges and batch rows, drop old ones, and has the same privileges on all.
+	// The role can create partitions of charges and batch rows, drop old partitions, and has the same privileges on all of them.
 	const unequal = `SELECT coalesce(string_agg(p.relid::regclass::text, ' '), '') FROM pg_partition_tree($1) p WHERE NOT (
 		has_table_privilege(p.relid, 'SELECT') AND has_table_privilege(p.relid, 'INSERT') AND has_table_privilege(p.relid, 'UPDATE') AND has_table_privilege(p.relid, 'DELETE'))`
 	for parent, numbers := range map[string]string{"sender_ledger": "lease_ids", "batch_rows": "batches_id_seq"} {

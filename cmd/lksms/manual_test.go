@@ -24,7 +24,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// manualPages are the pages of the manual with the maximum number of words of the English page.
+// manualPages contains the pages of the manual, with the maximum number of words of the English page.
 var manualPages = map[string]int{
 	"start": 1300, "sending": 2000, "senders": 2200, "dispatch": 2200, "channels": 2750, "batches": 2300, "templates": 1000,
 	"webhooks": 1700, "integrations": 2900, "console": 1800, "operations": 3250, "security": 1900, "clients": 1400, "settings": 1700,
@@ -37,11 +37,11 @@ const (
 	manualLimit   = 3 * time.Minute  // time limit for the examples of one page
 )
 
-// TestManual runs the examples of each page of the manual, and compares the Chinese page with the English page.
+// TestTheExamplesOfTheManualWork runs the examples of each page of the manual, and compares the Chinese page with the English page.
 //
-// A block sh of an English page is run. All blocks of a page run in one bash, against a server of their own. A block json directly after a block sh is the
-// response of its last command. Each field of the block must exist in the response with the same type.
-func TestManual(t *testing.T) {
+// Each block sh of an English page is run. All blocks of a page run in one bash, against a separate server. A block json directly after a block sh is the
+// response of the last command in the block sh. Each field of the block json must exist in the response with the same type.
+func TestTheExamplesOfTheManualWork(t *testing.T) {
 	t.Parallel()
 	total := 0
 	for name, budget := range manualPages {
@@ -67,7 +67,7 @@ func TestManual(t *testing.T) {
 type manualPage struct {
 	text     string
 	blocks   []manualBlock
-	headings []string // with their #
+	headings []string // headings with their # characters
 	tables   []int    // number of rows of each table
 }
 
@@ -195,7 +195,7 @@ func (page manualPage) run(t *testing.T) {
 	}
 	server := serve(t, append(settings, "ENABLE_KANNEL=true", "PLATFORM_URL=https://console.example.com")...)
 	client := server.client()
-	eventually(t, "the server is listed", func() bool { // pages list the servers, and a script is faster than a reader
+	eventually(t, "the server is listed", func() bool { // pages list the servers, and a script is faster than a human reader
 		listed, err := client.ListServersWithResponse(t.Context())
 		return err == nil && listed.JSON200 != nil && len(listed.JSON200.Data.Items) > 0
 	})
@@ -206,12 +206,12 @@ func (page manualPage) run(t *testing.T) {
 	bash.Dir = folder
 	bash.Env = environment(append(settings, "LKSMS_URL="+server.url, "LKSMS_USER=admin", "LKSMS_PASSWORD="+testPassword,
 		"HOME="+folder, "PATH="+tools+":"+os.Getenv("PATH"), "no_proxy=*")...)
-	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that kill also ends the programs that the page starts in the background
+	bash.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // kill then also ends the programs that the page starts in the background
 	kill := func() error { return syscall.Kill(-bash.Process.Pid, syscall.SIGKILL) }
 	bash.Cancel, bash.WaitDelay = kill, time.Second
 	failed := bash.Run()
 	if bash.Process != nil {
-		_ = kill() // no process may remain
+		_ = kill() // no process is allowed to remain
 	}
 	page.checkOutputs(t, outputs, failed)
 }
@@ -238,7 +238,7 @@ func (page manualPage) checkBlocks(t *testing.T) {
 	}
 }
 
-// script returns the blocks of the page as one script for a server. The output of each block goes to files of its own.
+// script returns the blocks of the page as one script for a server. The output of each block goes to separate files.
 func (page manualPage) script(host, outputs string) string {
 	var script strings.Builder
 	script.WriteString("set -Eeuo pipefail\n")
@@ -282,7 +282,7 @@ func (page manualPage) checkOutputs(t *testing.T, outputs string, failed error) 
 	}
 }
 
-// isLastRun reports whether block i is the last one that ran: the next block has no output.
+// isLastRun reports whether block i is the last block that ran: the next block has no output.
 func (page manualPage) isLastRun(i int, outputs string) bool {
 	next := slices.IndexFunc(page.blocks[i+1:], manualBlock.isRun)
 	if next < 0 {
@@ -398,7 +398,7 @@ func TestLinksOfDocumentsExist(t *testing.T) {
 		}
 		shown, _ := filepath.Rel(root, file)
 		if file == filepath.Join(root, "CHANGELOG.md") || file == filepath.Join(root, "db", "schema.sql") || entry.Name() == "manual_test.go" || !entry.Type().IsRegular() {
-			return nil // statements about earlier pages stay
+			return nil // statements about earlier pages remain unchanged
 		}
 		links, err := all.linksIn(file, entry)
 		if err != nil {
@@ -472,7 +472,7 @@ func (d documents) linksIn(file string, entry fs.DirEntry) (links [][2]string, e
 		}
 		for _, link := range mention.FindAllStringSubmatch(string(content), -1) {
 			page := link[1]
-			if served, isAddress := strings.CutPrefix(page, "manual/"); isAddress { // of a page of a server: Chinese pages have the anchors of English ones
+			if served, isAddress := strings.CutPrefix(page, "manual/"); isAddress { // the page belongs to a server: Chinese pages have the anchors of English pages
 				page = strings.TrimPrefix(served, "zh-CN/")
 			}
 			links = append(links, [2]string{filepath.Join(d.root, "docs", page), link[2]})
@@ -501,7 +501,7 @@ func linksOf(text string) (links [][2]string) {
 		}
 		for _, found := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, ""), -1) {
 			if regexp.MustCompile(`^[a-z]+:`).MatchString(found[1]) {
-				continue // a URL
+				continue // the link is a URL
 			}
 			file, anchor, _ := strings.Cut(found[1], "#")
 			links = append(links, [2]string{file, anchor})
@@ -540,7 +540,7 @@ func anchorsOf(text string) (all []string) {
 	return all
 }
 
-func TestTheHarnessOfTheManualFindsMistakes(t *testing.T) {
+func TestTheCheckOfManualExamplesFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ out, documented, want string }{
 		{"", "", ""},

@@ -40,7 +40,7 @@ type shell struct {
 	server *apptest.Bundle
 }
 
-// newShell starts a server, whose sweeps run, and returns a shell with the credentials of its admin.
+// newShell starts a server and its sweeps. It returns a shell with the credentials of the server's admin.
 func newShell(t *testing.T) *shell {
 	t.Helper()
 	b := apptest.New(t)
@@ -180,7 +180,7 @@ task_________TASK______________________  CANCELLED
 	s.expect(1, []string{"task.not_pending", "lksms status"}, "cancel", sent.TaskID)
 	s.expect(1, []string{"task.not_found"}, "requeue", "task_none", sent.TaskID)
 	if status := s.server.Task(sent.TaskID).Status; status != api.TaskPending {
-		t.Errorf("the second task is %d: the refusal of the first must not keep it from being sent again", status)
+		t.Errorf("the status of the second task is %d: the refusal of the first task must not prevent its requeue", status)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestSendersAndClaimPrintSendersAndTasks(t *testing.T) {
 	s.server.AddSender(map[string]any{"sender_no": "account_1", "name": "账号一", "balance": 10})
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE   BALANCE  TODAY  SEEN  SENT
 account_1  账号一  sms      app   silent  10       0
-`, "senders") // it has never polled
+`, "senders") // app-3 has never polled
 	s.server.Exec("UPDATE sender_states SET seen_at = now()")
 	s.expectTable(`SENDER     NAME    CHANNEL  KIND  STATE  BALANCE  TODAY  SEEN                 SENT
 account_1  账号一  sms      app   ready  10       0      yyyy-mm-dd hh:mm:ss
@@ -481,7 +481,7 @@ func TestCommandsExitWithTheDocumentedStatus(t *testing.T) {
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PROFILE=x").expect(2, []string{"LKSMS_PROFILE"}, "status", "task_1")
 	s.with("LKSMS_URL=http://127.0.0.1:1", "LKSMS_PASSWORD=x").expect(2, []string{"LKSMS_USER"}, "status", "task_1")
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "3600") // a long wait, so that no call is repeated
+		w.Header().Set("Retry-After", "3600") // the wait is long, so that no call is repeated
 		if strings.Contains(r.URL.Path, "task_1") {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		} else {
@@ -779,7 +779,7 @@ func expectGone(t *testing.T, pid string) {
 	}
 	apptest.Eventually(t, "the process has ended", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", number))
-		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because perhaps no process waits for it
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie counts as ended, because possibly no process waits for it
 	})
 }
 
@@ -940,8 +940,8 @@ func TestAStopEndsTheRetriesOfAClaim(t *testing.T) {
 	}
 }
 
-// The first message runs alone, so no other message may lose an attempt.
-func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
+// The first message runs alone, so no other message is allowed to lose an attempt.
+func TestASenderEndsIfItsFirstScriptFails(t *testing.T) {
 	s := newShell(t)
 	ids := []string{s.server.Submit("1"), s.server.Submit("2"), s.server.Submit("3")}
 	r := s.send("no-such-program", "--parallel", "3")
@@ -962,7 +962,7 @@ func TestAScriptThatDoesNotWorkEndsTheSender(t *testing.T) {
 	refused.send("exit 0").ends(1)
 }
 
-// The script holds the second and the third message until both run. That is impossible if each message runs alone.
+// The script holds the second and the third message until both run. With one message at a time, the script would wait forever.
 func TestMessagesRunInParallelAfterTheScriptHasWorked(t *testing.T) {
 	s := newShell(t)
 	for _, text := range []string{"first", "a", "b"} {
@@ -1051,7 +1051,7 @@ func TestJSONOutputContainsTheFieldsOfANewerServer(t *testing.T) {
 		t.Helper()
 		out, problems, _ := s.run(append(args, "-o", "json")...)
 		if got := strings.Count(out, `"is_newer"`); got != want || !json.Valid([]byte(out)) {
-			t.Errorf("%v: the field of a newer server stands %d times, want %d: %s%s", args, got, want, out, problems)
+			t.Errorf("%v: the output contains the field of a newer server %d times, want %d: %s%s", args, got, want, out, problems)
 		}
 		return out
 	}

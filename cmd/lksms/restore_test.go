@@ -27,12 +27,12 @@ import (
 // restoreSeed makes TestARestoreToAPointInTime repeatable, and enables it. make test-restore sets it.
 var restoreSeed = flag.Uint64("restore.seed", 0, "seed of the test that restores a backup; 0: it is skipped")
 
-// cluster is a PostgreSQL that is configured like that of an operator, except for its folders. It runs the commands of docs/operations.md.
+// cluster is a PostgreSQL with the configuration of an operator, except for its folders. It runs the commands of docs/operations.md.
 type cluster struct {
 	t      *testing.T
 	dir    string
 	env    []string
-	who    *syscall.Credential // the account of PostgreSQL, which refuses to run as root; nil: the user of the test
+	who    *syscall.Credential // account of PostgreSQL, because PostgreSQL refuses to run as root; nil: the user of the test
 	blocks map[string]string   // the blocks of the document, by name
 }
 
@@ -250,7 +250,7 @@ func (l *life) work(p *process, app string, n int) {
 	l.t.Helper()
 	for _, id := range l.claim(p, app, n) {
 		switch l.dice.IntN(6) {
-		case 0: // no report: the lease stays
+		case 0: // the lease remains, because no report follows
 		case 1:
 			l.report(p, app, id, 3, true)
 		case 2:
@@ -273,7 +273,7 @@ type restoring struct {
 	t           *testing.T
 	c           *cluster
 	l           *life
-	environment []string // of the servers
+	environment []string // environment of the servers
 	admin       *pgx.Conn
 	start       string // cursor of the feed before the load
 
@@ -282,10 +282,10 @@ type restoring struct {
 	leases map[string]int64 // leases at the restore point
 	ended  map[string]int   // status at the restore point, by ended task
 	kept   []string         // tasks leased at the restore point whose leases are valid after the restore
-	lost   []string         // tasks leased at the restore point whose leases expire before the restore
+	lost   []string         // tasks that were leased at the restore point and whose leases expire before the restore
 
-	sent     []string        // tasks pending at the restore point, and sent after it
-	known    map[string]bool // events that a receiver already has; it drops repetitions
+	sent     []string        // tasks that were pending at the restore point and sent after it
+	known    map[string]bool // events that a receiver has already received; the receiver drops repetitions
 	cursor   string          // cursor of that receiver
 	greatest int64           // greatest lease id before the accident
 }
@@ -363,7 +363,7 @@ func (r *restoring) workUntilTheMoment(long, short *process) {
 	r.kept = l.claim(long, "app_long", 5)
 	r.lost = l.claim(short, "app_short", 5)
 
-	// This is the restore point. No request is in progress, so every response so far is from before it.
+	// This is the restore point. No request is in progress, so every response so far is from before the restore point.
 	r.admin = connect(r.t, c.url("postgres"))
 	r.awaitEvents(long)
 	r.before, r.leases, r.ended = slices.Clone(l.messages), cloned(l.leases), cloned(l.ended)
@@ -379,12 +379,12 @@ func (r *restoring) workAfterTheMoment(long, short *process) {
 	l.submitNew(long, 60+l.dice.IntN(20))
 	for _, id := range l.claim(long, "app_long", 100) {
 		l.report(long, "app_long", id, 2, false)
-		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and can be sent again
+		_, wasLeased := r.leases[id] // such a task cannot be cancelled afterwards, and is possibly sent again
 		if !wasLeased && slices.ContainsFunc(r.before, func(s submitted) bool { return s.id == id }) {
 			r.sent = append(r.sent, id)
 		}
 	}
-	l.report(long, "app_long", r.kept[0], 2, false) // leased at the restore point, and reported after it
+	l.report(long, "app_long", r.kept[0], 2, false) // the task was leased at the restore point, and is reported after it
 	l.work(short, "app_short", 5)
 	r.awaitEvents(long)
 	r.cursor = r.start
@@ -437,7 +437,7 @@ func (r *restoring) expectTheStateOfTheMoment() {
 // cancelAndRepeat cancels the tasks that were sent after the restore point, and repeats all submissions.
 func (r *restoring) cancelAndRepeat(quiet *process) {
 	r.t.Helper()
-	for _, id := range r.sent { // hold the messages that were sent according to the list of the provider
+	for _, id := range r.sent { // holds the messages that were sent according to the list of the provider
 		res, err := quiet.client().CancelTaskWithResponse(r.t.Context(), id)
 		if err != nil || res.StatusCode() != 200 {
 			r.t.Errorf("cancel %s: %v %s", id, err, res.Body)
@@ -453,8 +453,8 @@ func (r *restoring) cancelAndRepeat(quiet *process) {
 	}
 }
 
-// deliver reports the leases of the restore point, waits until expired leases are recovered, and sends all other tasks. It returns how often each task was
-// sent.
+// deliver reports the leases of the restore point, waits until expired leases are recovered, and sends all other tasks. It returns the number of times that
+// each task was sent.
 func (r *restoring) deliver(all *process) map[string]int {
 	r.t.Helper()
 	l := r.l

@@ -79,9 +79,9 @@ type Options struct {
 	Outbound outbound.Policy
 
 	PlatformURL string // value of ${platformUrl} in notifications
-	HistoryDir  string // folder for exports; empty: none
+	HistoryDir  string // folder for exports; empty: exports are disabled
 
-	TraceURL string // URL of the collector of traces; empty: none
+	TraceURL string // URL of the collector of traces; empty: traces are not exported
 
 	Folders []string // folders whose file systems are monitored
 
@@ -213,7 +213,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-// wire creates the services, from the lowest wing to the highest. Each service gets the services that it uses.
+// wire creates the services of all wings, from the lowest wing to the highest. Each service gets the services that it uses.
 func (a *App) wire(ctx context.Context) (err error) {
 	if err := a.wirePlatform(ctx); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (a *App) wire(ctx context.Context) (err error) {
 	return err
 }
 
-// Sweeps returns the sweeps of all services, whatever the roles of the server.
+// Sweeps returns the sweeps of all services, for all roles.
 func (a *App) Sweeps() []sweep.Job {
 	return slices.Concat(
 		serverSweeps(a.Servers), a.users.Sweeps(), a.Answers.Sweeps(),
@@ -350,7 +350,8 @@ func (a *App) wireTransport() (err error) {
 	return err
 }
 
-// serverSweeps returns the sweeps of package servers. That package cannot return them itself, because package sweep imports it for the roles.
+// serverSweeps returns the sweeps of package servers. Package servers cannot return its own sweeps, because package sweep imports package servers for the
+// roles.
 func serverSweeps(s *servers.Service) []sweep.Job {
 	return []sweep.Job{
 		{Name: "record-server", Interval: servers.BeatEvery, AtStart: true, Routine: true, Run: s.Beat},

@@ -48,7 +48,7 @@ func newBalancer(t *testing.T, a, b string, lines ...string) *balancer {
 		"    timeout connect 3s\n":              "    timeout connect 3s\n    timeout check 10s\n",
 	} {
 		if strings.Count(config, from) != 1 {
-			t.Fatalf("cells.cfg has %q not once", from)
+			t.Fatalf("cells.cfg does not contain %q exactly once", from)
 		}
 		config = strings.ReplaceAll(config, from, to)
 	}
@@ -171,8 +171,8 @@ func keyLine(key, cell string) string {
 	return fmt.Sprintf("key:%X %s", sha256.Sum256([]byte(key)), cell)
 }
 
-// byOtherThanAuthorization contains the operations whose cell does not depend on the header Authorization, with the reason. They can be called without that
-// header.
+// byOtherThanAuthorization contains the operations whose cell does not depend on the header Authorization, with the reason. These operations can be called
+// without the header.
 var byOtherThanAuthorization = map[string]string{
 	"takeCallback":  "a provider sends no credentials: its sender is in the path",
 	"createSession": "the name is in the body",
@@ -289,7 +289,7 @@ func (d *balancer) expectRefusals(seen *atomic.Int64) {
 	}
 }
 
-// expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to a by default.
+// expectCellsOfOtherPaths fails the test unless requests outside the contract go to the cell of their caller, or to cell a by default.
 func (d *balancer) expectCellsOfOtherPaths() {
 	d.t.Helper()
 	other := func(method, path, body string, headers ...string) string {
@@ -339,7 +339,7 @@ func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
 	d.expect(200, "", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("acme", "x")...)
 }
 
-// With two headers of credentials, the proxy and the server could read different ones.
+// If a request has two headers with credentials, the proxy and the server could read different headers.
 func TestTheProxyOfCellsRefusesTwoCredentials(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
@@ -449,7 +449,7 @@ func cellsMap(t *testing.T, own string, a, b *cell) (string, error) {
 
 const ownLines = "# by hand\n\nhost:" + nameA + " a\nhost:" + nameB + " b\n"
 
-// twoCells starts two cells with companies of their own. It returns the headers of a submitter and of a sender app for each company.
+// twoCells starts two cells with different companies. It returns the headers of a submitter and of a sender app for each company.
 func twoCells(t *testing.T) (a, b *cell, callers map[string][]string) {
 	t.Helper()
 	a = newCell(t, apptest.NewWith(t, apptest.DefaultRules, ofCell))
@@ -561,10 +561,10 @@ func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 	}
 	asked := d.expect(401, "auth.required", "GET", "/api/v1/session", nil, page...)
 	if asked.Header.Get("WWW-Authenticate") != `Session realm="lksms"` {
-		t.Errorf("a page is asked for %q", asked.Header.Get("WWW-Authenticate"))
+		t.Errorf("the response to a page requests the authentication %q", asked.Header.Get("WWW-Authenticate"))
 	}
 	if asked := d.expect(401, "auth.required", "GET", "/api/v1/session", nil); !strings.HasPrefix(asked.Header.Get("WWW-Authenticate"), "Basic ") {
-		t.Errorf("a program is asked for %q", asked.Header.Get("WWW-Authenticate"))
+		t.Errorf("the response to a program requests the authentication %q", asked.Header.Get("WWW-Authenticate"))
 	}
 	for no, want := range map[string]string{"acme": "a", "beta": "b"} {
 		signed := d.expect(200, "", "POST", "/api/v1/session", map[string]any{"username": "reader-of-" + no, "password": apptest.UserPassword}, page...)
@@ -583,7 +583,7 @@ func TestTheConsoleOfACellWorksBehindTheProxy(t *testing.T) {
 		d.expect(200, "", "DELETE", "/api/v1/session", nil, both...)
 		d.expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, both...)
 	}
-	// The admin has the same name in both cells, so the map does not contain the admin. At the name of a cell, the admin is that of the cell.
+	// The admin has the same name in both cells, so the map does not contain the admin. At the name of a cell, the admin of this cell is used.
 	admin := apptest.Basic(apptest.Username, apptest.Password)
 	d.expect(421, "cell.unknown", "GET", "/api/v1/admin/companies", nil, admin...)
 	for host, want := range map[string]string{nameA: "acme", nameB: "beta"} {
@@ -624,7 +624,7 @@ func cookiesOf(a apptest.Answer) map[string]string {
 }
 
 // S3.15: if one cell is down, the other cell still works.
-func TestACellThatIsDownDoesNotAffectTheOther(t *testing.T) {
+func TestACellThatIsDownDoesNotAffectTheOtherCell(t *testing.T) {
 	a, b, callers := twoCells(t)
 	lines, err := cellsMap(t, ownLines, a, b)
 	if err != nil {
@@ -688,7 +688,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Error("a user who was disabled is not disabled in the new cell")
 	}
 	if lines, err = cellsMap(t, ownLines+onItsWay, a, b); err != nil || lines != before {
-		t.Fatalf("the map after the copy is not the one before it: %s, %v", lines, err)
+		t.Fatalf("the copy changed the map: %s, %v", lines, err)
 	}
 	d.restart(lines, "a")
 	d.expect(503, "cell.moving", "POST", "/api/v1/sms/send", message, callers["acme"]...)
@@ -697,7 +697,7 @@ func TestTheMapIsChangedAtRunTime(t *testing.T) {
 		t.Errorf("the reader of acme is answered by %q", got.Header.Get("X-Lksms-Cell"))
 	}
 	if left := d.poll(callers["app of acme"]); len(left) != 1 {
-		t.Errorf("of what acme left in a, its app gets %+v", left)
+		t.Errorf("the app of acme gets tasks that acme has in cell a: %+v", left)
 	}
 	for _, name := range names {
 		a.Expect(200, "", "PATCH", "/api/v1/admin/users/"+url.PathEscape(name), map[string]any{"is_disabled": true})
@@ -771,7 +771,7 @@ func commandsOf(t *testing.T, name string) string {
 }
 
 // The commands of deploy/haproxy/README.md install a map only if the script wrote it completely.
-func TestTheMapSurvivesAScriptThatFails(t *testing.T) {
+func TestAFailedScriptDoesNotChangeTheMap(t *testing.T) {
 	t.Parallel()
 	dir, programs := pgtest.Dir(t), pgtest.Dir(t)
 	for name, content := range map[string]string{

@@ -23,8 +23,8 @@ func stopAt(b *apptest.Bundle, at time.Time) {
 
 var units = []string{"minute", "hour", "day", "month"}
 
-// windows returns names of the minute, hour, day and month of a time in a time zone. If a change of the clock repeats an hour, the second one gets another
-// name, in the same day.
+// windows returns names of the minute, hour, day and month of a time in a time zone. If a change of the clock repeats an hour, the second hour gets another
+// name, but belongs to the same day.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
@@ -47,7 +47,8 @@ func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 	return zone, append(at, time.Date(2018, 2, 28, 23, 59, 59, 0, zone), time.Date(2019, 1, 1, 0, 0, 0, 0, zone))
 }
 
-// zones contains time zones with many offsets. In some, summer time begins or ends at midnight, by half an hour, or on the first of a month.
+// zones contains time zones with many offsets. In some zones, summer time begins or ends at midnight or on the first of a month, or changes the clock by half
+// an hour.
 var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Havana", "America/Sao_Paulo", "Asia/Beirut",
 	"Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"}
 
@@ -137,8 +138,8 @@ func (s *limited) claim(b *apptest.Bundle, random *rand.Rand, now time.Time) (gr
 	return granted, usedUp
 }
 
-// A claim always returns exactly as many tasks as the interval, limits and lease of the sender allow, and the API shows the same. The test computes the windows
-// with Go's calendar instead of PostgreSQL's.
+// A claim always returns exactly as many tasks as the interval, limits and lease of the sender allow, and the API shows the same numbers. The test computes
+// the windows with Go's calendar instead of PostgreSQL's.
 func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 20_000, nil)
@@ -161,7 +162,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 20 {
-			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times, so the test checks too little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d tasks, limits reached: %v", granted, usedUp)
@@ -187,7 +188,7 @@ func later(random *rand.Rand, now time.Time, zone *time.Location, pausedUntil, e
 	return now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))]) + 2))).Truncate(time.Microsecond)
 }
 
-// Many senders claim concurrently while the clock moves. The messages have one or two segments. No window exceeds its limit. Each claim comes after the
+// Many senders claim concurrently while the clock moves. The messages have one or two segments. No window exceeds its limit. Each claim is made after the
 // intervals of all tasks of the previous claim. The senders use up their limits.
 func TestS4_3_ConcurrentClaimsExceedNoWindow(t *testing.T) {
 	b := apptest.NewWithClock(t)
@@ -233,7 +234,7 @@ func TestS4_3_ConcurrentClaimsExceedNoWindow(t *testing.T) {
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 3 {
-			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times, so the test checks too little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)
@@ -313,7 +314,7 @@ func TestAChangeOfTheTimeZoneResetsNoLimit(t *testing.T) {
 		took("2022-06-15T12:01:00Z", 0)
 	}
 	took("2022-06-16T00:00:00Z", 10)
-	move("America/Los_Angeles") // there it is still the fifteenth, and 20 of the month's 25 are used
+	move("America/Los_Angeles") // in Los Angeles the date is still the fifteenth, and 20 of the 25 segments of the month are used
 	took("2022-06-16T00:01:00Z", 0)
 	took("2022-06-16T07:00:00Z", 5)
 }

@@ -87,7 +87,7 @@ func TestTheContainersHaveAllRoles(t *testing.T) {
 		if want := name == "lksms"; want != (one.Profiles == nil) || !want && !slices.Equal(one.Profiles, []string{"roles"}) {
 			t.Errorf("%s has the profiles %v", name, one.Profiles)
 		}
-		for key, value := range all["lksms"].Environment { // all work on the same database, with the same settings
+		for key, value := range all["lksms"].Environment { // all containers use the same database and settings
 			if got := one.Environment[key]; got != value && key != "ROLES" {
 				t.Errorf("%s: %s is %q, of lksms %q", name, key, got, value)
 			}
@@ -142,7 +142,7 @@ func TestTheProxyForwardsToContainersWithTheRole(t *testing.T) {
 	for _, backend := range backends {
 		role, lines := servers.Role(backend[1]), backend[2]
 		if !strings.Contains(lines, "httpchk GET /ready?role="+string(role)+"\n") {
-			t.Errorf("the backend %s does not ask for its role", role)
+			t.Errorf("the health check of the backend %s does not name its role", role)
 		}
 		found := regexp.MustCompile(`(?m)^ +server \S+ ([^:\s]+):(\d+)`).FindAllStringSubmatch(lines, -1)
 		if found == nil {

@@ -21,8 +21,8 @@ const (
 	maxSpare = 32
 )
 
-// connections limits the open connections, in total and per address. At a limit, a new connection replaces the connection that has been idle longest. If none
-// is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
+// connections limits the open connections, in total and per address. At a limit, a new connection replaces the connection that has been idle longest. If no
+// connection is idle, the new connection is spare: on a spare connection, all operations except health and readiness get 503.
 type connections struct {
 	net.Listener
 	most    int            // maximum in total; 0: no limit
@@ -108,7 +108,7 @@ func (c *connections) crowding() net.Conn {
 	return most
 }
 
-// hasCapacity reports whether a connection from an address can be regular. If necessary, it closes an idle connection for that.
+// hasCapacity reports whether a connection from an address can be regular. If necessary, hasCapacity closes an idle connection.
 func (c *connections) hasCapacity(address string) bool {
 	switch {
 	case c.most == 0:
@@ -187,8 +187,8 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// closeSilent closes the connections on which no request has come yet. Clients open such connections in advance, and http.Server would wait five seconds for
-// each when it stops.
+// closeSilent closes the connections on which no request has arrived yet. Clients open such connections in advance. Without closeSilent, http.Server would
+// wait five seconds for each of these connections when it stops.
 func (c *connections) closeSilent() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,7 +60,7 @@ func TestSlowCallersDoNotBlockHealthAndMetrics(t *testing.T) {
 	}
 }
 
-func TestANewConnectionReplacesAnIdleOne(t *testing.T) {
+func TestANewConnectionReplacesAnIdleConnection(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.MaxConnections, o.MaxOfAddress = 2, 2 })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

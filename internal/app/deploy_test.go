@@ -64,7 +64,7 @@ func exported(b *apptest.Bundle) map[string][]string {
 	return all
 }
 
-// used returns the metrics in a text, and the labels that the text contains for each.
+// used returns the metrics in a text, and the labels that the text contains for each metric.
 func used(text string) map[string][]string {
 	all := map[string][]string{}
 	for _, found := range regexp.MustCompile(`\b((?:lksms|process|go)_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(text, -1) {
@@ -136,7 +136,7 @@ func TestEachMetricIsDocumented(t *testing.T) {
 }
 
 // Grafana ignores unknown fields, so a mistake would give an empty panel instead of an error.
-func TestTheDashboardIsComplete(t *testing.T) {
+func TestTheDashboardHasNoInvalidPanels(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../../deploy/grafana/lksms.json")
 	if err != nil {

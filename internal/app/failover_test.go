@@ -99,7 +99,7 @@ func TestAServerSwitchesFromAPrimaryThatHangs(t *testing.T) {
 		if status := <-answered; status != 503 && status != 200 {
 			t.Errorf("%d", status)
 		}
-		if n == 0 { // the server has searched for another primary and found none
+		if n == 0 { // the server has searched for another primary and found no primary
 			standby.Promote()
 		}
 	}

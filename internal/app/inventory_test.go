@@ -38,7 +38,7 @@ func TestTheListsOfTheArchitectureAreCurrent(t *testing.T) {
 		before, rest, found := bytes.Cut(current, begin)
 		_, after, closed := bytes.Cut(rest, end)
 		if !found || !closed {
-			t.Fatalf("docs/architecture.md has no %q with %q behind it", begin, end)
+			t.Fatalf("docs/architecture.md has no %q followed by %q", begin, end)
 		}
 		current = slices.Concat(before, begin, []byte("\n"+list+"\n"), end, after)
 	}

@@ -54,7 +54,7 @@ func enumOf(doc *openapi3.T, schema string) []string {
 	return all
 }
 
-func TestEveryEnumOfTheContractNamesEachValue(t *testing.T) {
+func TestEveryEnumOfTheContractNamesAllItsValues(t *testing.T) {
 	t.Parallel()
 	for name, schema := range schemasOf(t).Components.Schemas {
 		if names, has := schema.Value.Extensions["x-enum-varnames"].([]any); has && len(names) != len(schema.Value.Enum) {
@@ -101,7 +101,7 @@ func TestTheContractDescribesEveryDriver(t *testing.T) {
 	}
 }
 
-func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
+func TestTheContractAndTheServerHaveTheSameTaskStates(t *testing.T) {
 	b := apptest.New(t)
 	infos := apptest.Decode[[]api.StatusInfo](t, b.Expect(200, "", "GET", "/api/v1/admin/task-status-info", nil))
 	var codes []string
@@ -116,8 +116,8 @@ func TestTheStatesOfTasksAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-// The functions of the SQL inbox read settings themselves, with defaults of their own. The names of some settings end with the message type.
-func TestTheSQLInboxHasTheDefaultsOfTheSettings(t *testing.T) {
+// The functions of the SQL inbox read settings themselves, and contain their own defaults. The names of some settings end with the message type.
+func TestTheSQLInboxAndTheSettingsHaveTheSameDefaults(t *testing.T) {
 	t.Parallel()
 	dump, err := os.ReadFile("../../db/schema.sql")
 	if err != nil {

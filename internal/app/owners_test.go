@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestEachRoomAloneRunsItsStatements(t *testing.T) {
+func TestStatementsAreRunOnlyByTheirPackage(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	runs := 0
@@ -51,7 +51,7 @@ func TestEachRoomAloneRunsItsStatements(t *testing.T) {
 	}
 }
 
-// sharedTables are the tables that several rooms write, each in the transaction of its own change.
+// sharedTables contains the tables that several rooms write. Each room writes them in the transaction of its own change.
 var sharedTables = map[string][]string{
 	"audit":          {"audit", "batch", "contact"}, // triggers write the other rows
 	"erasures":       {"erasure", "history"},        // history adds the folder of an export that contains tasks of the person
@@ -62,13 +62,13 @@ var sharedTables = map[string][]string{
 	"routes":         {"directory", "queue"}, // claims count the segments of each route
 	"sender_ledger":  {"queue", "sender"},    // claims charge, reports refund
 	"sender_states":  {"push", "queue", "sender"},
-	"users":          {"access", "mobile"}, // a phone has a user of its own
+	"users":          {"access", "mobile"}, // a phone has its own user
 }
 
-// writes finds the tables that statements change. The first group is a lock or the action of an upsert, which are no writes of their own.
+// writes finds the tables that statements change. The first group matches a lock or the action of an upsert, because neither is a separate write.
 var writes = regexp.MustCompile(`(\bFOR (?:NO KEY )?|\bDO )?\b(?:INSERT INTO|DELETE FROM|UPDATE)\s+(?:ONLY\s+)?([a-z_]+)`)
 
-func TestEachTableIsWrittenByOneRoom(t *testing.T) {
+func TestEachTableIsWrittenByOnePackage(t *testing.T) {
 	t.Parallel()
 	writers := map[string][]string{}
 	files, err := filepath.Glob(filepath.Join("..", "..", "db", "queries", "*", "*.sql"))

@@ -109,7 +109,7 @@ func TestAReplicaAnswersReadsThatAllowStaleData(t *testing.T) {
 		second.App = direct
 		return isRead(&second, standby)
 	})
-	// When the replica has this message, it has replayed everything before.
+	// When the replica has this message, it has replayed all earlier changes.
 	want := b.Count("SELECT count(*) FROM messages")
 	apptest.Eventually(t, "the replica has the messages", func() bool {
 		var n int
@@ -145,7 +145,7 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 	began := time.Now()
 	list := func() bool { return strings.Contains(b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil).Raw, id) }
 	if isRead(b, standby) && list() && isRead(b, standby) {
-		t.Error("a replica that does not replay knows what is new")
+		t.Error("a replica that does not replay returned new data")
 	}
 	apptest.Eventually(t, "the list comes from the primary", list)
 	if took := time.Since(began); took > 6*time.Second {
@@ -175,11 +175,11 @@ func TestAReplicaThatLagsIsNotUsed(t *testing.T) {
 		t.Error("the dead replica answered")
 	}
 	if !list() {
-		t.Error("the list lacks a message while the replica is away")
+		t.Error("the list lacks a message while the replica is down")
 	}
 	apptest.Eventually(t, "the lag is not known", func() bool { return strings.Contains(b.Call("GET", "/metrics", nil).Raw, "} +Inf\n") })
 
-	// A copy that no longer follows the primary is not used, even if it has replayed all positions.
+	// A replica that no longer follows the primary is not used, even if it has replayed all positions.
 	standby.Start()
 	apptest.Eventually(t, "the replica is used after its restart", func() bool { return isRead(b, standby) })
 	standby.Promote()

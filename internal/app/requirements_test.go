@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cited returns the requirements of docs/requirements.md that comments and test names cite, each with one of the files.
+// cited returns the requirements of docs/requirements.md that comments and test names cite. The value of a requirement is a file that cites it.
 func cited(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -95,14 +95,14 @@ func TestTheProxySendsEachOperationToItsRole(t *testing.T) {
 			want = servers.API
 		}
 		if got := backend(operation.Path); want != "" && got != want {
-			t.Errorf("%s goes to %s, want %s", id, got, want)
+			t.Errorf("%s is sent to %s, want %s", id, got, want)
 		}
 	}
 	for path, want := range map[string]servers.Role{
 		"/console/": servers.Console, "/smsgate/mobile/v1/message": servers.Claim, "/smsgate/3rdparty/v1/messages": servers.API, "/cgi-bin/sendsms": servers.API,
 	} {
 		if got := backend(path); got != want {
-			t.Errorf("%s goes to %s, want %s", path, got, want)
+			t.Errorf("%s is sent to %s, want %s", path, got, want)
 		}
 	}
 }
@@ -158,8 +158,8 @@ func TestAServerAnswersOnlyTheOperationsOfItsRole(t *testing.T) {
 	}
 }
 
-// S3.1: servers with one role each do together the same as one server with all roles.
-func TestServersOfOneRoleEachDoTheWorkOfOneServer(t *testing.T) {
+// S3.1: together, servers with one role each do the work of one server with all roles.
+func TestServersWithOneRoleEachReplaceOneServerWithAllRoles(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	b.App.Pusher.StopClaiming() // this server must not send
 	by := map[servers.Role]*apptest.Bundle{}
@@ -222,18 +222,18 @@ func TestAServerReportsMissingRoles(t *testing.T) {
 	if got := listed(); len(got) != 2 || !got["api"] || !got["sweep,watch,webhook"] {
 		t.Errorf("listed: %v", got)
 	}
-	// A server that dies does not remove itself from the list.
+	// A server that dies does not delete its row in the list of servers.
 	b.Exec("UPDATE servers SET seen_at = now() - interval '1 minute' WHERE roles = '{sweep,watch,webhook}'")
 	if got := missing(); len(got) != 3 {
-		t.Errorf("after its death, these are missing: %v", got)
+		t.Errorf("after the server died, the missing roles are %v", got)
 	}
 	if got := listed(); got["sweep,watch,webhook"] || len(got) != 2 {
-		t.Errorf("after its death, listed: %v", got)
+		t.Errorf("after the server died, the listed servers are %v", got)
 	}
 }
 
 // A driven sender needs a server with the role push. If its provider sends callbacks, it also needs a server with the role callback.
-func TestARoleThatASenderNeedsIsReportedAsMissing(t *testing.T) {
+func TestAMissingRoleThatASenderNeedsIsReported(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	alone, _ := serving(b, servers.API, servers.Sweep, servers.Watch, servers.Webhook)
 	expect := func(when string, want ...servers.Role) {
@@ -278,7 +278,7 @@ func TestARoleThatASenderNeedsIsReportedAsMissing(t *testing.T) {
 	expect("as none is left that is called back")
 }
 
-// another returns a server with some roles that does not run.
+// another returns a server with some roles. The server is not started.
 func another(b *apptest.Bundle, roles ...servers.Role) *app.App {
 	b.T.Helper()
 	with := *b
@@ -306,7 +306,7 @@ func TestAServerThatStopsIsDeleted(t *testing.T) {
 	}
 	stop()
 	if n := b.Count("SELECT count(*) FROM servers"); n != 0 {
-		t.Errorf("after its stop, %d servers", n)
+		t.Errorf("after the server stopped, %d servers are listed", n)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestEachJobHasALockTable(t *testing.T) {
 	}
 }
 
-func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
+func TestANewCompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
 	b := apptest.New(t)
 	other := beside(b)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new"})
@@ -62,7 +62,7 @@ func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
 		apptest.Basic("new", "secret-secret")...)
 }
 
-func TestAChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
+func TestANewChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
 	b := apptest.New(t)
 	other := beside(b)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "voice", "name": "Voice"})
@@ -75,7 +75,7 @@ func TestAChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
 	}
 }
 
-func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
+func TestANewCountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "China", "dial_prefix": "86"})
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new", "countries": []string{"CN"}})
@@ -194,7 +194,7 @@ func TestAMessageReachesASenderThatWaitsAtAnotherServer(t *testing.T) {
 		}
 	}
 	if n, most := looks()-before, int(time.Since(began)/pollInterval)+1; n > most {
-		t.Errorf("%d looks in %v", n, time.Since(began))
+		t.Errorf("%d polls in %v", n, time.Since(began))
 	}
 	leave()
 	all.Wait()
@@ -312,7 +312,7 @@ func TestChangesOfUsersTakeEffectOnEveryServer(t *testing.T) {
 }
 
 // A claim waits for up to half a minute. If its user loses the permission to claim meanwhile, the claim gets no task.
-func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
+func TestAWaitingClaimIsRefusedAfterItsUserLosesThePermission(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status       int

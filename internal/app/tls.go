@@ -12,8 +12,8 @@ import (
 // certificateCheck is the minimum time between two checks whether the files have changed.
 const certificateCheck = time.Second
 
-// TLSConfig returns a configuration that serves the certificate in two files. It reads the files again when they change. If they then cannot be read, it logs
-// the error and serves the previous certificate. TLSConfig returns an error if the first certificate cannot be read.
+// TLSConfig returns a configuration that serves the certificate in two files. If the files change, it reads them again. If the changed files cannot be read,
+// it logs the error and serves the previous certificate. TLSConfig returns an error if the first certificate cannot be read.
 func TLSConfig(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	if err := c.load(); err != nil {

@@ -117,7 +117,7 @@ func TestATraceCoversATaskFromSubmissionToReport(t *testing.T) {
 		t.Error("the task without a traceparent has a trace")
 	}
 	if all := c.find("report", "lksms.task_id", plain); len(all) != 1 || len(all[0].GetParentSpanId()) == 0 {
-		t.Errorf("its report is not part of a request: %v", all)
+		t.Errorf("the report of the task is not part of a request: %v", all)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE traceparent IS NOT NULL"); n != 1 {
 		t.Errorf("%d messages have a traceparent", n)
@@ -200,11 +200,11 @@ func TestAnAttemptAtAProviderIsASpanOfTheTrace(t *testing.T) {
 		t.Errorf("the provider got %q and %q, want %q", traced, plain, want)
 	}
 	if all := c.find("send", "lksms.outcome", "sent"); len(all) != 2 {
-		t.Errorf("%d spans tell the outcome", len(all))
+		t.Errorf("%d spans contain the outcome", len(all))
 	}
 }
 
-func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
+func TestRetriesKeepTheTraceparentAndInvalidTraceparentsAreIgnored(t *testing.T) {
 	b := apptest.New(t)
 	send := func(text string, values ...string) string {
 		headers := []string{}
@@ -234,7 +234,7 @@ func TestATraceparentSurvivesRetriesAndAnInvalidOneIsIgnored(t *testing.T) {
 	}
 }
 
-func TestACollectorThatHangsDelaysNothing(t *testing.T) {
+func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -80,9 +80,9 @@ func run(ctx context.Context, o measure.Options) (err error) {
 	)}
 	for _, s := range chosen {
 		b.Bar.Describe(s.name)
-		_ = b.Bar.RenderBlank() // _ = b.Bar.RenderBlank() // an error of the terminal does not stop the run
+		_ = b.Bar.RenderBlank() // an error of the terminal does not stop the run
 		if err := s.run(ctx, b); err != nil {
-			b.Print(os.Stderr, nil) // b.Print(os.Stderr, nil) // prints the figures that were measured before the failure
+			b.Print(os.Stderr, nil) // prints the figures that were measured before the failure
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		_ = b.Bar.Add(1)

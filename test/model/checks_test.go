@@ -53,7 +53,8 @@ func textOrNil(s string) *string {
 	return &s
 }
 
-// check runs after each step. It compares the service with the model: every task, the statistics, and the timelines, senders and ledgers that the step touched.
+// check runs after each step. It compares the service with the model: every task, the statistics, and the timelines, senders and ledgers that the step
+// touched.
 func (q *sequence) check(t *rapid.T) {
 	q.world.follow()
 	q.checkTasks(t)
@@ -70,7 +71,7 @@ func (q *sequence) check(t *rapid.T) {
 	}
 }
 
-// end runs after a sequence, and compares everything once more.
+// end runs after a sequence, and compares the service with the model a last time.
 func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)

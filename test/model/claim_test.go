@@ -36,7 +36,7 @@ func (w *world) isActive(s *sender) degree {
 	}
 }
 
-// rivals reports whether the routes of the pool contain another active sender of the same sort, and one of a smaller sort.
+// rivals reports how certain it is that the routes of the pool contain another active sender of the same sort (same), and of a smaller sort (smaller).
 func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
 		switch {
@@ -50,8 +50,8 @@ func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	return same, smaller
 }
 
-// isOutranked reports whether a sender is only a backup for a task, because another sender of a larger sort is available. If the task is too large for that
-// other sender, the task does not wait for it.
+// isOutranked reports whether a sender is only a backup for a task, because another sender with a larger sort is available. If the task is too large for the
+// other sender, the sender is not a backup.
 func (w *world) isOutranked(s *sender, x *task) degree {
 	p := w.pool(x)
 	most := no
@@ -80,7 +80,7 @@ func (u urgency) compare(o urgency) int {
 // sweep has moved it.
 func (w *world) urgencies(t *task) (first, last urgency) {
 	first, last = urgency{t.priority, t.retries}, urgency{t.priority, t.retries}
-	if w.isAgedRetry(t) || t.retryAged { // also true if a lease that was never started made the task due again
+	if w.isAgedRetry(t) || t.retryAged { // true even if a lease that was never started made the task due again
 		first.retries = 0
 	}
 	if w.isAgedPriority(t) || t.prioAged || t.mayBeAged {
@@ -324,7 +324,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	}
 	same, smaller := w.rivals(s, p)
-	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with it
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender is perhaps ahead of its share, or the task failed with this sender
 		return maybe
 	}
 	return yes

@@ -25,7 +25,7 @@ func someOf[T any](t *rapid.T, label string, values []T) T {
 	return oneOf(t, label, values...)
 }
 
-// optional draws one of values or, twice as often, nil.
+// optional draws nil or one of values. nil is twice as likely as a value.
 func optional[T any](t *rapid.T, label string, values ...T) *T {
 	n := rapid.IntRange(0, 3*len(values)-1).Draw(t, label)
 	if n >= len(values) {
@@ -216,7 +216,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
-		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is a ledger entry too
+		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is also a ledger entry
 			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
 		}
 		s.lowSwitch, body["low_switch"] = &level, level

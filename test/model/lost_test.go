@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// In this file servers die. A request to a dying server is executed or not, and its response is lost. The test then queries the service to learn which of the
-// two happened, and checks the resulting state.
+// In this file, servers die. A request to a dying server is executed or not, and its response is lost. The test then queries the service to learn whether the
+// request was executed, and checks the resulting state.
 
 var duration = flag.Duration("model.duration", 0, "how long to run with two servers that die; 0: not at all")
 
@@ -60,7 +60,7 @@ func (q *sequence) die(t *rapid.T) {
 	q.kill = &after
 }
 
-// ask is like call for a request that can be lost. If a server is to die, ask kills it during the request, and returns lost.
+// ask works like call for a request that can be lost. If a server must die, ask kills it during the request, and returns lost.
 func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers ...string) (a answer, lost bool) {
 	t.Helper()
 	if q.kill == nil {
@@ -81,7 +81,7 @@ func (q *sequence) row(t *rapid.T, x *task) taskRow {
 	return dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+x.id, nil))
 }
 
-// submittedPerhaps queries which of several submissions created a task, and applies these to the model.
+// submittedPerhaps queries which of several submissions created a task, and applies these submissions to the model.
 func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 	t.Helper()
 	unknown := slices.DeleteFunc(q.rows(t), func(row taskRow) bool { return q.world.task(row.TaskID) != nil })
@@ -142,7 +142,8 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	return c.given
 }
 
-// reportedPerhaps queries which of several reports were accepted, and applies these to the model. The service accepts reports on one task in their order.
+// reportedPerhaps queries which of several reports were accepted, and applies these reports to the model. The service accepts reports on one task in their
+// order.
 func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	t.Helper()
 	through := map[*task]int{}

@@ -20,7 +20,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// standard contains the default flags. A run with them takes twenty seconds on two cores.
+// standard contains the default flags. A run with the default flags takes twenty seconds on two cores.
 var standard = map[string]string{"rapid.checks": "12", "rapid.steps": "60"}
 
 func TestMain(m *testing.M) {

@@ -173,7 +173,7 @@ func (s *service) call(t *rapid.T, key, method, path string, body any, headers .
 	return s.checked(t, r, serve(s.any(), r))
 }
 
-// list is call without the check against the contract. It is for long lists, whose form was checked while they were short.
+// list works like call without the check against the contract. It is for long lists. The form of these lists was checked while they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
 	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))

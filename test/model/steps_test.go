@@ -121,7 +121,7 @@ const (
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
 
-// params returns the template parameters in a default content, or nil if it has none.
+// params returns the template parameters in a default content, or nil if it has no parameters.
 func (d *defaultContent) params() map[string]string {
 	if !d.useTemplate {
 		return nil
@@ -489,7 +489,8 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	}
 }
 
-// checkSenders compares the senders in a response with the senders that could take the task. It returns how certain it is that at least one sender can.
+// checkSenders compares the senders in a response with the senders that could claim the task. It returns the certainty that at least one sender can claim the
+// task.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
 	w, p, told := q.world, q.world.pool(x), map[string]bool{}
@@ -633,7 +634,7 @@ func (q *sequence) claimer(t *rapid.T) *sender {
 	return someOf(t, "sender", q.world.senders)
 }
 
-// newApp adds an app to the model that its first poll registers: shared, without interval and limits.
+// newApp adds an app to the model. The first poll of this app registers it as a shared sender without interval and limits.
 func (q *sequence) newApp() *sender {
 	s := &sender{no: q.name("app"), status: "on", shared: true, zone: zones["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
 	q.world.senders = append(q.world.senders, s)
@@ -668,7 +669,7 @@ const claimPath = "/api/v1/sms/tasks/claim"
 // claimToStart claims tasks whose leases must be started.
 func (q *sequence) claimToStart(t *rapid.T) { q.claimWithin(t, q.world.senders) }
 
-// leaveUnstarted claims tasks, does not start their leases, and lets a sweep recover them.
+// leaveUnstarted claims tasks, does not start their leases, and makes a sweep recover them.
 func (q *sequence) leaveUnstarted(t *rapid.T) {
 	able := slices.DeleteFunc(slices.Clone(q.world.senders), func(s *sender) bool { return s.most(q.world.now, 1) == 0 || len(q.world.offers(s)) == 0 })
 	over := q.claimWithin(t, able)
@@ -692,7 +693,7 @@ func (q *sequence) claimWithin(t *rapid.T, senders []*sender) (over time.Time) {
 	return q.world.now.Add(c.lease())
 }
 
-// start starts leases as one app. Most of the leases are its own. Some have expired, were started already, or need no start.
+// start starts leases as one app. Most of these leases belong to the app. Some leases have expired, were already started, or need no start.
 func (q *sequence) start(t *rapid.T) {
 	w := q.world
 	held := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != processing })
@@ -747,7 +748,8 @@ func (q *sequence) start(t *rapid.T) {
 	}
 }
 
-// claimAtOnce lets several senders claim at the same time, some of them twice. No task may be claimed twice, and no sender may exceed its limits.
+// claimAtOnce makes several senders claim at the same time, some of them twice. No task is allowed to be claimed twice, and no sender is allowed to exceed
+// its limits.
 func (q *sequence) claimAtOnce(t *rapid.T) {
 	w := q.world
 	n := rapid.IntRange(2, 4).Draw(t, "claims")
@@ -903,7 +905,7 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 	q.claimed(t, s, 3, rows)
 }
 
-// drain lets all senders claim until no sender gets a task. Afterwards no task may remain that a sender could take.
+// drain makes all senders claim until no sender gets a task. Afterwards no task is allowed to remain that a sender could claim.
 func (q *sequence) drain(t *rapid.T) {
 	w := q.world
 	for more := true; more; {
@@ -939,7 +941,7 @@ func (q *sequence) appForComparison(t *rapid.T) (app *sender, retire func()) {
 	}
 }
 
-// compareCompanies lets two companies compete for the same senders, and checks that each is served by its weight.
+// compareCompanies makes two companies compete for the same senders, and checks that each company is served by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company
@@ -990,8 +992,8 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 }
 
-// compareUsers lets users of a company submit to one pool, sometimes during claims, and checks that they take turns. While two users both have waiting tasks,
-// neither may be ahead of the other by more than two tasks.
+// compareUsers makes users of a company submit to one pool, sometimes during claims, and checks that the users take turns. While two users both have waiting
+// tasks, no user is allowed to be ahead of the other by more than two tasks.
 func (q *sequence) compareUsers(t *rapid.T) {
 	w := q.world
 	c := someOf(t, "company", q.companies())
@@ -1044,7 +1046,7 @@ func (q *sequence) compareUsers(t *rapid.T) {
 	}
 }
 
-// someReport draws a report on a task, mostly from the sender that holds the task.
+// someReport draws a report on a task, mostly from the sender that has leased the task.
 func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	apps := []string{q.world.senders[0].no}
 	leases := []int64{0, 0}
@@ -1214,7 +1216,7 @@ func (q *sequence) sweep(t *rapid.T) {
 		w.age()
 	case "switches":
 		_, err = tasks.FollowSwitches(t.Context())
-	case "fold": // this sweep changes no figure
+	case "fold": // this sweep changes no value of the model
 		_, err = q.service.any().History.Fold(t.Context())
 	}
 	t.Logf("sweep: %s, %d", what, got)

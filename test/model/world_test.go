@@ -21,15 +21,15 @@ const (
 	retryMaxWait   = 10 * time.Minute
 	usualLease     = 30 * time.Minute
 	priorityWait   = time.Hour
-	agedPriority   = 2 // priority of a task that waited for priorityWait: the most urgent one that is not real-time
+	agedPriority   = 2 // priority of a task that waited for priorityWait: the most urgent priority below real-time messages
 	silentAfter    = time.Minute
 	seenApart      = 10 * time.Minute // maximum delay until the service stores a poll
 	scheduledEvery = 5 * time.Minute
 
 	minLease    = time.Second // a task that expires sooner is not claimed
-	reportGrace = time.Minute // after the end of a lease that expires_at of its task ended
+	reportGrace = time.Minute // time after the end of a lease that ended because its task expired
 
-	// A task waits for releaseDelay after its second lease that was never started. Each further one doubles the wait, up to maxReleaseDelay.
+	// releaseDelay is the wait of a task after its second lease that was never started. Each further such lease doubles the wait, up to maxReleaseDelay.
 	releaseDelay    = 5 * time.Second
 	maxReleaseDelay = 10 * time.Minute
 )
@@ -65,7 +65,7 @@ type company struct {
 	users     []*user
 	top       int // the most urgent priority that its users can request
 	weight    float64
-	countries []string // the company can send only to these; empty: to all
+	countries []string // the only countries to which the company can send; empty: all countries
 	off       bool
 	routed    bool // only its own routes send its messages: it does not use shared senders
 	gone      bool
@@ -74,7 +74,7 @@ type company struct {
 // user submits messages for its company.
 type user struct{ name, key string }
 
-// route lets a sender send a company's messages of a type to a country. An empty country means every country without a route of its own.
+// route allows a sender to send a company's messages of a type to a country. An empty country means every country for which the company has no route.
 type route struct {
 	no            int64
 	company       *company
@@ -147,12 +147,12 @@ type task struct {
 	status   int
 	retries  int
 	holder   string
-	lease    int64 // the current lease, or the last expired lease, or the lease that settled the task
+	lease    int64 // the current lease, the last expired lease, or the lease that settled the task
 	until    time.Time
 	leasedTo map[int64]string // sender of each lease
 	ranOut   bool             // its last lease was recovered, and no sender has claimed it since
 	leasedAt time.Time        // start of the current lease
-	toStart  bool             // the current lease must be started, and is not yet
+	toStart  bool             // the current lease must be started, and has not been started yet
 	charged  int              // segments of the current lease that count for the sender's limits
 	paid     int              // segments of the current lease that the balance paid
 	untried  int              // number of leases that were never started, since the submission or the last requeue
@@ -182,8 +182,8 @@ func (t *task) segments() int { return segment.Count(segment.Signed(t.sign, t.co
 
 func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 
-// poolOf returns the pool of a company's messages of a type to a country, by the current routes. The pool of the country comes first, then the pool of any
-// country, then the shared pool.
+// poolOf returns the pool of a company's messages of a type to a country, by the current routes. It prefers the pool of the country to the pool for any
+// country, and this pool to the shared pool.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
 		if w.isRouted(p) {
@@ -220,7 +220,7 @@ func (w *world) mayServe(s *sender, p pool) bool {
 	return w.routeOf(s, p) != nil
 }
 
-// sortOf returns the sort of a sender in a pool. While a sender of the largest sort is available, the others get no tasks.
+// sortOf returns the sort of a sender in a pool. While a sender with the largest sort is available, senders with a smaller sort get no tasks.
 func (w *world) sortOf(s *sender, p pool) float64 {
 	if r := w.routeOf(s, p); r != nil {
 		return r.sort
@@ -299,7 +299,7 @@ func (w *world) holds(t *task) bool {
 func (t *task) release(due time.Time) {
 	t.held, t.due, t.rank = false, due, 0
 	t.leaveQueue()
-	t.mayBeAged = true // true if no sweep had removed the task from the queue
+	t.mayBeAged = true // true if no sweep removed the task from the queue before
 }
 
 // waits reports whether any sender could claim a task now.
@@ -417,7 +417,7 @@ func (s *sender) budget(at time.Time) int {
 // most returns the maximum number of tasks for one claim of a sender: no more than the sender can send before the leases expire.
 func (s *sender) most(at time.Time, limit int) int { return s.maxIn(at, limit, s.lease) }
 
-// maxIn is most for leases of another duration.
+// maxIn works like most for leases of another duration.
 func (s *sender) maxIn(at time.Time, limit int, lease time.Duration) int {
 	switch {
 	case !s.isReady(at):
@@ -450,7 +450,8 @@ func (s *sender) maxCost(t *task) int {
 	return segments
 }
 
-// text returns the text that a sender sends: with the message's own signature, else with the sender's.
+// text returns the text that a sender sends. The text contains the message's own signature. If the message has no signature, the text contains the sender's
+// signature.
 func (s *sender) text(t *task) string {
 	sign := t.sign
 	if sign == "" {
@@ -592,8 +593,8 @@ func (w *world) start(t *task, app string, lease int64) *time.Time {
 	return &until
 }
 
-// giveBack recovers a lease that was never started. The lease counts as no attempt, and the sender gets its segments back. The first time, the task keeps its
-// position in the queue. After each further time, the task waits longer.
+// giveBack recovers a lease that was never started. The lease does not count as an attempt, and the sender gets its segments back. The first time, the task
+// keeps its position in the queue. After each further time, the task waits longer.
 func (w *world) giveBack(t *task) {
 	s := w.sender(t.holder)
 	t.happened(event{Event: "recovered", AppID: t.holder, LeaseID: t.lease, Effect: "untried", At: w.now})

@@ -1,8 +1,9 @@
-// Command soak tests the delivery promise under faults. Two servers run on one PostgreSQL. Submitters and senders use the API. A nemesis kills, stalls, fills
-// and restarts. Every client records its responses. When all calls have ended, the recorded history is compared with the database.
+// Command soak tests the delivery promise under faults. Two servers run on one PostgreSQL. Submitters and senders use the API. A nemesis kills and stalls
+// processes, fills disks and restarts servers. Every client records its responses. When all calls have ended, the recorded history is compared with the
+// database.
 //
-// The packages, from the lowest: proxy and stack start the system under test. check, load, crowds and events contain the clients and what they must observe.
-// invariants compares the history with the database. run runs the rounds. faults, kills, drill, upgrade, hostile and mutants inject the faults.
+// The packages depend on each other in this order: proxy and stack start the system under test. check, load, crowds and events contain the clients and their
+// observations. invariants compares the history with the database. run runs the rounds. faults, kills, drill, upgrade, hostile and mutants inject the faults.
 package main
 
 import (
@@ -90,7 +91,7 @@ func runMode(ctx context.Context, o options) error {
 	}
 }
 
-// runMutants runs the soak against each mutant, or only against that of --mutant. It returns an error if a mutant was not found.
+// runMutants runs the soak against each mutant, or only against the mutant of --mutant. It returns an error if a mutant was not found.
 func runMutants(ctx context.Context, o options, ofKills kills.Options) error {
 	var found []string
 	for _, m := range mutants.All() {

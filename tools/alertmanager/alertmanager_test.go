@@ -1,4 +1,4 @@
-// Package alertmanager runs a real Alertmanager, which is a module of its own so that the server does not depend on it.
+// Package alertmanager runs a real Alertmanager. It is a separate module, so that the server does not depend on Alertmanager.
 package alertmanager
 
 import (
@@ -23,7 +23,7 @@ const (
 	patience = 30 * time.Second
 )
 
-// config lets Alertmanager post at once, with the key of a user.
+// config makes Alertmanager post at once, with the API key of a user.
 const config = `
 route:
   receiver: phones
@@ -40,7 +40,8 @@ receivers:
           authorization: {credentials: %s}
 `
 
-// B16: an alert of a real Alertmanager reaches a phone, and so does its end. Two Alertmanagers that do not know of each other send it once.
+// B16: an alert of a real Alertmanager reaches a phone, and the end of the alert also reaches the phone. Two Alertmanagers that do not know each other cause
+// one message.
 func TestAnAlertOfAnAlertmanagerReachesAPhone(t *testing.T) {
 	folder := t.TempDir()
 	server := startServer(t, program(t, "lksms"))
@@ -72,7 +73,7 @@ func TestAnAlertOfAnAlertmanagerReachesAPhone(t *testing.T) {
 		return strings.Contains(get(t, second+"/metrics"), `alertmanager_notification_requests_total{integration="webhook"} 1`)
 	})
 	alert(first, time.Now())
-	if got := server.claim(); got != "[resolved:1] HostDown: db1 does not answer" { // nothing else came before
+	if got := server.claim(); got != "[resolved:1] HostDown: db1 does not answer" { // no other message came before
 		t.Fatalf("the phone got %q", got)
 	}
 	for _, one := range []string{first, second} {
@@ -92,14 +93,14 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// start runs a program until the end of the test, and returns what it prints.
+// start runs a program until the end of the test, and returns its output.
 func start(t *testing.T, name string, env []string, args ...string) (log *os.File) {
 	t.Helper()
 	log, err := os.CreateTemp(t.TempDir(), "log")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // that of t ends before the cleanup
+	ctx, cancel := context.WithCancel(context.Background()) // the context of t ends before the cleanup
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env, command.Stdout, command.Stderr = append(os.Environ(), env...), log, log
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
@@ -109,7 +110,7 @@ func start(t *testing.T, name string, env []string, args ...string) (log *os.Fil
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = command.Wait() // it was interrupted
+		_ = command.Wait() // the error is ignored, because the program was interrupted
 		if t.Failed() {
 			t.Logf("%s:\n%s", filepath.Base(name), contents(t, log))
 		}
@@ -171,7 +172,7 @@ func (s server) do(method, path, body string) json.RawMessage {
 	return answer.Data
 }
 
-// claim waits for a message, as a phone does, and returns its text.
+// claim waits for a message in the same way as a phone, and returns its text.
 func (s server) claim() string {
 	s.t.Helper()
 	var tasks []struct{ Content string }

@@ -91,8 +91,8 @@ func clientFor(address, username, password string) (*api.ClientWithResponses, er
 	return client, nil
 }
 
-// demo is one run. It has a company, a user and senders of its own, and routes between them. So its senders get only its own tasks, and other senders get none
-// of its tasks. After the run they are disabled and kept for the next run.
+// demo is one run. It has its own company, user, senders and routes, so its senders get only its own tasks, and other senders get no task of the demo. After
+// the run, the company, user, senders and routes are disabled and kept for the next run.
 type demo struct {
 	admin  *api.ClientWithResponses
 	client *api.ClientWithResponses // client of the company's user
@@ -160,8 +160,8 @@ func (d *demo) awaitReady(ctx context.Context) error {
 	}
 }
 
-// created checks the response to a creation like accepted, but treats a conflict as success, because an earlier demo can have created the object. exists
-// reports whether there was a conflict.
+// created checks the response to a creation in the same way as accepted, but treats a conflict as success, because an earlier demo can have created the
+// object. exists reports whether the response was a conflict.
 func created[Answer interface {
 	StatusCode() int
 	Status() string
@@ -475,6 +475,6 @@ func newBar(total int, what string) *progressbar.ProgressBar {
 }
 
 func finishBar(bar *progressbar.ProgressBar) {
-	_ = bar.Exit() // the figures below show the same
+	_ = bar.Exit() // the bar is only a decoration: the figures below contain the same information
 	fmt.Fprintln(os.Stderr)
 }

@@ -62,7 +62,7 @@ func (d *demo) notify(ctx context.Context) error {
 		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: &[]string{"demo-zhang", "demo-li"}, DedupKey: &key,
 	}
 	var created *api.CreateNotificationsResponse
-	for range 2 { // the service recognises the second request by its dedup key
+	for range 2 { // the service recognizes the second request by its dedup key
 		if created, err = accepted(d.client.CreateNotificationsWithResponse(ctx, nil, request)); err != nil {
 			return fmt.Errorf("create notification: %w", err)
 		}
@@ -132,7 +132,7 @@ func demoContact(name string) api.ContactChange {
 	}
 }
 
-// stubProviders are stubs of DingTalk, WeChat and a mail server, as far as the demo needs them.
+// stubProviders contains stubs of DingTalk, WeChat and a mail server. They implement only the parts that the demo needs.
 type stubProviders struct {
 	web   http.Server
 	mails *smtp.Server
@@ -159,8 +159,8 @@ func (s *stubProviders) start(ctx context.Context) (address string, mailPort int
 	}
 	s.web.Handler, s.web.ReadHeaderTimeout = s, time.Second
 	s.mails = smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &stubMail{stub: s}, nil }))
-	go func() { _ = s.web.Serve(web) }()     // runs until stop
-	go func() { _ = s.mails.Serve(mails) }() // runs until stop
+	go func() { _ = s.web.Serve(web) }()     // the server runs until stop
+	go func() { _ = s.mails.Serve(mails) }() // the server runs until stop
 	return "http://" + web.Addr().String(), mailPort, nil
 }
 

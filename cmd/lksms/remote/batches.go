@@ -85,7 +85,7 @@ func (c *batchCreateCmd) Run(ctx context.Context, env config.Remote) error {
 	if c.IdempotencyKey != "" {
 		options = append(options, client.WithIdempotencyKey(c.IdempotencyKey))
 	}
-	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client sets the time limit of an upload by its size
+	caller, ctx, cancel, err := c.Remote.follow(ctx, env, c.DryRun.options()...) // the client adapts the time limit of an upload to its size
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (c *batchCheckCmd) Run(ctx context.Context, env config.Remote) error {
 	}{
 		{"invalid", batch.Counts.Invalid}, {"duplicate", batch.Counts.Duplicate}, {"blocked", batch.Counts.Blocked},
 	} {
-		// The server searches the whole list for rows with a status. Ask only for as many as exist, so that the search ends at the last such row.
+		// The server searches the whole list for rows with a status. Ask for no more rows than exist, so that the search ends at the last such row.
 		most := min(int(wrong.count), c.Limit-len(rows))
 		if most <= 0 {
 			continue

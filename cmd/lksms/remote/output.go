@@ -20,7 +20,8 @@ type output struct {
 	answers  *answers // nil if no server is called
 }
 
-// answers stores the responses as the server sent them, because the types of this program lack the fields of a newer server. It serves one call at a time.
+// answers stores the original responses of the server, because the types of this program lack the fields of a newer server. A value of answers serves one
+// call at a time.
 type answers struct {
 	last  json.RawMessage
 	items []json.RawMessage // of lists and pages, in the same order as the items that the client returns
@@ -41,7 +42,7 @@ func (a *answers) take(n int) []json.RawMessage {
 	return items[:min(n, len(items))]
 }
 
-// asWritten returns the last response as the server sent it. It returns data if there is no response.
+// asWritten returns the last original response of the server. It returns data if no response exists.
 func (o output) asWritten(data any) any {
 	if o.answers == nil || o.answers.last == nil {
 		return data
@@ -59,7 +60,7 @@ func (o output) say(format string, values ...any) {
 // record is one object in a table: one line for each field that is not empty.
 type record [][2]string
 
-// show prints one object. As JSON it prints the last response, or data if no response exists. Otherwise it prints the record.
+// show prints one object. As JSON, it prints the last response, or data if no response exists. In other formats, it prints the record.
 func (o output) show(data any, table func() record) error {
 	if o.isJSON {
 		return o.json(o.asWritten(data))
@@ -80,8 +81,8 @@ func (o output) show(data any, table func() record) error {
 	return err
 }
 
-// list prints several objects. As JSON it prints an array with one item of the responses per row, or data if the responses contained no items. Otherwise it
-// prints a table. Without rows, the table has only a head.
+// list prints several objects. As JSON, it prints an array with one item of the responses per row, or data if the responses contained no items. In other
+// formats, it prints a table. Without rows, the table has only a head.
 func (o output) list(data any, head []string, rows [][]string) error {
 	if o.isJSON {
 		if o.answers != nil {
@@ -155,7 +156,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// local formats a time in the time zone of this machine. nil gives "".
+// local formats a time in the time zone of this machine. For nil, it returns "".
 func local(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -163,7 +164,7 @@ func local(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// text returns the value of a pointer as text. nil gives "".
+// text returns the value of a pointer as text. For nil, it returns "".
 func text[T any](p *T) string {
 	if p == nil {
 		return ""

@@ -114,7 +114,7 @@ func (all profiles) write() error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("make the folder of profiles: %w", err)
 	}
-	next, err := os.CreateTemp(filepath.Dir(path), "profiles-*.json") // with mode 0600
+	next, err := os.CreateTemp(filepath.Dir(path), "profiles-*.json") // the file has mode 0600
 	if err != nil {
 		return fmt.Errorf("write the profiles: %w", err)
 	}

@@ -34,7 +34,7 @@ type caller struct {
 	Address string
 }
 
-// ErrUsage is a mistake on the command line: exit status 2.
+// ErrUsage is a mistake on the command line. The exit status is 2.
 var ErrUsage = errors.New("wrong use")
 
 // Usage returns an ErrUsage with a text.
@@ -42,7 +42,7 @@ func Usage(format string, values ...any) error {
 	return fmt.Errorf("%w: %w", ErrUsage, fmt.Errorf(format, values...))
 }
 
-// errMessage is the error of a message that was not sent: exit status 1.
+// errMessage is the error of a message that was not sent. The exit status is 1.
 var errMessage = errors.New("the message was not sent")
 
 // PlainLimit is the default time limit of commands that do not follow anything.
@@ -62,7 +62,7 @@ func (r *Remote) open(ctx context.Context, env config.Remote, more ...client.Opt
 	return c, ctx, cancel, nil
 }
 
-// follow is like open for a command that follows something. It has no default time limit.
+// follow works like open for a command that follows something. It has no default time limit.
 func (r *Remote) follow(ctx context.Context, env config.Remote, more ...client.Option) (*caller, context.Context, context.CancelFunc, error) {
 	c, err := r.Caller(env, more...)
 	if err != nil {
@@ -192,8 +192,9 @@ func (unsent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, shown
 }
 
-// ExitStatus returns the exit status for the error of a command. 0: success. 1: the request was rejected or the work failed. 2: a mistake on the command line.
-// 3: the server is unreachable, too slow or overloaded, or the outcome is unknown. 130: the command was interrupted, as shells report it.
+// ExitStatus returns the exit status for the error of a command. Status 0 means success. Status 1 means that the request was rejected or the work failed.
+// Status 2 means a mistake on the command line. Status 3 means that the server is unreachable, too slow or overloaded, or that the outcome is unknown. Status
+// 130 means that the command was interrupted, as in shells.
 func ExitStatus(err error) int {
 	_, isUnknown := errors.AsType[*client.UnknownError](err)
 	switch {

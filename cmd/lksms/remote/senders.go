@@ -63,7 +63,7 @@ type AppFlag struct {
 	AppID string `name:"app-id" placeholder:"NO" help:"Sender as which to claim. Default: the only one that the user may use."`
 }
 
-// Find returns the number of the sender. Without the flag it is the only sender that the user can claim as.
+// Find returns the number of the sender. Without the flag, it returns the only sender as which the user can claim.
 func (a AppFlag) Find(ctx context.Context, c *client.Client) (string, error) {
 	if a.AppID != "" {
 		return a.AppID, nil

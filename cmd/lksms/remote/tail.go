@@ -45,7 +45,7 @@ func (c *TailCmd) Run(ctx context.Context, env config.Remote) error {
 		if isFirst {
 			caller.say("events after the cursor %s", page.NextCursor)
 			isFirst = false
-			if caller.isJSON && len(page.Items) == 0 { // the cursor from which a later run can continue if no event comes
+			if caller.isJSON && len(page.Items) == 0 { // prints the cursor from which a later run can continue if no event comes
 				if err := writeJSON(caller.out, map[string]string{"next_cursor": page.NextCursor}, ""); err != nil {
 					return err
 				}

@@ -102,7 +102,7 @@ func (c *SendCmd) message() (client.Message, error) {
 	return m, nil
 }
 
-// optional returns a pointer to v, or nil for the zero value. nil means that a flag was not given.
+// optional returns a pointer to v. For the zero value, it returns nil, which means that a flag was not given.
 func optional[T comparable](v T) *T {
 	var none T
 	if v == none {
@@ -176,7 +176,7 @@ func previewRecord(p *client.Submitted) record {
 	return all
 }
 
-// senderRows returns a row per sender that says whether the sender can take a message.
+// senderRows returns a row for each sender. The row shows whether the sender can claim a message.
 func senderRows(senders []api.SenderView) (all record) {
 	for _, s := range senders {
 		can := "can take it"
@@ -347,7 +347,7 @@ func (c *RequeueCmd) Run(ctx context.Context, env config.Remote) error {
 	})
 }
 
-// changeTasks changes the tasks one after the other, and lists the changed ones. If the server rejects one change, the others are still made.
+// changeTasks changes the tasks one after the other, and lists the changed tasks. If the server rejects one change, the other changes are still made.
 func (r *Remote) changeTasks(
 	ctx context.Context, env config.Remote, dry dryRun, ids []string, change func(context.Context, *caller, string) (*client.Task, error),
 ) error {
@@ -372,7 +372,7 @@ func (r *Remote) changeTasks(
 		if err != nil {
 			failures = append(failures, err)
 			if _, refused := errors.AsType[*client.Error](err); !refused {
-				break // the next change would fail too
+				break // the next change would also fail
 			}
 			fmt.Fprintf(os.Stderr, "lksms: %s: %s\n", printable(id), ExplainError(err))
 			continue

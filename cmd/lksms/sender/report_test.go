@@ -20,7 +20,8 @@ import (
 	api "lksms/gen/client"
 )
 
-// answering returns a client of a server that returns these statuses in order, and then success. Errors have an HTML page like that of a proxy instead of JSON.
+// answering returns a client of a server that returns these statuses in order, and then success. An error has an HTML page instead of JSON, like an error of
+// a proxy.
 func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +40,8 @@ func answering(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Clien
 	return c
 }
 
-// refusing returns a client of a server that rejects calls like LKSMS with these statuses in order, and repeats the last one. 200 accepts the report.
+// refusing returns a client of a server that rejects calls like LKSMS. The server returns these statuses in order, and repeats the last status. Status 200
+// accepts the report.
 func refusing(t *testing.T, asked *atomic.Int64, statuses ...int) *client.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

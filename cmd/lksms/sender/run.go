@@ -135,7 +135,7 @@ type scriptRunner struct {
 	client *client.Client
 	app    string
 	script script
-	wait   int // seconds
+	wait   int // maximum wait for tasks in seconds
 	limit  time.Duration
 	log    *slog.Logger
 	slots  chan struct{}   // a slot for each message that runs
@@ -143,7 +143,7 @@ type scriptRunner struct {
 
 	sent, failed, retried, killed, unreported atomic.Int64
 	broken                                    atomic.Pointer[error] // set when the script does not work
-	worked                                    sync.Once             // done by the first run that shows that the script works
+	worked                                    sync.Once             // the first run that shows that the script works calls Do
 }
 
 // run claims until ctx ends or a permanent error occurs. Then it waits for the messages that run.
@@ -151,7 +151,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer func() {
-		stop() // before the wait, because the end of ctx limits the reports
+		stop() // called before the wait, because the end of ctx limits the reports
 		running.Wait()
 	}()
 	// The first message runs alone. So a script that does not work costs only one message an attempt.
@@ -165,7 +165,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			break
 		}
 		asked := time.Now()
-		// The end of ctx does not cancel the claim: if the response were lost, its messages would wait until their leases end.
+		// The end of ctx does not cancel the claim. If the response were lost, the claimed messages would wait until their leases end.
 		tasks, err := r.client.Claim(r.life, client.Claim{AppID: r.app, Limit: &free, Wait: &r.wait})
 		if len(tasks) > free {
 			r.log.Error("the server returned more tasks than requested: the rest is not sent", "asked", free, "given", len(tasks))
@@ -184,7 +184,7 @@ func (r *scriptRunner) run(ctx context.Context) error {
 			})
 		}
 		switch {
-		case r.life.Err() != nil: // killed while the claim waited
+		case r.life.Err() != nil: // the runner was killed while the claim waited
 		case err == nil:
 			failures, hasClaimed = 0, true
 			if len(tasks) == 0 && time.Since(asked) < time.Second { // --wait is 0, or the server stops
@@ -211,8 +211,8 @@ func isFinal(err error) bool {
 	return ok && refused.Reason != "" && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
-// pause returns the time before the next attempt: a second, doubled after each failure, at most longest. A longer Retry-After of the server counts, up to a
-// minute.
+// pause returns the time before the next attempt. The time begins at a second and doubles after each failure, up to longest. If the Retry-After of the server
+// is longer, it is used, up to a minute.
 func pause(err error, failures int, longest time.Duration) time.Duration {
 	d := min(time.Second<<min(failures, 5), longest)
 	if answer, ok := errors.AsType[*client.Error](err); ok {
@@ -238,7 +238,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take waits for a free slot, and occupies all free slots. It returns their number, or 0 if ctx has ended.
+// take waits for a free slot and occupies all free slots. It returns their number. If ctx has ended, it returns 0.
 func (r *scriptRunner) take(ctx context.Context) int {
 	select {
 	case <-ctx.Done():
@@ -276,7 +276,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 		r.worked.Do(r.widen)
 	}
 	if o.isUnclear {
-		// The message was perhaps sent, so do not report. When the lease ends, the server applies on_unclear of the sender.
+		// The message was possibly sent, so the outcome is not reported. When the lease ends, the server applies on_unclear of the sender.
 		r.killed.Add(1)
 		r.log.Error("killed, and not reported: the lease runs out", "task", task.TaskID, "attempt", task.Attempt, "why", o.remark,
 			"lease_until", task.LeaseUntil, "ms", took)
@@ -296,7 +296,7 @@ func (r *scriptRunner) send(ctx context.Context, task client.ClaimedTask) error 
 	}
 	count.Add(1)
 	if o.trouble != nil {
-		r.broken.CompareAndSwap(nil, &o.trouble) // before the report, which can take long
+		r.broken.CompareAndSwap(nil, &o.trouble) // stored before the report, which can take a long time
 	}
 	if err := r.report(ctx, report, task.LeaseUntil); err != nil {
 		r.unreported.Add(1)
@@ -315,9 +315,9 @@ func (r *scriptRunner) widen() {
 }
 
 const (
-	// lastTry is the minimum time for the attempts of a report, also after a kill or the end of its lease.
+	// lastTry is the minimum time for the attempts of a report. It applies even after a kill or after the end of the lease.
 	lastTry = 5 * time.Second
-	// lateReport is the time for the attempts to report a success after the end of its lease. Its slot sends no message meanwhile.
+	// lateReport is the time after the end of a lease for the attempts to report a success. During this time, the slot of the task sends no other message.
 	lateReport = time.Hour
 )
 
@@ -351,7 +351,7 @@ func (r *scriptRunner) report(ctx context.Context, report client.Report, end tim
 		case err == nil || isFinal(err) && (!isDenied(err) || !r.client.Now().Before(end)):
 			return err
 		case life.Err() != nil:
-			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // err is the cancellation by this function, so show the last error of the server
+			return fmt.Errorf("%w: %w", context.Cause(life), cmp.Or(last, err)) // err is the cancellation by this function, so the last error of the server is shown
 		}
 		last = err
 		r.log.Warn("report", "task", report.TaskID, "error", err)

@@ -52,10 +52,10 @@ func findProgram(name string) (string, error) {
 	}
 	file, err := os.Open(path) //nolint:gosec // the operator chooses the script
 	if err != nil {
-		return path, nil // a program need not be readable
+		return path, nil // a program is not always readable
 	}
 	defer file.Close()                                                     //nolint:errcheck // the file was only read
-	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // a program can be shorter
+	head, _ := bufio.NewReader(io.LimitReader(file, 256)).ReadString('\n') // the program can be shorter
 	line, isScript := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "#!")
 	if !isScript {
 		return path, nil
@@ -79,7 +79,7 @@ type outcome struct {
 	mayRetry  bool
 	isUnclear bool // the script started and was killed: the message was perhaps sent
 	remark    string
-	trouble   error // the script does not work, whatever the message is
+	trouble   error // the script does not work for any message
 }
 
 // ScriptTask is the JSON that the script gets on standard input.
@@ -106,13 +106,13 @@ func (s script) run(ctx context.Context, task client.ClaimedTask) outcome {
 	var out lastLine
 	cmd := exec.CommandContext(ctx, s.path, s.args...) //nolint:gosec // the operator chooses the script
 	cmd.Stdin = bytes.NewReader(input)
-	cmd.Stdout, cmd.Stderr = &out, &out // one pipe, so that the last line is the last one of both
+	cmd.Stdout, cmd.Stderr = &out, &out // standard output and standard error share one pipe, so that out contains the last line of either
 	cmd.Env = append(config.WithoutSecrets(),
 		"LKSMS_TASK_ID="+task.TaskID, "LKSMS_PHONE_NUMBER="+task.PhoneNumber, "LKSMS_CONTENT="+task.Content,
 		"LKSMS_ATTEMPT="+strconv.Itoa(int(task.Attempt)), "LKSMS_LEASE_UNTIL="+task.LeaseUntil.Format(time.RFC3339))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not reach the script, so that running messages finish
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 2 * time.Second // for child processes that still have its output open
+	cmd.WaitDelay = 2 * time.Second // allows time for child processes that still have the output open
 	if err := cmd.Start(); err != nil {
 		if ctx.Err() != nil {
 			return outcome{mayRetry: true, remark: "the script was not started: its time limit was over"}
@@ -157,7 +157,7 @@ func orElse(text, other string) string {
 
 // lastLine stores the end of an output.
 type lastLine struct {
-	mu   sync.Mutex // a child process can write while the line is read
+	mu   sync.Mutex // needed because a child process can write while the line is read
 	tail []byte
 }
 

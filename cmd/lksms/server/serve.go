@@ -39,12 +39,12 @@ const startLimit = 2 * time.Minute
 // migrateLimit is the time limit of the migrations. A migration that rewrites all tasks takes minutes per ten million tasks.
 const migrateLimit = 24 * time.Hour
 
-// gcPercent lets the heap grow further before a garbage collection. Small servers have enough memory, and spent a tenth of their time on collections. GOGC
-// overrides gcPercent.
+// gcPercent lets the heap grow further before a garbage collection. Small servers have enough memory, but spent a tenth of their time on garbage collections.
+// GOGC overrides gcPercent.
 const gcPercent = 300
 
 // memoryLimit is the heap size in bytes above which garbage collections become more frequent. The bodies of all concurrent requests need less, so a flood of
-// them does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
+// requests does not make the server grow further. GOMEMLIMIT overrides memoryLimit.
 const memoryLimit = 256 << 20
 
 func (c *ServeCmd) Run(ctx context.Context) error {
@@ -62,7 +62,7 @@ func (c *ServeCmd) Run(ctx context.Context) error {
 	if c.Server.IsSamplePassword() {
 		log.Warn("BASIC_AUTH_PASSWORD is a sample from public documentation: set a password of your own")
 	}
-	// Listen first: an occupied port is the most frequent failure, and so far nothing has been changed.
+	// The server listens first, because an occupied port is the most frequent failure, and nothing has been changed before.
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Address())
 	if err != nil {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
@@ -248,8 +248,8 @@ func (c *migrateStatusCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withDatabase runs fn with the URL of the configured database. Without one, it starts a private database for the duration of fn. The audit records changes of
-// fn for the user that runs the command.
+// withDatabase runs fn with the URL of the configured database. If no database is configured, it starts a private database for the duration of fn. In the
+// audit, changes of fn belong to the user that runs the command.
 func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()

@@ -183,7 +183,7 @@ func (c *userKeyCmd) Run(ctx context.Context) error {
 // withUsers runs fn with the users of the configured database.
 func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context, *access.Service) error) error {
 	return withMigrated(ctx, cfg, func(ctx context.Context, db *postgres.DB) error {
-		// The configured admin belongs to the server, and this command verifies no credentials. So any password does.
+		// The configured admin belongs to the server, and this command verifies no credentials. Therefore any password can be used here.
 		users, err := access.New(db, access.Options{Password: rand.Text()})
 		if err != nil {
 			return err

@@ -42,7 +42,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	}
 	b.ExpireLeases()
 	if b.Recover() != 1 {
-		t.Error("no lease ran out")
+		t.Error("no lease expired")
 	}
 	feed(b) // holds the task that waits for its retry
 	b.Exec("UPDATE queue SET due_at = now() WHERE due_at < '9999-01-01'")
@@ -54,7 +54,7 @@ func TestAPausedBatchContinuesWhenResumed(t *testing.T) {
 	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 3 {
-		t.Errorf("claimed %d after the batch goes on", len(got))
+		t.Errorf("claimed %d tasks after the batch was resumed", len(got))
 	}
 }
 
@@ -72,7 +72,7 @@ func TestARepeatedRequestChangesTheTasksOfABatch(t *testing.T) {
 	b.Exec("UPDATE batches SET status = 'running'")
 	expect(b, get(b, at, "resume"), "running", "3 rows, 3 valid, 3 waiting")
 	if got := b.Claim("app", 1); len(got) != 1 {
-		t.Errorf("claimed %d of a batch that goes on", len(got))
+		t.Errorf("claimed %d tasks of a resumed batch", len(got))
 	}
 	b.Exec("UPDATE batches SET status = 'cancelled', ended_at = now()")
 	expect(b, get(b, at, "cancel"), "cancelled", "3 rows, 3 valid, 1 processing, 2 cancelled")
@@ -140,7 +140,7 @@ func TestCancellingABatchCancelsItsUnleasedTasks(t *testing.T) {
 	b.Report(held[0].TaskID, "app", 2, nil)
 	b.ExpireLeases()
 	if b.Recover() != 1 {
-		t.Error("no lease ran out")
+		t.Error("no lease expired")
 	}
 	feed(b)
 	expect(b, get(b, at), "cancelled", "3 rows, 3 valid, 1 success, 2 cancelled")
@@ -274,7 +274,7 @@ func TestARequeueOfAPausedBatchWaits(t *testing.T) {
 	get(b, at, "resume")
 	queueDue(b)
 	if got := b.Claim("app", 10); len(got) != 1 {
-		t.Errorf("claimed %d after the batch goes on", len(got))
+		t.Errorf("claimed %d tasks after the batch was resumed", len(got))
 	}
 }
 
@@ -430,7 +430,7 @@ func TestABatchCanNameASenderOrATemplate(t *testing.T) {
 		t.Errorf("another sender claimed %d", got)
 	}
 	if got := len(b.Claim("one", 10)); got != 2 {
-		t.Errorf("its sender claimed %d", got)
+		t.Errorf("the sender of the batch claimed %d tasks", got)
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{
 		"template_no": "T1", "template_name": "n", "template_content": "{name}，您好", "sign": "示例",
@@ -462,12 +462,12 @@ func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	b.Expect(409, "template.not_active", "POST", at+"/confirm", nil)
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"active","companies":["default"],"translations":{}}`)
 	if at := get(b, at, "confirm").ExpectSendTime; at == nil || at.Unix()%300 != 0 || time.Until(*at) > 5*time.Minute {
-		t.Fatalf("it is sent at %v, want the next full interval", at)
+		t.Fatalf("the batch is sent at %v, want the next full interval", at)
 	}
 	b.Expect(200, "", "PATCH", fmt.Sprint(template, "/", id), `{"status":"voided"}`)
 	feed(b)
 	if got := len(b.Claim("app", 10)); got != 0 {
-		t.Error("it was sent before the next full interval")
+		t.Error("the batch was sent before the next full interval")
 	}
 	b.Exec("UPDATE batches SET expect_send_time = now()")
 	feed(b)
@@ -483,7 +483,7 @@ func TestABatchUsesItsTemplateUntilItsConfirmation(t *testing.T) {
 	}
 }
 
-// S3.10: a batch with its own time is sent at this time, whatever its template states. A batch whose template was replaced cannot be confirmed.
+// S3.10: a batch with its own time is sent at this time. The time of its template is ignored. A batch whose template was replaced cannot be confirmed.
 func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	b := apptest.New(t)
 	scheduled := map[string]any{"template_no": "T1", "template_name": "n", "template_content": "您好", "send_type": "scheduled"}
@@ -492,7 +492,7 @@ func TestTheTimeOfABatchOverridesItsScheduledTemplate(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
 	at := checked(b, numbers(2), "template_no", "T1", "expect_send_time", soon)
 	if got := get(b, at, "confirm").ExpectSendTime; got == nil || got.Format(time.RFC3339) != soon {
-		t.Errorf("it is sent at %v, want %s", got, soon)
+		t.Errorf("the batch is sent at %v, want %s", got, soon)
 	}
 	b.Exec("UPDATE batches SET expect_send_time = now()")
 	feed(b)

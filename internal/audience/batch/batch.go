@@ -76,7 +76,7 @@ type Service struct {
 
 	db       *postgres.DB
 	q        *batchq.Queries
-	inParts  *batchq.Queries // for statements that read tasks by their ids
+	inParts  *batchq.Queries // for statements that read tasks by id
 	log      *slog.Logger
 	progress *progress.Reader
 }

@@ -169,7 +169,7 @@ func TestATextWithoutPlaceholdersIsStoredOnce(t *testing.T) {
 }
 
 // Failed messages of a batch on another channel than SMS are sent again on this channel, even if the batch names its only sender.
-func TestARequeueUsesTheSameChannel(t *testing.T) {
+func TestARequeueUsesTheChannelOfTheBatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one", "channel": "email"})
 	b.AddSender(map[string]any{"sender_no": "two", "channel": "email"})
@@ -205,13 +205,13 @@ func TestARequeueUsesTheSameChannel(t *testing.T) {
 	}
 }
 
-func TestADuplicateHasTheSameValues(t *testing.T) {
+func TestOnlyRowsWithEqualValuesAreDuplicates(t *testing.T) {
 	b := apptest.New(t)
 	at := checked(b, "email,n,m\na@example.com,1,1\na@example.com,1,2\nA@example.com,1,1\n", "channel", "email", "subject", "{m}", "content", "{n}", "dedup", "row")
 	expect(b, get(b, at), "ready", "3 rows, 2 valid, 1 duplicate, 2 waiting")
 }
 
-func TestTheFaultOfABatchOnAChannelNamesTheField(t *testing.T) {
+func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/5/email", map[string]any{"title": "t", "content": "c", "enabled": false})
 	for name, c := range map[string]struct {

@@ -87,10 +87,10 @@ func TestAnInterruptedCheckOfATagStartsAgain(t *testing.T) {
 	check(b)
 	expect(b, get(b, at), "ready", "2499 rows, 2499 valid, 2499 waiting")
 	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800000003'"); n != 0 {
-		t.Error("who left the tag has a row")
+		t.Error("a contact that was removed from the tag has a row")
 	}
 	if n := b.Count("SELECT count(*) FROM batch_rows WHERE recipient = '+8613800002000'"); n != 1 {
-		t.Errorf("who was next has %d rows", n)
+		t.Errorf("the next contact has %d rows", n)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestABatchIsDeletedWithItsRowsAfterBatchDays(t *testing.T) {
 	b.Exec("DELETE FROM report_logs")
 	b.Exec("DELETE FROM messages")
 	if got := rows(b, at, ""); got != "2 +8613800000000 \"hello\" task\n3 +8613800000001 \"hello\" task" {
-		t.Errorf("rows whose tasks are gone:\n%s", got)
+		t.Errorf("rows of deleted tasks:\n%s", got)
 	}
 	expect(b, get(b, at), "finished", "2 rows, 2 valid, 2 success")
 	running := checked(b, numbers(2), "content", "hello", "auto_confirm", "true")

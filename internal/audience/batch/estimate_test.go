@@ -525,7 +525,7 @@ func TestAnEstimateSeparatesTheSendersOfDifferentCountries(t *testing.T) {
 	}
 }
 
-// A sender of several countries sends the rows of all of them. Its limits do not count twice: each country gets a part of them, by its rows.
+// A sender of several countries sends the rows of all of them. Its limits do not count twice: each country gets a part of the limits, by its rows.
 func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -585,8 +585,8 @@ func TestCountriesThatShareASenderEndTogetherAtTheEarliest(t *testing.T) {
 	}
 }
 
-// A running batch whose remaining rows only the silent sender of another country could send waits for a sender, and has no end. The remaining rows are tasks, and
-// rows that are not tasks yet.
+// A running batch whose remaining rows only the silent sender of another country could send waits for a sender, and has no end. The remaining rows are tasks,
+// and rows that are not tasks yet.
 func TestABatchWaitsForASenderOfItsRemainingCountry(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)

@@ -31,7 +31,7 @@ const (
 // Feed submits the rows of running batches, applies the status of batches to their tasks, and ends completed batches. It returns the number of submitted
 // rows. Several servers can call Feed.
 func (s *Service) Feed(ctx context.Context) (int, error) {
-	fed, failures := 0, map[int64]error{} // the first failure of each batch, which is processed again in the next run
+	fed, failures := 0, map[int64]error{} // the first failure of each batch; the next run processes such a batch again
 	for isIdle := false; !isIdle && ctx.Err() == nil; {
 		batches, err := s.q.BatchesUnsettled(ctx) // read again after each batch, so that a long batch does not delay changes of other batches
 		if err != nil {
@@ -207,8 +207,8 @@ func (s *Service) submit(ctx context.Context, b batchq.Batch, rows []batchq.Batc
 	return postgres.Wrap("count fed rows", s.q.BatchFed(ctx, n), nil)
 }
 
-// sharedFailure returns an error if the outcomes of a portion do not depend on its rows. This is the case if the database rejected all rows, for example
-// during a change of its schema, or if the fault concerns a field that the whole batch shares.
+// sharedFailure returns an error if the outcomes of a portion do not depend on its rows: if the database rejected all rows, for example during a change of
+// its schema, or if the fault concerns a field that the whole batch shares.
 func sharedFailure(outcomes []submit.Outcome) error {
 	isRefused := true // the database refused all rows
 	for _, o := range outcomes {

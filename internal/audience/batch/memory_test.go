@@ -31,7 +31,7 @@ func (w *wide) Next(context.Context) (source.Row, error) {
 	return source.Row{No: int64(w.rows), Address: cell, Value: func(string) (sheet.Cell, bool) { return cell, true }}, nil
 }
 
-// A portion needs little memory, whatever its rows contain. The test does not run in parallel, so that it measures only its own memory.
+// A portion needs little memory for rows with any content. The test does not run in parallel, so that it measures only its own memory.
 func TestAPortionKeepsOnlyTheStoredPartsOfRows(t *testing.T) { //nolint:paralleltest // see above
 	text, err := template.Parse("content", "{name}")
 	if err != nil {

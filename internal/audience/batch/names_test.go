@@ -50,8 +50,8 @@ func TestTheExplanationNamesThePausedBatch(t *testing.T) {
 	expect("resumed", "[]")
 }
 
-// With the duplicate rule row, rows are compared in their sent form. A text that begins with its signature equals the text without it. A row that names the
-// signature of the batch equals a row without a signature.
+// With the duplicate rule row, rows are compared in their sent form. A text that begins with its signature equals the text without the signature. A row that
+// names the signature of the batch equals a row without a signature.
 func TestRowsAreComparedInTheirSentForm(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

@@ -53,6 +53,6 @@ func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 	compare(rowsOf(checked(b, list, "content", "again")), "+6281234567890 ID", "wrong", "+376312345 AD", "+6281234567891 ID", "wrong")
 	b.PutContacts(map[string]any{"user_id": "budi", "phone": "0812 3456 7890"})
 	if n := b.Count("SELECT count(*) FROM contacts WHERE phone = '+6281234567890'"); n != 1 {
-		t.Error("the number of a contact is not one of the region of its company")
+		t.Error("the number of a contact was not parsed in the region of its company")
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // If a country is removed after a row was checked and before it becomes a task, the row is held and not rejected, because the removal can be undone.
-func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
+func TestRowsToRemovedCountriesAreHeld(t *testing.T) {
 	for _, path := range []string{"companies/default", "channels/sms"} {
 		for _, senderNo := range []string{"", "app"} {
 			t.Run(path+" "+senderNo, func(t *testing.T) {
@@ -37,8 +37,8 @@ func TestNarrowedCountriesHoldTheRowsOfABatch(t *testing.T) {
 	}
 }
 
-// If the routes of a company without shared senders serve only one country, its batches can be sent to this country. No switch then holds all of their
-// messages.
+// If the routes of a company without shared senders serve only one country, the batches of the company can be sent to this country. No switch then holds all
+// of their messages.
 func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -54,21 +54,21 @@ func TestRoutesToOneCountryDoNotHoldABatch(t *testing.T) {
 		return fmt.Sprint(*get(b, at).HeldBy)
 	}
 	if got := heldBy(); got != "[{acme shared_senders}]" {
-		t.Errorf("without routes it is held by %s", got)
+		t.Errorf("without routes, the batch is held by %s", got)
 	}
 	if e := get(b, at).Estimate; e.EarliestEnd != nil {
-		t.Errorf("it is held, and ends at %s", e.EarliestEnd)
+		t.Errorf("the batch is held, and ends at %s", e.EarliestEnd)
 	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "message_type": "marketing", "country_no": "CN"})
 	if got := heldBy(); got != "[{acme shared_senders}]" {
-		t.Errorf("with a route of another type it is held by %s", got)
+		t.Errorf("with a route of another type, the batch is held by %s", got)
 	}
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
 	if got := heldBy(); got != "[]" {
-		t.Errorf("with a route to its country it is held by %s", got)
+		t.Errorf("with a route to its country, the batch is held by %s", got)
 	}
 	if e := get(b, at).Estimate; e.EarliestEnd == nil {
-		t.Error("it is not held, and has no end")
+		t.Error("the batch is not held, and has no end")
 	}
 }
 

@@ -257,7 +257,7 @@ func TestARequeueReportsSkippedTasks(t *testing.T) {
 	expect(b, get(b, at), "finished", "3 rows, 3 valid, 3 failed")
 }
 
-// When a country is removed from the countries of a company, its recipients are refused. Their tasks are not counted as requeued.
+// When a country is removed from the countries of a company, recipients in this country are refused. Their tasks are not counted as requeued.
 func TestARequeueReportsRefusedRecipients(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
@@ -308,7 +308,7 @@ func TestABatchReportsWhyItWaits(t *testing.T) {
 	}
 	page := apptest.Decode[api.BatchPage](t, b.Expect(200, "", "GET", path, nil))
 	if page.Items[0].WaitsFor == nil {
-		t.Error("the list does not say it")
+		t.Error("the list does not contain waits_for")
 	}
 	if w := get(b, at, "pause").WaitsFor; w != nil {
 		t.Errorf("a paused batch waits for %+v", w)

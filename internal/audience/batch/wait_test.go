@@ -23,7 +23,7 @@ func TestTemporaryProblemsRejectNoRow(t *testing.T) {
 	b.Exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$")
 	b.Exec("CREATE TRIGGER refuse BEFORE INSERT ON messages FOR EACH ROW EXECUTE FUNCTION refuse()")
 	if _, err := b.App.Batches.Feed(t.Context()); err == nil {
-		t.Error("nobody learns of the failure")
+		t.Error("Feed returned no error")
 	}
 	b.Exec("DROP TRIGGER refuse ON messages")
 	expect(b, get(b, at), "running", "150 rows, 150 valid, 150 waiting")

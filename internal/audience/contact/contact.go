@@ -56,7 +56,8 @@ type Contact struct {
 // Row is a stored contact.
 type Row = contactq.Contact
 
-// regionOr returns region, or the default region of the company if region is empty. It applies to phone numbers without a country code. Fault: request.invalid.
+// regionOr returns region, or the default region of the company if region is empty. The region applies to phone numbers without a country code. Fault:
+// request.invalid.
 func (s *Service) regionOr(ctx context.Context, companyID int64, region string) (string, error) {
 	if region == "" {
 		return s.directory.DefaultRegion(ctx, &companyID)
@@ -64,8 +65,8 @@ func (s *Service) regionOr(ctx context.Context, companyID int64, region string) 
 	return region, phone.CheckRegion("default_region", region)
 }
 
-// Put inserts or changes contacts, all or none in one transaction, and returns how many. region applies to phone numbers without a country code. If region is
-// empty, the default region of the company applies. Faults: request.invalid, limit.reached.
+// Put inserts or changes all contacts or none of them, in one transaction. It returns the number of contacts. region applies to phone numbers without a
+// country code. If region is empty, the default region of the company applies. Faults: request.invalid, limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, region string, contacts []Contact) (int, error) {
 	region, err := s.regionOr(ctx, companyID, region)
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *Service) change(ctx context.Context, companyID int64, do func(ctx conte
 	})
 }
 
-// The limits of one attribute. A constraint of the table contacts limits the total size of all attributes.
+// These are the limits of one attribute. A constraint of the table contacts limits the total size of all attributes.
 const (
 	maxAttributes     = 50
 	maxAttributeName  = 50  // characters
@@ -155,7 +156,7 @@ func encodeAttributes(field string, attributes map[string]string) ([]byte, error
 	return text, nil
 }
 
-// checkAttribute returns what is wrong with an attribute, or nil. A name must not contain a brace, because placeholders have braces.
+// checkAttribute returns the fault of an invalid attribute, or nil. A name must not contain a brace, because placeholders have braces.
 func checkAttribute(field, name, value string) *fault.Error {
 	isForbidden := func(r rune) bool { return r < ' ' || r == '{' || r == '}' }
 	switch {
@@ -188,7 +189,7 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 // Place is a position in the order of a search, between two entries. Term is a matching field in lower case, and UserID its contact.
 type Place struct{ Term, UserID string }
 
-// from returns the position from which terms with the prefix can follow.
+// from returns p, or the position before all terms with the prefix if this position is after p.
 func (p Place) from(prefix string) Place {
 	if p.Term < prefix {
 		return Place{Term: prefix}

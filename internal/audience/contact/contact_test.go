@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestContacts(t *testing.T) {
+func TestContactsCanBeStoredListedAndDeleted(t *testing.T) {
 	b := apptest.New(t)
 	const path = "/api/v1/admin/contacts"
 	for field, contact := range map[string]map[string]any{
@@ -125,7 +125,7 @@ func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	w.Expect(404, "contact.not_found", "GET", path+"/u", nil, w.Acme...)
 	get("u", w.Beta)
 	w.Expect(200, "", "DELETE", path+"/u?company_no=beta", nil)
-	// Either all contacts are stored or none.
+	// Either all contacts are stored, or no contact is stored.
 	w.Expect(422, "request.invalid", "PUT", path, `{"contacts":[{"user_id":"new"},{"user_id":"v","phone":"12"}]}`, w.Acme...)
 	w.Expect(404, "contact.not_found", "GET", path+"/new", nil, w.Acme...)
 }

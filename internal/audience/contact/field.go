@@ -66,7 +66,7 @@ func AddressField(channel string) (name string, columns []string) {
 // isUserID reports whether text can be a user id. Other texts cannot be part of a URL path.
 func isUserID(text string) bool { return userIDForm.MatchString(text) && text != "." && text != ".." }
 
-// checkText returns what is wrong with the text of a field, or nil.
+// checkText returns the fault of an invalid text of a field, or nil.
 func (f field) checkText(text string) *fault.Error {
 	switch {
 	case utf8.RuneCountInString(text) > f.most:

@@ -39,7 +39,7 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM contacts WHERE name = 'Müller' AND phone = '+6281234567890'"); n != 1 {
-		t.Error("the contact is not as the list says")
+		t.Error("the contact differs from the list")
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"default_region":"ID","contacts":[{"user_id":"n","phone":"0812 3456 7891"}]}`)
 	if n := b.Count("SELECT count(*) FROM contacts WHERE phone = '+6281234567891'"); n != 1 {
@@ -58,7 +58,7 @@ func TestAnImportCanNameARegionAndAnEncoding(t *testing.T) {
 }
 
 // Nobody checks the rows of an import before they are stored. If the encoding is uncertain, the request must name it.
-func TestAnImportWhoseEncodingIsDoubtfulMustNameIt(t *testing.T) {
+func TestAnImportMustNameADoubtfulEncoding(t *testing.T) {
 	b := apptest.New(t)
 	const latin = "user_id;name;phone\nm;M\xFCller;+4917612345678\n" // also valid GB18030
 	for language, want := range map[string]string{"en": "encoding must be named", "zh-CN": "必须指定"} {
@@ -113,7 +113,7 @@ func TestAnImportOverHTTP(t *testing.T) {
 	b.Expect(404, "import.not_found", "GET", "/api/v1/contacts/imports/99/errors.csv", nil)
 	b.Expect(404, "company.not_found", "GET", "/api/v1/contacts/imports?company_no=nobody", nil)
 	b.Expect(404, "company.not_found", "POST", importPath, apptest.Form("file", "x.csv", "user_id\na\n", "company_no", "nobody"), "Content-Type", apptest.FormType)
-	// A truncated list.
+	// This list is truncated.
 	failed := uploadList(b, "x.csv", "user_id\na\n\"b")
 	if _, err := b.App.Contacts.Import(t.Context()); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestTheClientNoticesAnInterruptedExport(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/slow", `{"is_disabled":true}`)
 	rest, err := io.ReadAll(server)
 	if err == nil && strings.HasSuffix(string(rest), "0\r\n\r\n") {
-		t.Error("the file ends as if it were complete")
+		t.Error("the client did not notice that the file is incomplete")
 	}
 	if len(rest) > 30<<20 { // the whole export has 42 MB
 		t.Errorf("the reader got %d bytes", len(rest))

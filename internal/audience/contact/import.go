@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	portionRows    = 5000      // maximum rows that one transaction stores
-	maxImports     = 10        // maximum running imports of a company
-	maxErrors      = 10_000    // maximum invalid rows of an import that are stored
-	maxColumns     = 200       // maximum columns of a list; columns that are no fields are attributes, of which a row can have maxAttributes
-	maxImportRows  = 2_000_000 // maximum rows of a list, which is also the maximum number of contacts of a company
-	importsDeleted = 100       // maximum imports that one statement deletes
+	portionRows    = 5000      // maximum number of rows that one transaction stores
+	maxImports     = 10        // maximum number of running imports of a company
+	maxErrors      = 10_000    // maximum number of invalid rows of an import that are stored
+	maxColumns     = 200       // maximum number of columns of a list: each column that is no field is an attribute, and a row can have maxAttributes attributes
+	maxImportRows  = 2_000_000 // maximum number of rows of a list, and of contacts of a company
+	importsDeleted = 100       // maximum number of imports that one statement deletes
 )
 
-// ImportRequest asks to import an upload.
+// ImportRequest describes an import of an upload.
 type ImportRequest struct {
 	CompanyID int64
 	Upload    upload.Upload
@@ -142,7 +142,7 @@ func (s *Service) openList(ctx context.Context, companyID, uploadID int64, sheet
 	}
 	l := list{rows: rows, region: region, fields: map[int]field{}, attributes: map[int]string{}}
 	if err := l.readColumns(); err != nil {
-		_ = rows.Close() // the error of the columns is more useful than this one
+		_ = rows.Close() // the error of the columns is more useful than the error of Close
 		return list{}, err
 	}
 	return l, nil
@@ -243,7 +243,7 @@ func (l *list) next() (portion, error) {
 	return p, nil
 }
 
-// add adds the contact of a row, or the error of the row. A later row of the same user overrides an earlier one.
+// add adds the contact of a row, or the error of the row. A later row of the same user overrides an earlier row.
 func (p *portion) add(l *list, row sheet.Row) {
 	c, wrong := l.read(row)
 	if wrong != nil {
@@ -268,7 +268,7 @@ func (p *portion) add(l *list, row sheet.Row) {
 	earlier.row = row.No
 }
 
-// read returns the contact of a row, or what is wrong with the row.
+// read returns the contact of a row, or the fault of an invalid row.
 func (l *list) read(row sheet.Row) (dbContact, *fault.Error) {
 	c := dbContact{texts: make([]string, len(fields)), attributes: map[string]string{}, row: row.No}
 	if row.Extra > 0 {
@@ -329,11 +329,11 @@ func tooManyAttributes() *fault.Error {
 	return fault.InvalidField("attributes", fault.TooManyItems, maxAttributes)
 }
 
-// errMoved is the error of an import that another server processes, or that has ended.
+// errMoved is the error of an import that another server has processed meanwhile, or that has ended.
 var errMoved = errors.New("the import was moved on by another server")
 
-// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns how many rows it processed. It continues imports
-// at the row where another server stopped.
+// Import stores the rows of running imports, one portion of each in turn, until no rows are left. It returns the number of processed rows. It continues
+// imports at the row where another server stopped.
 func (s *Service) Import(ctx context.Context) (int, error) {
 	ids, err := s.q.ImportIDsRunning(ctx)
 	if err != nil {
@@ -436,7 +436,7 @@ func (s *Service) resume(ctx context.Context, r *running) error {
 	return nil
 }
 
-// endImport ends an import. wrong is the fault because of which its list cannot be read, or nil.
+// endImport ends an import. wrong is the fault that prevents reading the list, or nil.
 func (s *Service) endImport(ctx context.Context, r *running, wrong *fault.Error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.q.ImportHold(ctx, contactq.ImportHoldParams{ID: r.id, RowNo: r.row.RowNo}); err != nil {
@@ -551,7 +551,7 @@ func storeParams(companyID int64, contacts []dbContact) (contactq.ImportStorePar
 	return p, nil
 }
 
-// DeleteExpiredImports deletes imports that ended longer ago than the setting history.log_days, and returns how many it deleted.
+// DeleteExpiredImports deletes imports that ended before the time of the setting history.log_days. It returns the number of deleted imports.
 func (s *Service) DeleteExpiredImports(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, importsDeleted, func(keep time.Duration) (int64, error) {
 		n, err := s.q.ImportsDeleteExpired(ctx, contactq.ImportsDeleteExpiredParams{BatchSize: importsDeleted, Keep: keep})

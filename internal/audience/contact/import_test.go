@@ -44,8 +44,8 @@ func counts(i contact.ImportRow) string {
 	return fmt.Sprintf("%s: %d rows, %d added, %d changed, %d invalid", i.Status, i.Rows, i.Added, i.Changed, i.Invalid)
 }
 
-// S4.10: lists of contacts are imported. Columns match the names of fields, in two languages; all other columns are attributes. Empty cells and missing columns
-// change nothing.
+// S4.10: lists of contacts are imported. Columns match the names of fields in two languages. All other columns are attributes. Empty cells and missing
+// columns change nothing.
 func TestAListOfContactsIsImported(t *testing.T) {
 	b := apptest.New(t)
 	gbk, err := simplifiedchinese.GB18030.NewEncoder().String("工号,姓名,手机号,邮箱,城市\na,张三,138 0013 8000,a@example.com,杭州\nb,李四,,,\n")
@@ -161,7 +161,7 @@ func TestAnImportAddsItsContactsToATag(t *testing.T) {
 	b.PutContacts(contactsNamed("a", "other")...)
 	imported(b, new("新客户"), "user_id\na\nb\n")
 	if found, _ := ids(t, b.Expect(200, "", "GET", "/api/v1/contacts?tag=%E6%96%B0%E5%AE%A2%E6%88%B7", nil)); fmt.Sprint(found) != "[a b]" {
-		t.Errorf("the tag holds %v", found)
+		t.Errorf("the tag contains %v", found)
 	}
 	// The tag is deleted while the import waits.
 	i, err := startImport(b, new("gone"), "user_id\nc\n")
@@ -233,7 +233,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 	})
 	b.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()")
 	if err := <-ended; err == nil {
-		t.Error("the import went on without its connection")
+		t.Error("the import continued without its connection")
 	}
 	half, err := other.Contacts.GetImport(t.Context(), 1, i.ID)
 	if err != nil || counts(half) != "running: 5000 rows, 5000 added, 0 changed, 0 invalid" {
@@ -248,7 +248,7 @@ func TestAnotherServerContinuesAnImport(t *testing.T) {
 		t.Errorf("%s, %v", counts(whole), err)
 	}
 	if n := b.Count("SELECT contacts FROM tags WHERE tag = 'all'"); n != 12000 {
-		t.Errorf("the tag holds %d contacts", n)
+		t.Errorf("the tag contains %d contacts", n)
 	}
 }
 

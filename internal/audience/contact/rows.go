@@ -2,7 +2,7 @@ package contact
 
 import "lksms/gen/contactq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// ImportRow is a stored import of contacts.
 	ImportRow = contactq.ContactImport

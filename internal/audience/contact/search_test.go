@@ -87,7 +87,7 @@ func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	}
 }
 
-// The pages of a search contain each matching contact once, in one order, whatever the fields contain.
+// The pages of a search contain each matching contact once, in one order, for fields with any content.
 func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO contacts (company_id, user_id, phone, email, dingtalk_name)
@@ -111,7 +111,7 @@ func TestThePagesOfASearchContainEachContactOnce(t *testing.T) {
 	}
 }
 
-// A page of a search reads a bounded number of rows, however many contacts match and wherever the page starts.
+// A page of a search reads a bounded number of rows, for any number of matching contacts and for any start of the page.
 func TestAPageOfASearchReadsABoundedNumberOfRows(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`ALTER TABLE contacts DISABLE TRIGGER audited;

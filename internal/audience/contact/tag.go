@@ -15,7 +15,7 @@ import (
 // ErrNoTag is the fault of a tag that does not exist.
 var ErrNoTag = fault.New(fault.NotFound, fault.TagNotFound)
 
-// PutTag creates a tag unless it exists, and returns it. Fault: limit.reached.
+// PutTag creates a tag, unless the tag exists, and returns the tag. Fault: limit.reached.
 func (s *Service) PutTag(ctx context.Context, companyID int64, tag string) (row TagRow, err error) {
 	err = s.change(ctx, companyID, func(ctx context.Context) error {
 		if err := s.q.TagPut(ctx, contactq.TagPutParams{CompanyID: companyID, Tag: tag}); err != nil {
@@ -85,13 +85,14 @@ func (s *Service) ChangeTag(ctx context.Context, companyID int64, tag string, ad
 	return c, err
 }
 
-// Selection selects contacts of a company: contacts with all of Tags, with at least one of AnyTags unless AnyTags is empty, and with none of NotTags.
+// Selection selects contacts of a company. A contact must have all of Tags, at least one of AnyTags (unless AnyTags is empty), and no tag of NotTags.
 type Selection struct {
 	CompanyID              int64
 	Tags, AnyTags, NotTags []string
 }
 
-// selected is a Selection in the form that statements need: they read the contacts of the smallest tag (tagID; 0: of the company) and filter them.
+// selected is a Selection in the form that statements need. The statements read the contacts of the smallest tag, and filter these contacts. tagID is the id
+// of this tag; 0: all contacts of the company.
 type selected struct {
 	tagID                   int64
 	contacts                int64 // number of contacts of this tag, or of the company
@@ -190,9 +191,9 @@ const (
 	maxNames   = 1000 // maximum attribute columns of an export
 )
 
-// Export returns the names of all attributes, and a function each, which calls page with all selected contacts in the order of user ids, some at a time. No
-// transaction is open between the pages: a contact that changes meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid if there are
-// too many names.
+// Export returns the names of all attributes, and the function each. each calls page with all selected contacts in the order of user ids, some contacts at a
+// time. No transaction is open between the pages: a contact that changes meanwhile is exported in one of its states. Faults: tag.not_found, request.invalid
+// if there are too many names.
 func (s *Service) Export(ctx context.Context, of Selection) (attributes []string, each func(page func([]Row) error) error, err error) {
 	if _, err := s.resolve(ctx, of); err != nil {
 		return nil, nil, err
@@ -228,7 +229,7 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 // emptyBatch is the number of contacts that one statement removes from a deleted tag.
 const emptyBatch = 5000
 
-// EmptyTags removes all contacts from deleted tags, and returns how many it removed.
+// EmptyTags removes all contacts from deleted tags, and returns the number of removals.
 func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	ids, err := s.q.DeletedTags(ctx)
 	if err != nil {

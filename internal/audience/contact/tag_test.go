@@ -96,7 +96,7 @@ func TestATagContainsContacts(t *testing.T) {
 	b.Expect(404, "tag.not_found", "DELETE", path, nil)
 	b.Expect(200, "", "PUT", path, nil)
 	if found, _ := ids(t, b.Expect(200, "", "GET", path+"/contacts", nil)); len(found) > 0 || len(ofContact("c")) > 0 {
-		t.Errorf("the new tag holds %v, and %v hold c", found, ofContact("c"))
+		t.Errorf("the new tag contains %v, and the tags with c are %v", found, ofContact("c"))
 	}
 	for _, want := range []int{1, 0} {
 		if n, err := b.App.Contacts.EmptyTags(t.Context()); err != nil || n != want {
@@ -161,7 +161,7 @@ func TestCompaniesHaveTheirOwnTags(t *testing.T) {
 	w.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// S4.10: contacts are selected by several tags: contacts with all of some tags and none of others.
+// S4.10: contacts are selected by several tags. A contact must have all of some tags and no other listed tag.
 func TestContactsAreSelectedByTags(t *testing.T) {
 	b := apptest.New(t)
 	b.PutContacts(contactsNamed("a", "ab", "abc", "ac", "b", "bc", "c", "none")...)
@@ -205,7 +205,7 @@ func TestContactsAreSelectedByTags(t *testing.T) {
 	}
 }
 
-// A page reads at most 5000 contacts, whatever it finds.
+// A page reads at most 5000 contacts, even if few of these contacts match.
 func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("INSERT INTO contacts (company_id, user_id) SELECT 1, to_char(n, 'FM00000') FROM generate_series(1, 12000) n")
@@ -224,7 +224,7 @@ func TestAPageOfSelectedContactsIsBounded(t *testing.T) {
 		found      int
 	}{{"", "05000", 0}, {"05000", "10000", 0}, {"10000", "", 1}, {"12000", "", 0}} {
 		if found, end := list(step.after); found != step.found || end != step.end {
-			t.Errorf("behind %q: %d contacts, and then %q; want %d, %q", step.after, found, end, step.found, step.end)
+			t.Errorf("after %q: %d contacts and the cursor %q, want %d and %q", step.after, found, end, step.found, step.end)
 		}
 	}
 	if found, next := ids(t, b.Expect(200, "", "GET", "/api/v1/contacts?tag=A&not_tag=B", nil)); len(found) > 0 || next == nil {

@@ -86,8 +86,8 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	}
 }
 
-// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server may store and answer a few times the
-// size of the body, or a few kB per row.
+// The test sends the largest body that the contract allows, and the smallest bodies that create the most rows. The server is allowed to store and answer a
+// few times the size of the body, or a few kB per row.
 func TestAnEventIsStoredOnceForAllItsNotifications(t *testing.T) {
 	b := apptest.New(t)
 	orbits := make([]any, 200)
@@ -168,7 +168,7 @@ func TestListsLeaveOutPayloadsAndRecipients(t *testing.T) {
 	}
 	found := apptest.Decode[api.NotificationPage](t, b.Expect(200, "", "GET", "/api/v1/notifications?limit=100&user_id="+people[7], nil))
 	if len(found.Items) != 9 {
-		t.Errorf("a person's id finds %d of 9 notifications", len(found.Items))
+		t.Errorf("the filter by user id returns %d of 9 notifications", len(found.Items))
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Event is a business event of a business task or one of its nodes (S1.4). It creates notifications or ends pending ones. A repeated event creates no second
-// notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node starts the node again,
-// and an end after such a start ends the node again.
+// Event is a business event of a business task or one of its nodes (S1.4). An event creates notifications or ends pending notifications. A repeated event
+// creates no second notification. Starts and ends of a node are ordered by their times. A start without StartedAt that arrives after the end of its node
+// starts the node again, and an end after such a start ends the node again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -83,7 +83,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin submit.Origin) (Outc
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		// The start and the end of a node or task may be reported concurrently, and in any order.
+		// The start and the end of a node or task can be reported concurrently, and in any order.
 		if _, err := s.q.BusinessLock(ctx, notificationq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
@@ -147,7 +147,7 @@ type ending struct {
 // endings are the recorded ends of the task and the node of an event; nil: the task or node has not ended.
 type endings struct{ task, node *ending }
 
-// The subjects of endings.
+// These are the subjects of endings.
 const (
 	taskSubject = "task"
 	nodeSubject = "node"
@@ -209,8 +209,9 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 	return postgres.Wrap("begin node again", err, nil)
 }
 
-// endNode ends the reminders of a node, and returns how many it ended. For a node that was never started it returns reminders that are already ended, so that a
-// late start finds their dedup keys in use. An end before the latest start of the node changes nothing, if this start was reported with its time.
+// endNode ends the reminders of a node, and returns the number of ended reminders. For a node that was never started it returns reminders that are already
+// ended, so that a late start finds their dedup keys in use. An end before the latest start of the node changes nothing, if this start was reported with its
+// time.
 func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	companyID := origin.CompanyID
 	reminders, err := s.q.NodeReminders(ctx, notificationq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
@@ -242,8 +243,8 @@ func (s *Service) endNode(ctx context.Context, origin submit.Origin, e Event, en
 	return ended, all, nil
 }
 
-// moveReminders withdraws the reminders of orbits that now have another time, and returns how many unsent reminders it withdrew. Their dedup keys can be used
-// by the reminders of the new time. A sent reminder is not sent again, unless its new time is later by more than reminderLife.
+// moveReminders withdraws the reminders of orbits that now have another time, and returns the number of withdrawn unsent reminders. Their dedup keys can be
+// used by the reminders of the new time. A sent reminder is not sent again, unless its new time is later by more than reminderLife.
 func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Origin) (int, error) {
 	p := notificationq.OrbitRemindersParams{CompanyID: origin.CompanyID, TaskID: e.TaskID, Life: reminderLife}
 	for _, orbit := range e.Orbits {
@@ -267,7 +268,7 @@ func (s *Service) moveReminders(ctx context.Context, e Event, origin submit.Orig
 	return len(waiting), err
 }
 
-// The maximum numbers of notifications, and of messages when these are due, that the orbits of one event can cause.
+// These are the maximum numbers of notifications, and of messages when these notifications are due, that the orbits of one event can cause.
 const (
 	maxReminders = 1000
 	maxMessages  = 50_000
@@ -279,7 +280,7 @@ func (e Event) maxOrbits() int {
 	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// The maximum number of days that times can be in the future, and of years that the start or end of a node can be in the past.
+// These are maximum times: the number of days that times can be in the future, and the number of years that the start or end of a node can be in the past.
 const (
 	maxDaysAhead = 366
 	maxYearsBack = 20

@@ -92,7 +92,7 @@ func TestTwoUsersAndAnAdminSendAPersonOneSubscribeMessage(t *testing.T) {
 	}
 }
 
-// If rows of the previous version share a key, they keep it. The oldest row counts for the next request with the key.
+// If rows of the previous version share a key, all these rows keep the key. The oldest row counts for the next request with the key.
 func TestTheOldestNotificationHoldsAKeyOfSeveralSubmitters(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"dedup_key": "k", "user_ids": []string{"u1"}})
@@ -195,7 +195,7 @@ func TestConcurrentAttemptsAfterAFailureNotifyOnce(t *testing.T) {
 	}
 }
 
-// An expired lease may have been sent, so the notification keeps its key.
+// The message of an expired lease was possibly sent, so the notification keeps its key.
 func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
@@ -220,7 +220,7 @@ func TestANotificationThatMayHaveBeenSentKeepsItsKey(t *testing.T) {
 	}
 }
 
-func TestRemindersMoveWithTheirOrbit(t *testing.T) {
+func TestAChangedOrbitTimeMovesItsReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	now := time.Now().Truncate(time.Second)
 	plan := func(no int, at time.Time) api.NotificationsMade {

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, Create rejects the whole request. Faults:
+// Create works like Enqueue for notifications that a caller creates directly. If one of the messages is empty, Create rejects the whole request. Faults:
 // request.invalid, limit.reached.
 func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -32,8 +32,9 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 	return o, err
 }
 
-// Enqueue stores the notifications of an announcement and runs those that are due, all or none. The others run when they are due. If concurrent calls have the
-// same dedup key, one of them stores its notification, and all return its id (S1.3). Faults: request.invalid, limit.reached, company.off.
+// Enqueue stores all notifications of an announcement or none of them, and runs the notifications that are due. Run runs the other notifications when they
+// are due. If concurrent calls have the same dedup key, one call stores its notification, and all calls return its id (S1.3). Faults: request.invalid,
+// limit.reached, company.off.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	if err := s.directory.CheckOpen(ctx, origin.CompanyID); err != nil {
 		return Outcome{}, err
@@ -41,7 +42,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	return s.enqueueAll(ctx, a, all, origin)
 }
 
-// enqueueAll is Enqueue without the check for a company that is off. The messages of such a company are held.
+// enqueueAll works like Enqueue, but does not check whether the company is off. The messages of such a company are held.
 func (s *Service) enqueueAll(ctx context.Context, a *Announcement, all []Notification, origin submit.Origin) (Outcome, error) {
 	for i := range all {
 		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
@@ -178,7 +179,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 	if isNew {
 		p.Payload, p.UserIds, p.Tag = a.payload, a.userIDs, a.tag
 	}
-	for attempt := range 10 { // a notification with the key may be deleted between the two statements
+	for attempt := range 10 { // a notification with the key can be deleted between the two statements
 		if n.DedupKey != nil && (isNew || attempt > 0) {
 			id, replaced, err := s.findNamed(ctx, n, origin)
 			switch {
@@ -213,7 +214,7 @@ func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notifica
 }
 
 // findNamed returns the id of the notification that has the dedup key of n. It returns 0 if no notification has the key. A failed notification that reached
-// nobody releases its key, and is replaced. It is locked first, so that only one of several concurrent attempts replaces it.
+// nobody releases its key, and is replaced. The failed notification is locked first, so that only one of several concurrent attempts replaces it.
 func (s *Service) findNamed(ctx context.Context, n Notification, origin submit.Origin) (id int64, replaced *Replaced, err error) {
 	found, err := s.q.NotificationFind(ctx, notificationq.NotificationFindParams{
 		CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,

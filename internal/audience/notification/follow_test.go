@@ -115,7 +115,7 @@ func TestNotificationsAreListedByStatusAndPerson(t *testing.T) {
 	b.Exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, announcement_id, ended_as, submitted_by)
 		SELECT company_id, channel_id, 3, 99, announcement_id, 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
 	if got := list("status=2"); !slices.Equal(got, failed) {
-		t.Errorf("behind 2500 cancelled ones: %v, want %v", got, failed)
+		t.Errorf("after 2500 cancelled notifications: %v, want %v", got, failed)
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/notifications?status=9", nil)
 }
@@ -170,7 +170,7 @@ func TestATimeoutReminderCanBeCreatedWithoutAnEvent(t *testing.T) {
 	}
 }
 
-func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
+func TestS1_6_AnyStatusCanFollowAnyOtherStatus(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 0, 0)
 	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": nil, "phone": nil, "email": nil})
 	id := createNotification(b, nil).NotificationID

@@ -18,8 +18,9 @@ type By struct {
 	Operator *string
 }
 
-// End sets the notifications of a business object that are in one of the expected states, usually Waiting, to another state, and returns how many (S1.6). Their
-// waiting tasks are cancelled, and their leased tasks are not retried. If the new state is Waiting, recipients that were not reached get a new task.
+// End sets the notifications of a business object that are in one of the expected states, usually Waiting, to another state. It returns the number of changed
+// notifications (S1.6). Their waiting tasks are cancelled, and their leased tasks are not retried. If the new state is Waiting, recipients that were not
+// reached get a new task.
 func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTypes []int16, bizIDs []int64, bizTask *int64, as int16, expected []int16, by By) (int, error) {
 	ended := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
@@ -46,8 +47,8 @@ func (s *Service) lock(ctx context.Context, companyID int64, owner *string, bizT
 	return ids, postgres.Wrap("lock notifications", err, nil)
 }
 
-// Delete marks the notifications of a business object as deleted and returns how many (S1.6). Their waiting tasks are cancelled, and their dedup keys can be
-// used again.
+// Delete marks the notifications of a business object as deleted, and returns their number (S1.6). Their waiting tasks are cancelled, and their dedup keys
+// can be used again.
 func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bizType int16, bizIDs []int64, by By) (int, error) {
 	deleted := 0
 	err := s.db.Tx(ctx, func(ctx context.Context) error {

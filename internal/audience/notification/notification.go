@@ -21,7 +21,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// The documented business types (S1.1). Callers can use other numbers.
+// These are the documented business types (S1.1). Callers can use other numbers.
 const (
 	TaskCreated int16 = iota
 	NodeDone
@@ -31,7 +31,7 @@ const (
 	NodeTimeout
 )
 
-// The states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
+// These are the states of a notification (S1.2). SomeFailed is missing in S1.2, and counts neither as success nor as failure.
 const (
 	Waiting int16 = iota
 	Succeeded
@@ -44,7 +44,7 @@ const (
 // Alerts is the user of the notifications that deliver alerts. No real user can have this name. The messages of Alerts are sent before all others.
 const Alerts = "system:alerts"
 
-// Service manages notifications. Every method except Run is at most one transaction.
+// Service manages notifications. Every method except Run runs in at most one transaction.
 type Service struct {
 	db          *postgres.DB
 	q           *notificationq.Queries
@@ -57,7 +57,7 @@ type Service struct {
 	failed      *prometheus.CounterVec
 }
 
-// Services are those that a Service uses.
+// Services contains the services that a Service uses.
 type Services struct {
 	Submissions *submit.Service
 	Tasks       *task.Service
@@ -97,7 +97,7 @@ type Announcement struct {
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task whose event caused the notification, and with which it ends; nil: a caller created it directly
+	BizTaskID *int64 // the business task whose event caused the notification; the notification ends with this task; nil: a caller created the notification
 	Channel   string
 	Own       map[string]any // values that are added to the payload of the announcement, and override its keys
 	DedupKey  *string        // identifies the notification on its channel in its company, separately from the keys of events; a second notification with the key is a repeat
@@ -119,7 +119,7 @@ type Made struct {
 	Status       int16
 	Remark       string    // why no task was enqueued; empty: tasks were enqueued or will be
 	Failed       []Failure // recipients that are already known to be unreachable
-	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: none
+	Replaces     *Replaced // the earlier attempt whose key was taken over; nil: no earlier attempt
 }
 
 // Replaced is a failed notification that reached nobody, and whose dedup key a later attempt took over.

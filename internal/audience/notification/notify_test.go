@@ -310,7 +310,7 @@ func TestTheReasonOfARenderingFailureIsStored(t *testing.T) {
 	}
 }
 
-func TestARecipientWithoutAnAddressDoesNotAffectOthers(t *testing.T) {
+func TestARecipientWithoutAnAddressDoesNotAffectOtherRecipients(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
 	n := b.AwaitNotification(id, api.NotificationSomeFailed)
@@ -447,7 +447,7 @@ func TestACompanySeesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestANotificationThatCannotBeStoredDoesNotBlockOthers(t *testing.T) {
+func TestANotificationThatCannotBeStoredDoesNotBlockOtherNotifications(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	later := time.Now().Add(time.Hour)
 	var ids []int64
@@ -551,7 +551,7 @@ func TestAConcurrentStartAndEndCreateNoReminder(t *testing.T) {
 	}
 }
 
-func TestANodeThatStartsAgainHasRemindersAgain(t *testing.T) {
+func TestARestartedNodeHasNewReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	begun := time.Now().Add(-3 * time.Hour)
 	started := func(more map[string]any) api.NotificationMade {
@@ -603,7 +603,7 @@ func TestANodeThatStartsAgainHasRemindersAgain(t *testing.T) {
 	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
 		t.Errorf("%+v", again)
 	}
-	// The end of the task ends the reminders of its nodes. A later start of a node creates reminders again.
+	// The end of the task ends the reminders of all nodes of the task. A later start of a node creates reminders again.
 	postEvent(b, "task_finished", nil)
 	isWaiting(third, false)
 	isWaiting(started(nil), false)

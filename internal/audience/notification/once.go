@@ -17,14 +17,14 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// The states of a send-once message (S2.2).
+// These are the states of a send-once message (S2.2).
 const (
 	Sending int16 = iota
 	Sent
 	NotSent
 )
 
-// Once is a message on the WeChat channel that a company sends to a user at most once for a business object and a kind of message (S2.1).
+// Once is a message on the WeChat channel (S2.1). A company sends such a message to a user at most once for a business object and a kind of message.
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
@@ -37,9 +37,9 @@ type Once struct {
 	ExpiresAt  *time.Time     // the message is not sent after this time; nil: no limit
 }
 
-// SendOnce sends a message unless the company has already sent a message with the same identity, or is sending one. In this case it returns that message and
-// sets deduplicated; the times of a repeat are not checked. Of several concurrent calls, one sends. A message that a crash interrupted, or whose outcome is
-// unknown, has failed, unless OnUnclear is retry (S2.2).
+// SendOnce sends a message unless the company has already sent a message with the same identity, or is sending such a message. In this case SendOnce returns
+// the existing message and sets deduplicated, and does not check the times of the repeat. If several calls are concurrent, only one call sends the message. A
+// message that a crash interrupted, or whose outcome is unknown, has failed, unless OnUnclear is retry (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (row SubscribeRow, deduplicated bool, err error) {
 	data, err := placeholder.JSON(m.Data)
 	if err == nil {
@@ -80,7 +80,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin submit.Origin) (r
 }
 
 // earlierOnce locks the messages of a company with the identity of m, and returns the message that counts: a message that was sent or is being sent, else the
-// oldest message. There can be several, because in the previous version each submitter had one.
+// oldest message. Several such messages can exist, because the previous version stored a separate message for each submitter.
 func (s *Service) earlierOnce(ctx context.Context, m Once, companyID int64) (row SubscribeRow, isFound bool, err error) {
 	ids, err := s.q.SubscribeHold(ctx, notificationq.SubscribeHoldParams{
 		CompanyID: companyID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,

@@ -20,8 +20,8 @@ func titles(b *apptest.Bundle, query string, headers ...string) (all string) {
 	return all
 }
 
-// S1.7: a company can have its own templates, which replace those of the platform. Only its own users can change them.
-func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
+// S1.7: a company can have its own templates, which replace the templates of the platform. Only users of the company can change them.
+func TestACompanyCanReplaceTemplatesOfThePlatform(t *testing.T) {
 	b := apptest.New(t)
 	acme, beta := b.AddCompany("acme", 1), b.AddCompany("beta", 1)
 	reader := b.AddUser("reader", "read", map[string]any{"company_no": "acme"})
@@ -56,7 +56,7 @@ func TestACompanyHasTemplatesOfItsOwn(t *testing.T) {
 			t.Errorf("a batch has %q, want %q", got, want)
 		}
 	}
-	// The templates that each caller sees and changes.
+	// These are the templates that each caller sees and changes.
 	for _, c := range []struct {
 		query   string
 		headers []string

@@ -91,8 +91,8 @@ func TestANotificationIsSentWithItsSignature(t *testing.T) {
 	}
 }
 
-// If a country requires a signature, only recipients in this country fail. If the channel requires it, all recipients fail. The signature of the sender does
-// not count.
+// If a country requires a signature, only recipients in this country fail. If the channel requires a signature, all recipients fail. The signature of the
+// sender does not count.
 func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	sms := apptest.NewProvider(t)
@@ -167,7 +167,7 @@ func TestDedupKeysOfEventsAndOfCallersAreSeparate(t *testing.T) {
 	}
 }
 
-// If a colleague retries a failed message, it stays the same message. Both users see it then.
+// If a colleague retries a failed message, no new message is created, and both users see the message.
 func TestASendOnceMessageBelongsToItsCompany(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A start without a time gets the time at which the server received it. The caller's time of the end can be earlier.
+// A start without a time gets the time at which the server received the start. The caller's time of the end can be earlier.
 func TestAnEndBeforeAnAssumedStartCancelsTheReminder(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {

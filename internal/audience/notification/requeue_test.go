@@ -69,7 +69,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	task = recipientOf(t, b.Notification(stranger), "stranger").TaskID
 	b.Expect(409, "task.unreachable", "POST", requeuePath(task), nil)
 
-	// If the notification is set to waiting, it sends a new task to the same recipient: the old task must not be sent, too.
+	// If the notification is set to waiting, a new task is sent to the same recipient: the old task must not be sent, too.
 	id, old := refused(b, p, map[string]any{"biz_id": 5})
 	if n := setStatus(b, 0, 5, 2); n != 1 {
 		t.Fatalf("%d notifications were set to waiting", n)
@@ -77,7 +77,7 @@ func TestATaskOfAnEndedNotificationIsNotRequeued(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	b.Expect(409, "task.withdrawn", "POST", requeuePath(old), nil)
-	// The clock of the server that created the new task may be behind.
+	// The clock of the server that created the new task is possibly slow.
 	again := recipientOf(t, b.Notification(id), "u1").TaskID
 	day := len("task_20060102_")
 	b.Exec("UPDATE messages SET task_id = $2 WHERE task_id = $1", again, again[:day]+"00"+again[day+2:])

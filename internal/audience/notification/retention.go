@@ -27,9 +27,9 @@ func (f Retention) Sweeps() []sweep.Job {
 	}
 }
 
-// End removes notifications from all lists: ended notifications that were created before a time, and that have no tasks, or tasks with ids from firstID up to,
-// but not including, beforeID. A dedup key keeps its notification with its last state. Call End before the tasks are dropped, because this state is computed
-// from them.
+// End removes ended notifications from all lists if they were created before a time. Such a notification must have no tasks, or a task whose id is at least
+// firstID and less than beforeID. If a dedup key needs a notification, the notification is kept with its last state. Call End before the tasks are dropped,
+// because this state is computed from the tasks.
 func (s Retention) End(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.NotificationsEnd(ctx, notificationq.NotificationsEndParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: deleteBatch})
@@ -44,7 +44,7 @@ func (s Retention) Held(ctx context.Context, firstID, beforeID string, most int)
 	return ids, postgres.Wrap("find notifications that are being sent", err, nil)
 }
 
-// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns how many rows it deleted.
+// DeleteUnusedTexts deletes the texts of dropped days, and the ends of their business tasks. It returns the number of deleted rows.
 func (s Retention) DeleteUnusedTexts(ctx context.Context) (int, error) {
 	ends, err := s.q.BusinessEndsDeleteUnused(ctx)
 	if err != nil {

@@ -24,14 +24,14 @@ import (
 	"lksms/internal/platform/result"
 )
 
-// runBatch is the maximum number of notifications that one transaction runs. Each may have thousands of recipients.
+// runBatch is the maximum number of notifications that one transaction runs. Each notification can have thousands of recipients.
 const runBatch = 20
 
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of every due notification, in batches with one transaction each, and returns how many notifications it ran. A notification to a tag
-// counts once per portion. If a batch fails, its notifications run one by one, so that only a notification that cannot run fails.
+// Run enqueues the tasks of every due notification, in batches with one transaction each, and returns the number of notifications that it ran. A notification
+// to a tag counts once per portion. If a batch fails, its notifications run one by one, so that only a notification that cannot run fails.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0
 	for {
@@ -111,8 +111,8 @@ func (s *Service) runTraced(ctx context.Context, n notificationq.NotificationDue
 // lockedWait is the time in seconds after which notifications that ran before are tried again while a partition of tasks is locked.
 const lockedWait = 60
 
-// waits returns how many seconds due notifications must wait for their last messages. A notification that never ran does not wait, even while a partition is
-// moved to another tablespace.
+// waits returns the number of seconds that due notifications must wait for their last messages. A notification that never ran does not wait, even while a
+// partition is moved to another tablespace.
 func (s *Service) waits(ctx context.Context, due []notificationq.NotificationDueRow) (map[int64]float64, error) {
 	waits := map[int64]float64{}
 	var ids []int64
@@ -316,7 +316,7 @@ type audience struct {
 }
 
 // recipients returns the users that get a task now, or the reason why nobody gets one. If a notification without reminders runs again because it was set back
-// to Waiting, these are the users that have not been reached.
+// to Waiting, recipients returns the users that have not been reached.
 func (s *Service) recipients(ctx context.Context, n notificationq.NotificationDueRow) (to audience, reason *failReason, err error) {
 	to = audience{userIDs: n.UserIds, isLast: true}
 	if n.Tag != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // If a country is removed after a notification was planned, the notification is held. It continues when the country is added again.
-func TestNarrowedCountriesHoldAPlannedNotification(t *testing.T) {
+func TestNotificationsToRemovedCountriesAreHeld(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.AddCountry("CN", "86", nil)
 	b.AddCountry("SG", "65", nil)
@@ -56,7 +56,7 @@ func TestADisabledCompanyCanEndItsReminders(t *testing.T) {
 }
 
 // A repeat with a dedup key returns the first notification, even if the times of the request have passed.
-func TestARepeatAfterItsTimeGetsTheFirstNotification(t *testing.T) {
+func TestARepeatedNotificationIsAcceptedAfterItsExpiry(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1"})
 	expires := time.Now().Add(2 * time.Second)
@@ -90,7 +90,7 @@ func TestAMovedOrbitHasAllRemindersAfterACancellation(t *testing.T) {
 }
 
 // Held notifications and messages name the switches that hold them, until they continue.
-func TestHeldTasksNameTheirSwitches(t *testing.T) {
+func TestHeldNotificationsNameTheirSwitches(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	b.PutContacts(map[string]any{"user_id": "u1", "dingtalk_name": "u1", "wechat_openid": "o1"})
 	id := announce(b, 1, map[string]any{"next_run_time": time.Now().Add(time.Hour)})

@@ -38,8 +38,9 @@ func isNoTag(err error) bool {
 	return errors.As(err, &missing) && missing.Reason == fault.TagNotFound
 }
 
-// tagged returns the next contacts of the tag of a notification, after the contacts that already have tasks of this run, or the reason why nobody gets a task.
-// The run stores the last of these contacts in the transaction of their tasks, so that each contact gets one task even after a crash.
+// tagged returns the next contacts of the tag of a notification. These contacts follow the contacts that already have tasks of this run. If nobody gets a
+// task, tagged returns the reason. The run stores the last of these contacts in the transaction of their tasks, so that each contact gets one task even after
+// a crash.
 func (s *Service) tagged(ctx context.Context, n notificationq.NotificationDueRow) (to audience, _ *failReason, err error) {
 	if n.RunRenderingID == nil {
 		row, err := s.contacts.GetTag(ctx, n.CompanyID, *n.Tag)

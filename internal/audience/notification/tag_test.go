@@ -174,7 +174,8 @@ func again(b *apptest.Bundle) {
 	runAll(b)
 }
 
-// A run in progress does not wait for the tasks of its own first portion. Otherwise it would start again, and send to failed contacts once more each minute.
+// A run in progress does not wait for the tasks of its own first portion. Otherwise the run would start again, and send to failed contacts once more each
+// minute.
 func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "oa-app", "channel": "oa"})
@@ -196,7 +197,7 @@ func TestANotificationToATagIsSentAgainOnce(t *testing.T) {
 }
 
 // A run fills the placeholders of its contacts in each portion, even if nobody in the first portion gets a message.
-func TestALaterPortionIsFilledPerContact(t *testing.T) {
+func TestEachPortionIsRenderedForEachContact(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "email-app", "channel": "email"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/email", map[string]any{"title": "t", "content": "${contact.name}: ${taskName}"})
@@ -243,6 +244,6 @@ func TestANotificationToATagQueuesAgainAfterEachPortion(t *testing.T) {
 	b.Exec("CREATE TRIGGER note AFTER UPDATE OF run_after ON notifications FOR EACH ROW EXECUTE FUNCTION note()")
 	runAll(b)
 	if n := b.Count("SELECT count(*) FROM runs WHERE notification_id = $1 AND at > now() - interval '1 minute'", id); n != 1 {
-		t.Errorf("the first portion left the notification in front %d times", n)
+		t.Errorf("after its first portion, the notification was first again %d times", n)
 	}
 }

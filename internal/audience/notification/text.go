@@ -9,7 +9,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// TemplateText returns the text and the signature, which can be nil, of the template of a business type on a channel for a company. Fault: template.not_found.
+// TemplateText returns the text and the signature of the template that a company uses for a business type on a channel. The signature can be nil. Fault:
+// template.not_found.
 func (s *Service) TemplateText(ctx context.Context, companyID int64, bizType int16, channel string) (t placeholder.Text, sign *string, err error) {
 	row, err := s.q.EffectiveTemplate(ctx, notificationq.EffectiveTemplateParams{CompanyID: companyID, BizType: bizType, Channel: channel})
 	if err != nil {

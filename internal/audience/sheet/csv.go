@@ -10,8 +10,8 @@ import (
 )
 
 // csvRows reads CSV like spreadsheet programs: rows end with LF, CRLF or CR, and a quote is special only at the start of a cell. The reader of the standard
-// library rejects more files. It also skips empty rows without counting them, and holds a whole row in memory, which after a missing quote is the rest of the
-// file.
+// library rejects more files, and skips empty rows without counting them. It also keeps a whole row in memory. After a missing quote, this row is the rest of
+// the file.
 type csvRows struct {
 	text    text
 	comma   byte
@@ -21,8 +21,8 @@ type csvRows struct {
 	isOver  bool
 }
 
-// newCSV starts to read CSV. The separator is the one that occurs most often in the first row outside of quotes, or the one in the line "sep=;". This line is
-// an instruction for Excel and no row.
+// newCSV starts to read CSV. The line "sep=;" sets the separator. It is an instruction for Excel and not a row. Without this line, the separator is the
+// possible separator that occurs most often outside of quotes in the first row.
 func newCSV(t text, options Options) *csvRows {
 	c := &csvRows{text: t, comma: ',', maxCell: options.MaxCell}
 	if line := strings.ToLower(t.start); strings.HasPrefix(line, "sep=") && len(line) > 4 {
@@ -100,7 +100,7 @@ func (c *csvRows) tooLong(column int) error {
 	return wrong(fault.CellTooLong, fault.Place{Row: c.row, Column: columnName(column), Most: c.maxCell})
 }
 
-// The possible ends of a cell.
+// These are the possible ends of a cell.
 const (
 	endOfCell = iota
 	endOfRow
@@ -128,7 +128,7 @@ func (c *csvRows) readCell(column int) (end int, err error) {
 				isQuoted = false
 				continue
 			}
-			_, _ = c.text.ReadByte() // two quotes stand for one; this discards the second
+			_, _ = c.text.ReadByte() // two quotes mean one quote: discard the second quote
 		case isQuoted:
 		case b == c.comma:
 			return endOfCell, nil

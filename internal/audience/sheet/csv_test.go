@@ -124,7 +124,7 @@ func TestEveryCSVDialectIsRead(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoListIsRefusedWithAReason(t *testing.T) {
+func TestAnUnreadableFileIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("长", 32_768)
 	for name, c := range map[string]struct{ content, want string }{

@@ -24,7 +24,7 @@ type text struct {
 	doubtful bool   // encoding is a guess, and the file looks like text in a Latin encoding
 }
 
-// The supported encodings. UTF-16 is recognised only by its byte order mark.
+// These are the supported encodings. UTF-16 is recognised only by its byte order mark.
 const (
 	utf8Name    = "UTF-8"
 	utf16Name   = "UTF-16"
@@ -81,8 +81,9 @@ func textOf(ctx context.Context, file File, head []byte) (text, error) {
 	return t, nil
 }
 
-// guess reports whether a file without a byte order mark is UTF-8 rather than GB18030. isLatin reports whether the file looks like text in a Latin encoding,
-// which is neither of them (see latinRuns). guess reads the whole file, because the first rows may be ASCII, and counts as bom.Count does.
+// guess reports whether a file without a byte order mark is UTF-8 and not GB18030. isLatin reports whether the file looks like text in a Latin encoding,
+// which is neither UTF-8 nor GB18030 (see latinRuns). guess reads the whole file, because the first rows can be ASCII. It counts characters in the same way
+// as bom.Count.
 func guess(ctx context.Context, file File) (isUTF8, isLatin bool, err error) {
 	good, bad := 0, 0
 	var runs latinRuns
@@ -143,8 +144,8 @@ func (r *latinRuns) end(after byte) {
 	r.length = 0
 }
 
-// areMostly reports whether more than half of the runs are Latin. If the runs are inside words, half is sufficient: a short list may contain one such run
-// (Jürgen) and one ambiguous run (Höß).
+// areMostly reports whether more than half of the runs are Latin. If the runs are inside words, half is sufficient, because a short list can contain one such
+// run (Jürgen) and one ambiguous run (Höß).
 func (r *latinRuns) areMostly() bool {
 	r.end('\n')
 	return 2*r.latin > r.all || r.inside > 0 && 2*r.inside >= r.all

@@ -55,7 +55,7 @@ func inEncoding(t *testing.T, in encoding.Encoding, text string) sheet.File {
 }
 
 // A list in Windows-1252 that is valid GB18030 is read as GB18030, and its encoding is reported as doubtful. Its owner can name the encoding.
-func TestAListInALatinEncodingThatIsValidGB18030IsDoubtful(t *testing.T) {
+func TestALatinListThatIsValidGB18030IsReportedAsDoubtful(t *testing.T) {
 	t.Parallel()
 	for language, names := range map[string][]string{
 		"German":  {"Müller", "Schäfer", "Köhler", "Krüger", "Schröder", "Jörg Lange", "Größer"},
@@ -80,7 +80,7 @@ func TestAListInALatinEncodingThatIsValidGB18030IsDoubtful(t *testing.T) {
 }
 
 // In a short list, half of the names are sufficient to make the encoding doubtful.
-func TestAShortListInALatinEncodingIsDoubtful(t *testing.T) {
+func TestAShortLatinListIsReportedAsDoubtful(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Jürgen\n13900139000,Höß\n")
 	if read, name, isDoubtful := readList(t, file); name != "GB18030" || !isDoubtful {
@@ -89,7 +89,7 @@ func TestAShortListInALatinEncodingIsDoubtful(t *testing.T) {
 }
 
 // A list that is not valid GB18030 is refused, and can be read when its owner names the encoding.
-func TestAListIsReadInTheEncodingThatItsOwnerNames(t *testing.T) {
+func TestTheNamedEncodingIsUsedForAList(t *testing.T) {
 	t.Parallel()
 	file := inEncoding(t, charmap.Windows1252, "phone,name\n13800138000,Zoé Lambert\n13900139000,Weiß GmbH\n13700137000,Núñez\n")
 	if r, err := sheet.Open(t.Context(), file, sheet.Options{}); err == nil {
@@ -103,9 +103,9 @@ func TestAListIsReadInTheEncodingThatItsOwnerNames(t *testing.T) {
 	}
 }
 
-// The encoding of Chinese lists in GBK is not doubtful, even with rare characters whose second byte is a letter, with Latin words, or with only one name. The
-// encoding of UTF-8 lists is never doubtful.
-func TestAChineseListIsNotDoubtful(t *testing.T) {
+// The encoding of Chinese lists in GBK is not doubtful. The lists can contain rare characters whose second byte is a letter, Latin words, or only one name.
+// The encoding of UTF-8 lists is never doubtful.
+func TestTheEncodingOfAChineseListIsUnambiguous(t *testing.T) {
 	t.Parallel()
 	for what, content := range map[string]string{
 		"names":           "手机号,姓名\n13800138000,张三\n13900139000,李四\n13700137000,欧阳娜娜\n",

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/audience/sheet"
 )
 
-func TestAJSONArrayIsAList(t *testing.T) {
+func TestAJSONArrayIsReadAsAList(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		`[{"phone":"13800138000","a":1},{"b":true,"phone":13900139000}]`:                "phone|a|b\n1 13800138000|1|\n2 13900139000||true",

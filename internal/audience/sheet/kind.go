@@ -14,7 +14,7 @@ import (
 // headSize is the number of first bytes that determine the kind of a file.
 const headSize = 4 << 10
 
-// The first bytes of workbooks.
+// These are the first bytes of workbooks.
 const (
 	zipMagic = "PK\x03\x04"
 	oleMagic = "\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1" // Excel before 2007, and any Office file with a password
@@ -23,8 +23,8 @@ const (
 // binaryMagics are the first bytes of files that people often upload by mistake.
 var binaryMagics = []string{"PK", "%PDF", "\x1F\x8B", "Rar!", "7z\xBC\xAF", "\x89PNG", "\xFF\xD8\xFF", "GIF8", "BM", "SQLite format"}
 
-// rowsOf determines the kind of a file, and starts to read it. The content decides. The file name decides only about a text that starts with a bracket, which
-// can be a JSON array, or CSV with a bracket in the name of the first column.
+// rowsOf determines the kind of a file, and starts to read the file. The content decides the kind. The file name decides only for a text that starts with a
+// bracket: such a text can be a JSON array, or CSV with a bracket in the name of the first column.
 func rowsOf(ctx context.Context, file File, options Options) (rows, error) {
 	head := make([]byte, min(headSize, file.Size()))
 	if _, err := readAt(file, head, 0); err != nil {

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// The maximum numbers of rows and columns in Excel.
+// These are the maximum numbers of rows and columns in Excel.
 const (
 	lastRow    = 1 << 20
 	lastColumn = 1 << 14
@@ -70,7 +70,7 @@ func (s *sheetRows) findRows() error {
 	}
 }
 
-// token returns the next token. The end of the part is an error, because the element of the rows must end before it.
+// token returns the next token. The end of the part is an error, because the element of the rows must end before the end of the part.
 func (s *sheetRows) token() (xml.Token, error) {
 	token, err := s.xml.next()
 	if errors.Is(err, io.EOF) || errors.Is(err, errTokenTooLong) {

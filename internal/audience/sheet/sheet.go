@@ -23,7 +23,7 @@ import (
 type File interface {
 	io.ReaderAt
 	Size() int64
-	Name() string     // name that its owner gave the file; may be empty
+	Name() string     // name that its owner gave the file; can be empty
 	Encoding() string // encoding of a text that its owner named: one of Encodings; empty: detect the encoding
 }
 
@@ -41,10 +41,10 @@ func (memory) Encoding() string { return "" }
 // Options limits a list. The comments state the defaults, which replace zero values.
 type Options struct {
 	Sheet    string // sheet of a workbook; default: the first visible sheet
-	Columns  int    // maximum columns; default: 200
-	MaxCell  int    // maximum characters of a cell; default: 32,767, as in Excel
-	Rows     int64  // maximum non-empty rows without the header; default: 1,048,576
-	Unpacked int64  // maximum bytes of an uncompressed workbook; default: 1 GiB
+	Columns  int    // maximum number of columns; default: 200
+	MaxCell  int    // maximum number of characters of a cell; default: 32,767, as in Excel
+	Rows     int64  // maximum number of non-empty rows without the header; default: 1,048,576
+	Unpacked int64  // maximum number of bytes of an uncompressed workbook; default: 1 GiB
 }
 
 func (o Options) withDefaults() Options {
@@ -82,7 +82,7 @@ type Cell struct {
 
 func (c Cell) isEmpty() bool { return !c.Lossy && trim(c.Text) == "" }
 
-// Reader reads the rows of a list. Only one goroutine may use a Reader.
+// Reader reads the rows of a list. A Reader must not be used by several goroutines at once.
 type Reader struct {
 	ctx     context.Context // ctx of Open, for later calls of Next
 	options Options
@@ -109,7 +109,7 @@ func Open(ctx context.Context, file File, options Options) (*Reader, error) {
 		return nil, err
 	}
 	if err := r.readHeader(); err != nil {
-		_ = r.Close() // the error of the header is more useful than this one
+		_ = r.Close() // the error of the header is more useful than the error of Close
 		return nil, err
 	}
 	return r, nil

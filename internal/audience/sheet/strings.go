@@ -21,13 +21,13 @@ const (
 	stringsMemory = 2 << 20 // bytes of strings in memory; further strings are in a temporary file
 )
 
-// sharedStrings are the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
-// programs may use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks may
-// be in a temporary file, because a workbook can have as many strings as cells.
+// sharedStrings contains the strings of a workbook. Cells refer to strings by number. Excel numbers the strings in the order in which they first occur; other
+// programs use any order. The strings are read only as far as needed, and stored in blocks. The most recently used blocks are in memory. Other blocks can be
+// in a temporary file, because a workbook can have as many strings as cells.
 type sharedStrings struct {
 	part   io.ReadCloser
 	xml    *xmlReader
-	most   int // maximum bytes of a string
+	most   int // maximum number of bytes of a string
 	isOver bool
 
 	count  int // number of strings read
@@ -144,7 +144,7 @@ func (s *sharedStrings) spill(block []byte) (err error) {
 		if s.file, err = os.CreateTemp("", "lksms-strings-*"); err != nil {
 			return fmt.Errorf("make temporary file: %w", err)
 		}
-		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if this fails, close deletes the file
+		_ = removed(s.file) // an open file needs no name, and disappears even if the server is killed; if the name cannot be deleted, close deletes the file
 	}
 	n, err := s.file.WriteAt(block, s.end)
 	s.end += int64(n)

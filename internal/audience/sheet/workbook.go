@@ -18,7 +18,7 @@ type workbook struct {
 	archive *archive
 	options Options
 	sheet   string // name of the part with the sheet
-	strings string // name of the part with the strings; empty: the workbook has none
+	strings string // name of the part with the strings; empty: the workbook has no such part
 	styles  styles
 	is1904  bool // days are counted from 1904, as in workbooks of old Macs
 }
@@ -155,8 +155,8 @@ func (w *workbook) readStyles(name string) (styles, error) {
 	return s, err
 }
 
-// checkSheet decompresses the whole sheet once. It thus reports an incomplete sheet, and merged cells, whose elements follow the rows, before the caller uses
-// any row.
+// checkSheet decompresses the whole sheet once. It therefore reports an incomplete sheet and merged cells before the caller uses any row. The elements of
+// merged cells follow the rows.
 func (w *workbook) checkSheet() error {
 	part, err := w.archive.open(w.sheet, w.options.Unpacked)
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *workbook) checkSheet() error {
 }
 
 func checkRows(part io.Reader) error {
-	const maxTail = 200 // maximum bytes of an element with its attributes
+	const maxTail = 200 // maximum number of bytes of an element with its attributes
 	buffer, kept := make([]byte, 128<<10), 0
 	for {
 		n, err := part.Read(buffer[kept:])
@@ -185,8 +185,8 @@ func checkRows(part io.Reader) error {
 	}
 }
 
-// mergedIn returns the cells of the first element mergeCell in XML that covers more than one cell. An element that starts in the last tail bytes is left for
-// the next window, unless this window is the last.
+// mergedIn returns the cells of the first element mergeCell in XML that covers more than one cell. If an element starts in the last tail bytes, the next
+// window contains it again, unless this window is the last.
 func mergedIn(window []byte, isLast bool, tail int) string {
 	name := []byte("mergeCell ")
 	for rest := window; ; {

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// xmlReader reads the tokens of a part of a workbook. It drops the namespaces of names, because they differ between the variants of the format.
+// xmlReader reads the tokens of a part of a workbook. It drops the namespaces of names, because namespaces differ between the variants of the format.
 type xmlReader struct {
 	source *budgetReader
 	tokens *xml.Decoder

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxDirectory = 2 << 20  // maximum bytes of the ZIP directory: a workbook has some tens of entries, and each entry needs hundreds of bytes in memory
-	maxSmallPart = 16 << 20 // maximum bytes of a part other than rows and strings
+	maxDirectory = 2 << 20  // maximum number of bytes of the ZIP directory: a workbook has some tens of entries, and each entry needs hundreds of bytes in memory
+	maxSmallPart = 16 << 20 // maximum number of bytes of a part other than rows and strings
 )
 
 // archive is the ZIP file of a workbook.
@@ -72,7 +72,7 @@ func (a *archive) open(name string, most int64) (io.ReadCloser, error) {
 	return &partReader{ReadCloser: unpacked, archive: a, most: most, left: most}, nil
 }
 
-// partReader reads a part and limits its size, because the size in the directory may be wrong.
+// partReader reads a part and limits its size, because the size in the directory can be wrong.
 type partReader struct {
 	io.ReadCloser
 	archive *archive
@@ -95,7 +95,7 @@ func (p *partReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// targetOf returns the name of the part that a relationship of the part from refers to.
+// targetOf returns the name of the part that a relationship refers to. from is the part with the relationship.
 func targetOf(from, target string) string {
 	if strings.HasPrefix(target, "/") {
 		return strings.TrimPrefix(path.Clean(target), "/")

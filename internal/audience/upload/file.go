@@ -35,7 +35,7 @@ type cachedPart struct {
 	bytes []byte
 }
 
-// Open opens a complete upload, which can be read until ctx ends. It holds no connection.
+// Open opens a complete upload, which can be read until ctx ends. The opened file uses a database connection only during a read.
 func (s *Service) Open(ctx context.Context, id int64) (sheet.File, error) {
 	row, err := s.q.UploadGet(ctx, id)
 	if err != nil {

@@ -34,8 +34,8 @@ type Form struct {
 	FileField string
 }
 
-// Form reads a form, whose parts can have any order, and stores its file as Receive does. Errors: *SourceError; faults: those of Receive, request.malformed,
-// request.invalid for an unknown field and for a second file.
+// Form reads a form, whose parts can have any order, and stores its file in the same way as Receive. Errors: *SourceError; faults: those of Receive,
+// request.malformed, request.invalid for an unknown field and for a second file.
 func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form, error) {
 	bounded := &boundedReader{Reader: body, left: maxFields, tail: []byte("\n")}
 	f := Form{Fields: map[string][]string{}}
@@ -151,7 +151,7 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // explain does
 }
 
-// explain returns the error of a form that could not be read: the error of its body or, if the body could be read, of its form.
+// explain returns the error of the body. If the body could be read, it returns the error of the form.
 func (b *boundedReader) explain(err error) error {
 	var known *fault.Error
 	switch {

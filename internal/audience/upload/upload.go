@@ -5,8 +5,8 @@
 //
 //   - In the contract, its body is multipart/form-data, with a schema in which format: binary makes a property a file. A form contains at most one file. With
 //     the parameter IdempotencyKey, a repeat is recognised by its fields and by the name and content of its file.
-//   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, whose File may be nil, then Open and
-//     sheet.Open.
+//   - The handler ignores the body of the generated code. It calls gate.FormOf for the checked fields and the form, then Open and sheet.Open. If the
+//     request has no file, File of the form is nil.
 //   - The domain stores its row, with an upload_id, and calls Use in the same transaction. Otherwise the file is deleted after the answer.
 //   - The code that processes the file opens it again, on any server, and calls Delete in the transaction in which it records the end of its work.
 //
@@ -37,7 +37,7 @@ const (
 
 	partSize    = 256 << 10
 	maxName     = 255     // maximum length in characters
-	maxCompany  = 1 << 30 // total bytes of the complete uploads of a company, beyond which it cannot start another upload
+	maxCompany  = 1 << 30 // total number of bytes in the complete uploads of a company; beyond it, the company cannot start another upload
 	unusedFor   = time.Hour
 	deleteBatch = 10
 )
@@ -96,7 +96,7 @@ func (s *Service) Receive(ctx context.Context, r io.Reader, meta Meta) (Upload, 
 	return u, err
 }
 
-// Put is Receive for content in memory. It can be part of the transaction of ctx.
+// Put works like Receive for content in memory. It can be part of the transaction of ctx.
 func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		u, err = s.add(ctx, bytes.NewReader(content), meta)
@@ -105,7 +105,7 @@ func (s *Service) Put(ctx context.Context, content []byte, meta Meta) (u Upload,
 	return u, postgres.Wrap("store upload", err, nil)
 }
 
-// add stores the content of r. After an error, the upload that it returns may be partly stored.
+// add stores the content of r. After an error, the returned upload is possibly stored in part.
 func (s *Service) add(ctx context.Context, r io.Reader, meta Meta) (Upload, error) {
 	u := Upload{Name: nameOf(meta.Name)}
 	var err error
@@ -149,7 +149,8 @@ func (s *Service) store(ctx context.Context, u *Upload, r io.Reader) error {
 	return postgres.Wrap("complete upload", err, nil)
 }
 
-// fill is io.ReadFull, but returns the errors of r: io.ReadFull returns io.ErrUnexpectedEOF for a short part, which r returns for a truncated body.
+// fill works like io.ReadFull, but returns the errors of r unchanged. io.ReadFull returns io.ErrUnexpectedEOF for a short part, but r returns the same error
+// for a truncated body.
 func fill(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var read int
@@ -197,7 +198,7 @@ func (s *Service) Drop(ctx context.Context, u Upload) error {
 	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
 }
 
-// DeleteExpired deletes the uploads that nothing has used within an hour, and returns how many it deleted.
+// DeleteExpired deletes the uploads that nothing has used within an hour, and returns the number of deleted uploads.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		return s.q.UploadsDeleteUnused(ctx, uploadq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})

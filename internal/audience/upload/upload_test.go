@@ -153,11 +153,11 @@ func TestAnUploadIsNotReceivedInATransaction(t *testing.T) {
 		return err
 	})
 	if err == nil {
-		t.Error("it is received")
+		t.Error("the upload was received")
 	}
 }
 
-// An upload is deleted after an hour without use, and otherwise only by Delete.
+// An unused upload is deleted after an hour. A used upload is deleted only by Delete.
 func TestUnusedUploadsAreDeleted(t *testing.T) {
 	b := setup(t)
 	receive := func() upload.Upload {

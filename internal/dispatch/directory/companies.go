@@ -137,7 +137,7 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 // CompanyNo returns the number of an existing company.
 func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 	d, err := s.cache.Get(ctx)
-	if err == nil && d.companies[id].CompanyNo == "" { // another server may have added the company after the view was loaded
+	if err == nil && d.companies[id].CompanyNo == "" { // another server can have added the company after the view was loaded
 		d, err = s.cache.Since(ctx, time.Now())
 	}
 	if err != nil {

@@ -21,8 +21,8 @@ type Country struct {
 	Status            string // On or Off
 }
 
-// defaultRegion returns the region of a country whose region is not given. This is the number of the country if the number is a region with the dial prefix;
-// otherwise the result is nil.
+// defaultRegion returns the region of a country whose region is not given. If the number of the country is a region with the dial prefix, the result is the
+// number. Otherwise the result is nil.
 func defaultRegion(no, prefix string) *string {
 	if phone.HasDialPrefix(no, prefix) {
 		return &no

@@ -134,7 +134,7 @@ func TestANullInAPatchClearsAField(t *testing.T) {
 }
 
 // Two concurrent patches without a version both succeed, and neither undoes changes of other fields.
-func TestPatchesWithoutAVersionDoNotUndoEachOther(t *testing.T) {
+func TestPatchesWithoutAVersionKeepConcurrentChanges(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})
 	bodies := []map[string]any{{"name": "n"}, {"sign": "签"}, {"limits": map[string]any{"per_day": 5}}}

@@ -127,8 +127,7 @@ func mayGet(attempts *provider.Attempts, messages []provider.Message, people []p
 	return left
 }
 
-// isRetriedInHalves reports whether one wrong user can be the reason for a refusal. This is so if the provider read the call and is neither broken nor
-// overloaded.
+// isRetriedInHalves reports whether one wrong user can be the reason for a refusal: the provider has read the call, and is neither broken nor overloaded.
 func isRetriedInHalves(o provider.Outcome) bool {
 	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != provider.Untried
 }

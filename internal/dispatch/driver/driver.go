@@ -21,7 +21,7 @@ import (
 	"lksms/internal/platform/fault"
 )
 
-// Driver sends messages. Only one goroutine at a time calls it.
+// Driver sends messages. Only one goroutine at a time calls Send.
 type Driver interface {
 	// Send sends messages and calls report with the index and the outcome of each message, as soon as the outcome is known. It calls report at most
 	// once per message, from several goroutines at once, and never after Send has returned. A message without a report was not tried: the message had

@@ -217,7 +217,7 @@ func TestDingTalkIsolatesUnknownUsersAndSendsToOthersOnce(t *testing.T) {
 }
 
 // A call that was refused for a reason other than a user name is not repeated for each user.
-func TestDingTalkRepeatsNoCallAfterOtherRefusals(t *testing.T) {
+func TestDingTalkRepeatsACallOnlyAfterARefusedUserName(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
 		p := newProvider(t, says(200, answer))
@@ -287,7 +287,7 @@ func TestDriverTriesNoOtherMessageAfterTrouble(t *testing.T) {
 }
 
 // The driver does not try messages for which the time is too short. It reports each outcome as soon as the outcome is known.
-func TestSlowBatchReportsKnownOutcomesAndTriesNoOthers(t *testing.T) {
+func TestSlowBatchReportsKnownOutcomesAndSendsNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
@@ -316,7 +316,7 @@ func TestSlowBatchReportsKnownOutcomesAndTriesNoOthers(t *testing.T) {
 	}
 }
 
-// A provider that adds or forbids the signature receives the text without it.
+// A provider that adds or forbids the signature receives the text without the signature.
 func TestSignatureAndTextHaveSeparatePlaceholders(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
@@ -331,7 +331,7 @@ func TestSignatureAndTextHaveSeparatePlaceholders(t *testing.T) {
 	}
 }
 
-func TestTextThatIsInvalidInAHeaderFailsAlone(t *testing.T) {
+func TestTextThatIsInvalidInAHeaderFailsOnlyItsMessage(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	d := makeDriver(t, "http-sms", map[string]any{"url": p.URL, "headers": map[string]string{"X-Text": "${content}"}})
@@ -450,7 +450,7 @@ func TestWeChatWithoutATokenReportsTrouble(t *testing.T) {
 	}
 }
 
-func TestOASignsRequestsByStandardWebhooks(t *testing.T) {
+func TestOASignsRequestsLikeStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	// This example is from the libraries of Standard Webhooks.
 	if got := standardwebhooks.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
@@ -871,7 +871,7 @@ func TestUnexpectedMailServerAnswersHaveSafeOutcomes(t *testing.T) {
 	}
 }
 
-func TestMailServerThatRefusesTheSenderFailsNoMessage(t *testing.T) {
+func TestRefusalOfTheSenderByAMailServerFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.refuseFrom = &smtp.SMTPError{Code: 553, Message: "not yours"}

@@ -20,7 +20,7 @@ func request(t *testing.T, method, address, body string) *http.Request {
 }
 
 // B16: the signatures equal the examples that the providers publish.
-func TestSignaturesEqualTheProvidersExamples(t *testing.T) {
+func TestSignaturesMatchTheExamplesOfTheProviders(t *testing.T) {
 	t.Parallel()
 	req := request(t, "POST", "https://ecs.cn-shanghai.aliyuncs.com/?ImageId=win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd&RegionId=cn-shanghai", "")
 	aliyunSign(req, "YourAccessKeyId", "YourAccessKeySecret", "RunInstances", "2014-05-26", "3156853299f313e23d1673dc12e1703d",
@@ -41,7 +41,7 @@ func TestSignaturesEqualTheProvidersExamples(t *testing.T) {
 }
 
 // B16: a message is sent with the template that produces its text. If several templates match, the template with the most fixed text is used.
-func TestTemplateMatchesTheText(t *testing.T) {
+func TestTheTemplateThatProducesATextIsFound(t *testing.T) {
 	t.Parallel()
 	templates, err := providedTemplates(map[string]string{
 		"CODE": "您的验证码是${code}，请勿泄露", "MIN": "您的验证码是${code}，${min}分钟内有效。", "TWICE": "${name}，您好：${name}", "ANY": "通知：${text}", "PLAIN": "门店今日开业（${1+}）",

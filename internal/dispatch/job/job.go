@@ -322,7 +322,7 @@ func (s *Service) change(ctx context.Context, job Row, ids []string) (p jobq.Job
 	return p, nil
 }
 
-// DeleteExpired deletes jobs that ended longer ago than the setting history.log_days, and returns how many it deleted.
+// DeleteExpired deletes jobs that ended before the time of the setting history.log_days. It returns the number of deleted jobs.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.JobsDeleteExpired(ctx, jobq.JobsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

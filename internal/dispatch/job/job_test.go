@@ -21,7 +21,7 @@ const path = "/api/v1/admin/task-jobs"
 
 type filter = map[string]any
 
-// count returns how many tasks a filter selects.
+// count returns the number of tasks that a filter selects.
 func count(b *apptest.Bundle, action string, f filter) int64 {
 	b.T.Helper()
 	plan := apptest.Decode[api.TaskJobPlan](b.T, b.Expect(200, "", "POST", path, map[string]any{"action": action, "filter": f}))
@@ -161,7 +161,7 @@ func TestTasksAreSelectedByCountryTemplateSubmitterAndProviderNo(t *testing.T) {
 			t.Errorf("a job of %s has %d tasks, want %d", query, got, want)
 		}
 	}
-	// A user sees no more tasks by filtering for the name of another user.
+	// A user cannot read the tasks of another user by filtering for the name of this user.
 	for query, want := range map[string]int{"submitted_by=jane": 0, "submitted_by=user-of-acme": 1, "provider_no=same": 1, "provider_no=own": 0} {
 		if page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...)); len(page.Items) != want {
 			t.Errorf("a user of acme sees %d tasks of %s, want %d", len(page.Items), query, want)

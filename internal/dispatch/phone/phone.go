@@ -89,7 +89,7 @@ func dial(dialled, region string) (string, fault.Rule) {
 // minNational is the minimum number of digits of a national number whose region is unknown. A shorter number is no phone number.
 const minNational = 8
 
-// isMainland reports whether region allows a mobile number of mainland China without a country code. An empty region allows it.
+// isMainland reports whether region allows a mobile number of mainland China without a country code. An empty region allows such a number.
 func isMainland(region string) bool { return region == "" || region == "CN" }
 
 // spreadsheet matches a number that a spreadsheet stored as a decimal: 13800138000.0.

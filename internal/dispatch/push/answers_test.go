@@ -103,7 +103,7 @@ func TestUnreadableAnswersOpenTheBreaker(t *testing.T) {
 		t.Errorf("pause %+v", pause)
 	}
 	if n := len(p.Seen()); n > 40 {
-		t.Errorf("%d messages went out before", n)
+		t.Errorf("%d messages were sent before", n)
 	}
 	p.Says(200, `{"code":"0"}`)
 	apptest.Eventually(t, "the sender goes on", func() bool { return b.GetSender("pushed").Pause == nil })

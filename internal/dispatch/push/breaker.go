@@ -47,7 +47,7 @@ func (w *worker) probe(ctx context.Context, openings int64, lease time.Duration)
 	return err == nil && n > 0
 }
 
-// tally counts the outcomes of a batch that describe its sender. A refused message proves that the sender works; otherwise refused texts of one company could
+// tally counts the outcomes of a batch that describe its sender. A refused message proves that the sender works. Otherwise refused texts of one company could
 // stop the sender for all companies. A message that cannot be sent proves nothing. If no answer was understood, the configuration of the sender is wrong for
 // the provider.
 type tally struct {

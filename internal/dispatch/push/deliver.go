@@ -44,8 +44,7 @@ const (
 )
 
 // deliver sends claimed tasks and reports each outcome as soon as it is known. It returns the leases of tasks that were not tried or that the sender could
-// not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear says that the task fails, deliver
-// reports the failure.
+// not send. An unclear outcome is not reported, so the task is retried only after its lease expires. But if on_unclear is fail, deliver reports the failure.
 func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
@@ -106,7 +105,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	for _, f := range found {
 		byID[f.TaskID] = f
 		end := began.Add(time.Duration(f.LeaseSeconds * float64(time.Second)))
-		// After a message expires, no other sender can claim its task. A call that began earlier may therefore finish, and its outcome counts.
+		// After a message expires, no other sender can claim its task. A call that began earlier can therefore finish, and its outcome counts.
 		if f.SecondsLeft > f.LeaseSeconds {
 			leaseEnds = append(leaseEnds, end)
 		} else {

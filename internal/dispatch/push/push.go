@@ -153,7 +153,7 @@ func (p *Pusher) refresh(driven map[string]*worker) {
 	defer cancel()
 	rows, err := p.q.SendersDriven(ctx)
 	if err != nil {
-		return // the next refresh may succeed; failing claims log the cause
+		return // the next refresh can succeed; failing claims log the cause
 	}
 	enabled := map[string]bool{}
 	for _, row := range rows {

@@ -206,7 +206,7 @@ func TestChangedConfigurationAppliesToTheNextMessage(t *testing.T) {
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": current.SenderConfig()})
 		b.AwaitStatus(b.Submit("x"), queue.Success)
 		if len(former.Seen()) != sent {
-			t.Fatal("a message went to the former provider")
+			t.Fatal("a message was sent to the former provider")
 		}
 	}
 }

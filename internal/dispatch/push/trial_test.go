@@ -16,7 +16,7 @@ func test(b *apptest.Bundle) api.SenderTested {
 		map[string]any{"phone_number": "13800138000", "content": "a test"}))
 }
 
-// An operator tests a new provider account before it receives messages. The sender is off and no company uses it.
+// An operator tests a new provider account before the account receives messages. The sender is off, and no company uses the sender.
 func TestSenderThatIsOffCanBeTested(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "is_shared": false, "sign": "ACME", "balance": 10, "limits": map[string]any{"per_day": 1}})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"send_tests": false})
@@ -55,7 +55,7 @@ func TestSenderThatIsOffCanBeTested(t *testing.T) {
 			cost = 0
 		}
 		if after := *b.GetSender("pushed").Balance; before-after != cost {
-			t.Errorf("%s took %d from the balance", name, before-after)
+			t.Errorf("%s charged %d to the balance", name, before-after)
 		}
 	}
 	if s := b.GetSender("pushed"); s.Status != api.SenderOff || s.Pause != nil {

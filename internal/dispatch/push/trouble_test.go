@@ -192,7 +192,7 @@ func TestOpenBreakerPausesTheSenderOnAllServers(t *testing.T) {
 }
 
 // A message that causes trouble each time does not block the other messages of its sender forever.
-func TestMessageThatCausesTroubleDoesNotBlockOthers(t *testing.T) {
+func TestMessageThatCausesTroubleDoesNotBlockOtherMessages(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-To") == "+8613800138000" {
@@ -322,7 +322,7 @@ func TestReleasedTaskKeepsItsOrder(t *testing.T) {
 		return n
 	}
 	if n := release("other", lease.LeaseID) + release("app", lease.LeaseID+1); n != 0 {
-		t.Errorf("%d foreign leases were released", n)
+		t.Errorf("%d leases of other senders were released", n)
 	}
 	if n := release("app", lease.LeaseID); n != 1 {
 		t.Errorf("%d leases were released, want 1", n)
@@ -338,7 +338,7 @@ func TestReleasedTaskKeepsItsOrder(t *testing.T) {
 		t.Errorf("claimed %v", got)
 	}
 	b.ExpectEffects(first, "released untried", "reported ignored")
-	// Only the sweep takes back an expired lease; Release does not.
+	// Only the sweep recovers an expired lease. Release does not recover it.
 	b.ExpireLeases()
 	if n := release("app", apptest.Scan[int64](b, "SELECT lease_id FROM tasks WHERE task_id = $1", first)); n != 0 {
 		t.Error("a lease that had run out was released")
@@ -395,7 +395,7 @@ func TestWeChatBreakerStaysOpenUntilTheQuotaDayEnds(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 }
 
-// While one server fetches a token, the other servers wait for it. No server keeps a transaction open.
+// While one server fetches a token, the other servers wait for the token. No server keeps a transaction open.
 func TestTokenIsFetchedOnceWithoutAnOpenTransaction(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	apptest.Another(b).Pusher.Start()

@@ -62,7 +62,7 @@ func TestConcurrentClaimsReturnEachTaskOnceWithinTheirLimits(t *testing.T) {
 			mu.Lock()
 			for _, claimed := range got {
 				if other, twice := seen[claimed.TaskID]; twice {
-					t.Errorf("%s went to %s and %s", claimed.TaskID, other, appID)
+					t.Errorf("%s was sent to %s and %s", claimed.TaskID, other, appID)
 				}
 				seen[claimed.TaskID] = appID
 			}
@@ -155,7 +155,7 @@ func TestS0_10_ClaimReturnsNewTasksBeforeDueRetries(t *testing.T) {
 	}
 }
 
-func TestS0_11_FailedTaskIsRetriedOnlyIfTheSenderRequestsIt(t *testing.T) {
+func TestS0_11_FailedTaskIsRetriedOnlyOnRequestOfTheSender(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; ; attempt++ {
@@ -206,11 +206,11 @@ func TestS0_12_SweepRecoversExpiredLeases(t *testing.T) {
 			t.Fatalf("attempt %d: claimed %v", attempt, got)
 		}
 		if n := b.Recover(); n != 0 {
-			t.Errorf("took back %d live leases", n)
+			t.Errorf("recovered %d leases that have not expired", n)
 		}
 		b.ExpireLeases()
 		if n := b.Recover(); n != 1 {
-			t.Errorf("took back %d, want 1", n)
+			t.Errorf("recovered %d leases, want 1", n)
 		}
 		got := b.Task(id)
 		if attempt < 4 && (got.Status != api.TaskPending || int(got.RetryCount) != attempt || *got.Result != "处理超时，自动重试") {

@@ -61,8 +61,9 @@ func TestAgedTasksOfLowPriorityAreSent(t *testing.T) {
 	}
 }
 
-// Real-time messages have priority 0, priority 1 or the priority of verification codes. A task that has waited too long is sent after them. This is true for
-// tasks of the same company and of another company. It is also true whether the task was already queued when it became too old, or became due at that age.
+// Real-time messages have priority 0, priority 1 or the priority of verification codes. A task that has waited too long is sent after real-time messages.
+// This rule applies to tasks of the same company and of another company. The rule applies to a task that was queued when it became too old, and to a task
+// that became due at that age.
 func TestRealTimeMessagesAreSentBeforeAgedTasks(t *testing.T) {
 	for _, verification := range []int{1, 4} {
 		t.Run(fmt.Sprint("verifications have priority ", verification), func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestS4_2_IntervalLimitsClaims(t *testing.T) {
 	var taken atomic.Int64
 	apptest.Together(64, func(int) { taken.Add(int64(len(b.Take("slow", 3)))) })
 	if taken.Load() != 3 {
-		t.Errorf("64 polls at once took %d, want one claim of 3", taken.Load())
+		t.Errorf("64 concurrent polls claimed %d tasks, want one claim of 3", taken.Load())
 	}
 	ahead := apptest.Scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
 	if ahead != 180 {
@@ -323,7 +324,7 @@ func TestRoutesSendOnlyTasksOfTheirCompany(t *testing.T) {
 	// When the last route of a pool is deleted, its waiting tasks go to the shared senders.
 	b.SubmitMany("left", 1, map[string]any{"phone_number": "+14155552671"}, acme...)
 	if got := b.Take("anybody", 10); len(got) != 0 {
-		t.Errorf("a shared sender took a task that has a route: %v", got)
+		t.Errorf("a shared sender claimed a task that has a route: %v", got)
 	}
 	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", everywhere.RouteNo), nil)
 	if got := b.Take("anybody", 10); len(got) != 1 {
@@ -342,7 +343,7 @@ func TestRetryPrefersAnotherSender(t *testing.T) {
 	id := b.Take("one", 1)[0].TaskID
 	b.Report(id, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	if got := b.Take("one", 1); len(got) != 0 {
-		t.Errorf("the retry went to the sender that failed: %v", got)
+		t.Errorf("the sender that failed got the retry: %v", got)
 	}
 	if got := b.Take("two", 1); len(got) != 1 {
 		t.Errorf("the retry did not go to the other sender")
@@ -355,7 +356,7 @@ func TestRetryPrefersAnotherSender(t *testing.T) {
 }
 
 // A sender that is far ahead of its rivals can claim the tasks that failed with the rivals.
-func TestTaskThatFailedWithOneSenderGoesToAnother(t *testing.T) {
+func TestTaskThatFailedWithOneSenderGoesToAnotherSender(t *testing.T) {
 	for name, leave := range map[string]func(b *apptest.Bundle){
 		"its attempt failed": func(b *apptest.Bundle) {
 			b.Submit("x")
@@ -378,20 +379,20 @@ func TestTaskThatFailedWithOneSenderGoesToAnother(t *testing.T) {
 				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 				b.AddRoute("default", no, 1)
 			}
-			b.Take("behind", 1) // after a poll, the sender behind is not silent
+			b.Take("behind", 1) // this poll makes the sender named behind available
 			b.SubmitMany("x", 8, nil)
 			if got := b.Take("ahead", 100); len(got) != 8 {
 				t.Fatalf("ahead claimed %d, want 8", len(got))
 			}
 			leave(b)
 			if got := b.Take("ahead", 100); len(got) != 0 {
-				t.Fatalf("ahead may claim more before behind has polled: %v", got)
+				t.Fatalf("ahead can claim more tasks before behind has polled: %v", got)
 			}
 			if got := b.Take("behind", 100); len(got) != 0 {
 				t.Fatalf("behind claimed %v", got)
 			}
 			if got := b.Take("ahead", 100); len(got) != 1 {
-				t.Errorf("the task that behind left waits")
+				t.Errorf("the task that behind did not claim waits")
 			}
 		})
 	}
@@ -530,7 +531,7 @@ func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 	b.SubmitMany("x", 23, nil)
 	for no, n := range map[string]int{"half": 5, "quarter": 5, "often": 3, "seldom": 1, "preferred": 8} {
 		if got := len(other.Take(no, n)); got != n {
-			t.Fatalf("%s took %d of %d", no, got, n)
+			t.Fatalf("%s claimed %d of %d tasks", no, got, n)
 		}
 	}
 	b.Take("often", 1)
@@ -548,14 +549,14 @@ func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 2})
 		}
 		if got := raceFor(b, c.name, c.senders...); got != c.want {
-			t.Errorf("%s: the task went to %s", c.name, got)
+			t.Errorf("%s: the task was claimed by %s", c.name, got)
 		}
 	}
 	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := raceFor(b, "folded", "preferred", "half", "often", "seldom"); got != "preferred" {
-		t.Errorf("folded: the task went to %s", got)
+		t.Errorf("folded: the task was claimed by %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
 	// The other server can still use usage data from before the change. It reads new data within seconds.
@@ -565,13 +566,13 @@ func TestS4_3_LeastUsedWaitingSenderIsWokenFirst(t *testing.T) {
 }
 
 // A limit or a used-up share can prevent the first waiting sender from claiming a task. Then the next waiting sender receives the task.
-func TestTaskForbiddenForTheFirstWaitingSenderGoesToTheNext(t *testing.T) {
+func TestTaskForbiddenForTheFirstWaitingSenderGoesToTheNextSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "small", "sort": 9, "limits": map[string]any{"per_day": 1}})
 	b.AddSender(map[string]any{"sender_no": "smaller", "sort": 8, "limits": map[string]any{"per_day": 1}})
 	for range 3 {
 		if got := raceFor(b, strings.Repeat("x", 200), "small", "smaller", "large"); got != "large" {
-			t.Errorf("the task went to %s", got)
+			t.Errorf("the task was claimed by %s", got)
 		}
 	}
 }
@@ -685,7 +686,7 @@ func TestEmptyClaimLocksNoRow(t *testing.T) {
 			t.Fatalf("%s took %d", no, got)
 		}
 		if got := len(b.Take(no, 1)); got != 0 {
-			t.Fatalf("%s took %d more", no, got)
+			t.Fatalf("%s claimed %d more tasks", no, got)
 		}
 	}
 	// If the pools of a sender are empty, its claim also locks no row.

@@ -68,7 +68,7 @@ func TestReportCountsShortlyAfterItsTaskExpired(t *testing.T) {
 			b.Take("app", 1)
 			pass(b, 90*time.Second)
 			if n := b.Recover(); n != 0 {
-				t.Errorf("took back %d leases whose senders may report", n)
+				t.Errorf("recovered %d leases whose senders can still report", n)
 			}
 			body := map[string]any{"task_id": id, "app_id": "app"}
 			for key, value := range c.report {
@@ -95,7 +95,7 @@ func TestRecoveryFailsTheExpiredTaskOfAnExpiredLease(t *testing.T) {
 			b.Take("app", 1)
 			pass(b, time.Minute+apptest.DefaultRules.ProcessingTimeout)
 			if n := b.Recover(); n != 1 {
-				t.Errorf("took back %d leases, want 1", n)
+				t.Errorf("recovered %d leases, want 1", n)
 			}
 			b.ExpectEffects(id, want.effect)
 			if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != want.result || got.RetryCount != 0 {
@@ -135,7 +135,7 @@ func TestUnstartedLeaseEndsWhenItsTaskExpires(t *testing.T) {
 	expire(b)
 	b.ExpectEffects(idle.TaskID, "recovered untried", "recovered untried", "expired expired")
 	if s := b.GetSender("a"); *s.Balance != 9 {
-		t.Errorf("the sender paid for messages that it did not start: %+v", s)
+		t.Errorf("the sender was charged for messages that it did not start: %+v", s)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestLeaseOfAnExpiredTaskCanBeReleased(t *testing.T) {
 	expire(b)
 	b.ExpectEffects(id, "released untried", "expired expired")
 	if s := b.GetSender("app"); *s.Balance != 5 {
-		t.Errorf("the sender paid for a message that it did not send: %+v", s)
+		t.Errorf("the sender was charged for a message that it did not send: %+v", s)
 	}
 }
 
@@ -199,6 +199,6 @@ func TestExplanationShowsThatATaskExpiresBeforeItIsDue(t *testing.T) {
 	b.Take("app", 1)
 	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": retried, "app_id": "app", "status": 3, "should_retry": true, "retry_after_seconds": 300})
 	if e := b.Explain(retried); e.Reason != api.BecauseExpiring {
-		t.Errorf("a retry behind its end is explained as %s", e.Reason)
+		t.Errorf("a retry that is due after the expiry is explained as %s", e.Reason)
 	}
 }

@@ -55,7 +55,7 @@ func TestRecoverHandlesThousandsOfLeasesAndOneFailure(t *testing.T) {
 	close(stop)
 	<-watched
 	if recovered != n-1 || err == nil || !strings.Contains(err.Error(), "t700") {
-		t.Errorf("took back %d of %d, %v", recovered, n, err)
+		t.Errorf("recovered %d of %d leases, %v", recovered, n, err)
 	}
 	if left := b.Count("SELECT count(*) FROM tasks WHERE status = 1"); left != 1 {
 		t.Errorf("%d tasks are still held, want 1", left)
@@ -64,7 +64,7 @@ func TestRecoverHandlesThousandsOfLeasesAndOneFailure(t *testing.T) {
 		t.Errorf("%d log rows of recovered leases", rows)
 	}
 	if batch := b.Count("SELECT max(n) FROM (SELECT count(*) AS n FROM report_logs GROUP BY xmin) x"); batch > 1000 {
-		t.Errorf("one transaction took back %d leases, want at most 1000", batch)
+		t.Errorf("one transaction recovered %d leases, want at most 1000", batch)
 	}
 	if grown := int64(most.Load()) - int64(before.HeapInuse); grown > 20<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
@@ -73,7 +73,7 @@ func TestRecoverHandlesThousandsOfLeasesAndOneFailure(t *testing.T) {
 	b.Exec("UPDATE tasks SET status = 1, processing_app_id = 'gone', lease_until = now() - interval '1 hour' WHERE task_id < 't2' AND task_id <> 't700'")
 	want := b.Count("SELECT count(*) FROM tasks WHERE status = 1") - 1
 	if got := b.Recover(); got != want {
-		t.Errorf("took back %d, want %d", got, want)
+		t.Errorf("recovered %d leases, want %d", got, want)
 	}
 	if !strings.Contains(b.Log.String(), "some tasks could not be recovered") {
 		t.Error("the task that failed is not in the log")
@@ -97,7 +97,7 @@ func TestServerClockHasNoEffectOnTheQueue(t *testing.T) {
 				t.Fatalf("claimed %+v", claimed)
 			}
 			if n := b.Recover(); n != 0 {
-				t.Error("a live lease was taken back")
+				t.Error("a lease was recovered before it expired")
 			}
 			b.Report(id, "app", 3, apptest.Report{"should_retry": true})
 			if wait := sinceNow("due_at"); wait != apptest.DefaultRules.RetryDelay {
@@ -112,7 +112,7 @@ func TestServerClockHasNoEffectOnTheQueue(t *testing.T) {
 			}
 			b.ExpireLeases()
 			if n := b.Recover(); n != 1 {
-				t.Error("a lease that ran out was not taken back")
+				t.Error("an expired lease was not recovered")
 			}
 			if got := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?status=0", nil)); len(got.Items) != 1 {
 				t.Errorf("%d tasks are listed", len(got.Items))
@@ -121,7 +121,7 @@ func TestServerClockHasNoEffectOnTheQueue(t *testing.T) {
 	}
 }
 
-// Either the table rejects rows that no submission creates, or the queue works in spite of them.
+// If a row was inserted manually, either the table rejects the row, or the queue works although the row exists.
 func TestManuallyInsertedRowDoesNotStopTheQueue(t *testing.T) {
 	b := apptest.New(t)
 	insert := func(columns, values string) {
@@ -146,7 +146,7 @@ func TestManuallyInsertedRowDoesNotStopTheQueue(t *testing.T) {
 	insert(", processing_app_id", ", repeat('x', 5000)")
 	insert(", sent_at, reported_at", ", 'infinity', '-infinity'")
 	if poison := b.Count("SELECT count(*) FROM tasks"); poison < 10 {
-		t.Fatalf("the table took only %d rows", poison)
+		t.Fatalf("the table accepted only %d rows", poison)
 	}
 	for range 3 {
 		id := b.Submit("x")

@@ -102,7 +102,7 @@ func TestS4_1_MessageDoesNotWaitForTheBacklogOfAnotherUser(t *testing.T) {
 	}
 }
 
-// S4.1: three users with equal numbers of messages receive equal shares, whatever the size of a claim. The messages of each user are sent in order.
+// S4.1: three users with equal numbers of messages receive equal shares, for any size of a claim. The messages of each user are sent in order.
 func TestS4_1_UsersOfACompanyTakeTurns(t *testing.T) {
 	for _, limit := range []int{1, 4, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestBatchesTakeTurns(t *testing.T) {
 }
 
 // A company with many flows receives only its share. A company with a single flow receives its full share.
-func TestManyFlowsGetOneShare(t *testing.T) {
+func TestManyFlowsDoNotIncreaseTheShareOfTheirCompany(t *testing.T) {
 	for name, limit := range map[string]int{"one": 1, "some": 7, "many": 60} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
@@ -309,7 +309,7 @@ func TestEachTaskIsLeasedOnceWhileFlowsTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := of(taken(b.Take("app", 30)), "list"); len(got) != 0 {
-		t.Errorf("took %v of a paused batch", got)
+		t.Errorf("claimed %v of a paused batch", got)
 	}
 	setBatch(b, "running")
 	if _, err := b.App.Queue.ReleaseBatch(t.Context(), 7); err != nil {
@@ -411,6 +411,6 @@ func TestTasksOfAServerWithoutFlowRanksAreClaimed(t *testing.T) {
 	b.Exec("UPDATE fair_ranks SET flow = NULL, flow_finish = NULL")
 	b.SubmitMany("anna again", 5, nil, who[0]...)
 	if all := contents(b, "app", 6); len(all) != 105 {
-		t.Errorf("took %d of 105", len(all))
+		t.Errorf("claimed %d of 105 tasks", len(all))
 	}
 }

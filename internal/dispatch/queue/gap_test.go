@@ -118,7 +118,7 @@ func TestTasksBehindAGapKeepTheirOrder(t *testing.T) {
 	expectTurns(t, all[:40], "ben", "bob") // the tasks of ben have no flow ranks
 }
 
-// The sweep moves no task while companies are served in the order of their ranks, whatever their weights.
+// The sweep moves no task while companies are served in the order of their ranks, for any weights.
 func TestCloseGapsMovesNoTaskWhileCompaniesTakeTurns(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("light", 0.01)

@@ -124,7 +124,7 @@ func TestRepeatedMessageFailsAloneIfItsPartitionIsLocked(t *testing.T) {
 			t.Errorf("outcomes %s", got)
 		}
 	})
-	// With an Idempotency-Key, the whole batch is one transaction. The caller repeats it.
+	// With an Idempotency-Key, the whole batch is one transaction. The caller repeats the batch.
 	apptest.Promptly(t, "a batch in one transaction", func() { b.Expect(503, "unavailable", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i") })
 	unlock()
 	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, batch, apptest.KeyHeader, "i")).Items

@@ -20,7 +20,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// fill returns a statement that inserts 100,000 tasks into the queue. columns and values are added to those of the statement.
+// fill returns a statement that inserts 100,000 tasks into the queue. columns and values extend the columns and values of the statement.
 func fill(columns, values string) string {
 	return fmt.Sprintf(`INSERT INTO queue (
 			task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content%s
@@ -46,7 +46,7 @@ var tables = map[string]string{
 	"a backlog that was analysed when empty":           "ANALYZE queue;" + fill(", created_at", ", now() - interval '1 day'"),
 }
 
-// Whatever the planner estimates, the statements of dispatch walk the indexes of the queue and read rows by key. They never read a whole table. They read
+// For any estimates of the planner, the statements of dispatch walk the indexes of the queue and read rows by key. They never read a whole table. They read
 // only the part of an index that they need.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	t.Parallel()

@@ -166,7 +166,7 @@ func TestDeletionOfAPoolDeletesItsRanks(t *testing.T) {
 		t.Errorf("deleted %d pools, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {
-		t.Errorf("%d ranks of a pool that is gone", n)
+		t.Errorf("%d ranks of a deleted pool", n)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks"); n != 1 {
 		t.Errorf("%d ranks of the shared pool", n)
@@ -335,7 +335,7 @@ func TestS3_9_BackupReceivesTasksWhileNoPrimaryIsAvailable(t *testing.T) {
 			// A primary sender is available while it waits for its interval between two messages.
 			b.Exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
 			if got := b.Take("backup", 1); len(got) != 0 && !routed {
-				t.Errorf("the backup took %v beside a primary in its interval", got)
+				t.Errorf("the backup claimed %v while a primary waited for its interval", got)
 			}
 			patch("primary", map[string]any{"status": "off"})
 			takes("one primary is off", "[second]")
@@ -381,7 +381,7 @@ func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	}
 	more(2)
 	if got := b.Take("few", 1); len(got) != 1 || got[0].Content != "small 0" {
-		t.Errorf("behind the large ones: %v", got)
+		t.Errorf("after the large tasks: %v", got)
 	}
 	more(5)
 	if got := owners(b.Take("few", 10)); got["small"] != 1 || got[large] != 1 {
@@ -392,11 +392,11 @@ func TestClaimSkipsTasksThatAreTooLarge(t *testing.T) {
 	b.SubmitMany("small", 1, nil, acme...)
 	more(6)
 	if got := b.Take("few", 1); len(got) != 0 {
-		t.Errorf("claimed from behind 2000 tasks that are too large: %v", got)
+		t.Errorf("claimed after 2000 tasks that are too large: %v", got)
 	}
 }
 
-// Concurrent claims have locked the first tasks of the pool. A sender with a quota claims the tasks behind them, however many tasks are locked. If the
+// Concurrent claims have locked the first tasks of the pool. A sender with a quota claims the tasks behind any number of locked tasks. If the
 // remaining quota of a sender is smaller than the largest possible message, its search stops at the locked tasks and does not read the whole pool.
 func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 	b := apptest.New(t)
@@ -415,7 +415,7 @@ func TestSenderWithAQuotaClaimsTasksBehindLockedTasks(t *testing.T) {
 		t.Errorf("with a quota of 150: %d tasks", len(got))
 	}
 	if got := b.Take("quota", 100); len(got) != 50 {
-		t.Errorf("with 50 left: %d tasks", len(got))
+		t.Errorf("with 50 segments left: %d tasks", len(got))
 	}
 	claim, err := b.DB.Begin(t.Context())
 	if err != nil {
@@ -511,12 +511,12 @@ func TestRivalThatIsBusyInAnotherPoolDelaysNoSender(t *testing.T) {
 		}
 	}
 	if took < 90 {
-		t.Errorf("the sender only took %d of 100", took)
+		t.Errorf("the sender only claimed %d of 100 tasks", took)
 	}
 }
 
-// A claim waits for another claim of the same sender. It sees the tasks of the other claim, but it has read its rivals before. It must not treat the rivals
-// as absent and exceed its share.
+// A claim waits for another claim of the same sender. The waiting claim sees the tasks of the other claim, but has read its rivals earlier. It must not treat
+// the rivals as absent and exceed its share.
 func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 	b := apptest.New(t)
 	for no, weight := range map[string]int{"one": 1, "three": 3} {
@@ -547,10 +547,10 @@ func TestS3_9_ConcurrentClaimsOfOneSenderStayWithinItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-took; n != 0 {
-		t.Errorf("one took %d more", n)
+		t.Errorf("one claimed %d more tasks", n)
 	}
 	if n := len(b.Take("three", 3)); n != 3 {
-		t.Errorf("three took %d", n)
+		t.Errorf("three claimed %d tasks", n)
 	}
 	if served := apptest.Scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
 		t.Errorf("three counts as served %v", served)
@@ -571,7 +571,8 @@ func TestHoleInTheRanksOfAPoolDelaysNoCompany(t *testing.T) {
 	}
 }
 
-// A company has a route for one country and other tasks in the shared pool. It receives its share in each pool, and the other companies receive their shares.
+// A company has a route for one country and other tasks in the shared pool. The company receives its share in each pool, and the other companies receive
+// their shares.
 func TestCompanyInTwoPoolsDoesNotReduceOtherShares(t *testing.T) {
 	for _, limit := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
@@ -614,7 +615,7 @@ func TestBackupReceivesTasksThatAreTooLargeForItsPrimaries(t *testing.T) {
 	}
 }
 
-// A sender retries a task that failed with it if the remaining quota of its rivals is too small for the task.
+// A task failed with a sender. The sender retries the task if the remaining quota of each rival is too small for the task.
 func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	b := apptest.New(t)
 	rivals(b, "one", "few")
@@ -628,7 +629,7 @@ func TestRetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 }
 
 // A sender gives up its turn in a pool because of a retry that it is not allowed to claim only if it claimed no other task.
-func TestSenderKeepsItsTurnInAPoolIfItClaimedFromAnother(t *testing.T) {
+func TestSenderKeepsItsTurnInAPoolAfterAClaimFromAnotherPool(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
 	rivals(b, "both", "only")
@@ -647,7 +648,7 @@ func TestSenderKeepsItsTurnInAPoolIfItClaimedFromAnother(t *testing.T) {
 		only += len(b.Take("only", 1))
 	}
 	if both < 40 || only-both > 20 {
-		t.Errorf("the sender both took %d tasks of the pool, the sender only took %d", both, only)
+		t.Errorf("the sender both claimed %d tasks of the pool, the sender only claimed %d", both, only)
 	}
 }
 

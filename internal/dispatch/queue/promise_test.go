@@ -174,7 +174,7 @@ func TestTaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 	b.ExpectEffects(id, "recovered exhausted", "reported ignored")
 }
 
-// If a report in progress has locked the row, a sweep neither waits for the report nor undoes it.
+// If a report in progress has locked the row, a sweep neither waits for the report nor undoes the report.
 func TestSweepSkipsAReportInProgress(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
@@ -190,13 +190,13 @@ func TestSweepSkipsAReportInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Recover(); n != 1 {
-		t.Errorf("took back %d leases, want 1: that of the other task", n)
+		t.Errorf("recovered %d leases, want only the lease of the other task", n)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Recover(); n != 0 {
-		t.Errorf("took back %d after the report", n)
+		t.Errorf("recovered %d leases after the report", n)
 	}
 	if got := b.Task(id); got.Status != api.TaskSuccess {
 		t.Errorf("the SUCCESS was undone: %+v", got)
@@ -217,14 +217,14 @@ func TestConcurrentSweepsCountEachExpiredLeaseOnce(t *testing.T) {
 		total += n
 	}
 	if rest := b.Recover(); total+rest != 3000 {
-		t.Errorf("five sweeps took back %v and %d more, want 3000 in all", counts, rest)
+		t.Errorf("five sweeps recovered %v and %d more leases, want 3000 in total", counts, rest)
 	}
 	if n := b.Count("SELECT count(*) FROM tasks WHERE retry_count = 1"); n != 3000 {
 		t.Errorf("%d tasks have one retry", n)
 	}
 }
 
-// If a cancellation and a claim run concurrently, the first one wins and the second one fails. No task is both cancelled and sent.
+// If a cancellation and a claim run concurrently, the first of the two succeeds and the other fails. No task is both cancelled and sent.
 func TestConcurrentCancellationAndClaimHaveOneWinner(t *testing.T) {
 	b := apptest.New(t)
 	for range 30 {
@@ -341,13 +341,13 @@ func TestSweepDoesNotRecoverALeaseThatBeganMeanwhile(t *testing.T) {
 		}
 	})
 	if swept != 1 {
-		t.Fatalf("took back %d", swept)
+		t.Fatalf("recovered %d leases", swept)
 	}
 	if len(fresh) == 0 {
 		fresh = b.ClaimIDs(1)
 	}
 	if n := b.Recover(); n != 0 || len(fresh) != 1 {
-		t.Errorf("claimed %v and then took back %d", fresh, n)
+		t.Errorf("claimed %v and then recovered %d leases", fresh, n)
 	}
 	if got := b.Task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "app" {
 		t.Errorf("got %+v", got)

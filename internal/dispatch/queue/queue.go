@@ -25,7 +25,7 @@ import (
 	"lksms/internal/platform/tracing"
 )
 
-// The states of a task (S0.15). CANCELLED is an addition to the states of S0.15.
+// These are the states of a task (S0.15). CANCELLED is an addition to the states of S0.15.
 const (
 	Pending int16 = iota
 	Processing

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Final is a receipt. It says whether the provider delivered the message of a task.
+// Final is a receipt. It reports whether the provider delivered the message of a task.
 type Final struct {
 	TaskID, SenderNo, Code string
 	State                  int16  // callback.Delivered or callback.Undelivered

@@ -129,7 +129,7 @@ func TestCompanyCannotNameTheSenderOfAnotherCompany(t *testing.T) {
 	submitOn(b, "beta", "free", "x")
 }
 
-// A task of one sender waits for this sender, whatever happens to the routes of its company. This is also true for a retry and after an expired lease.
+// A task of one sender waits for this sender, also after changes of the routes, for a retry, and after an expired lease.
 func TestTaskOfOneSenderStaysWithItAfterRouteChanges(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
@@ -208,7 +208,7 @@ func TestRouteOfAPoolOfOneSenderIsHidden(t *testing.T) {
 	}
 }
 
-func TestSenderCannotBeDeletedWhileTasksNameIt(t *testing.T) {
+func TestSenderCannotBeDeletedWhileTasksNameThisSender(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "ACME"})
 	b.AddSender(map[string]any{"sender_no": "one"})
@@ -222,7 +222,7 @@ func TestSenderCannotBeDeletedWhileTasksNameIt(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-// A pool of one sender is deleted if it is empty and more than a day old. It is created again when a task needs it.
+// A pool of one sender is deleted if it is empty and more than a day old. The pool is created again when a task needs it.
 func TestSweepDeletesAnEmptyPoolOfOneSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "one"})

@@ -229,7 +229,7 @@ func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, er
 	return all, nil
 }
 
-// logLate logs all late reports or none, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
+// logLate logs all late reports or no report, in the transaction of ctx. It returns their effects. If the task of a report does not exist, the effect is
 // empty.
 func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
 	var p queueq.ReportsLateParams
@@ -296,7 +296,7 @@ type Unused struct {
 }
 
 const (
-	// After the second trouble with a task, the task waits for releaseDelay. Each further trouble doubles the wait, up to maxReleaseDelay.
+	// releaseDelay is the wait of a task after its second trouble. Each further trouble doubles the wait, up to maxReleaseDelay.
 	releaseDelay    = 5 * time.Second
 	maxReleaseDelay = 10 * time.Minute
 )
@@ -336,7 +336,7 @@ const (
 	maxReportGrace = time.Minute
 	// recoverBatch is the maximum number of leases that one statement recovers. It limits how long the statement holds its locks.
 	recoverBatch = 1000
-	// Recover stops after maxFailed tasks have failed, because so many failures have a common cause.
+	// maxFailed is the number of failed tasks after which Recover stops, because so many failures have a common cause.
 	maxFailed = 100
 )
 

@@ -112,7 +112,7 @@ func TestChangeOfSignModeKeepsTheTextOfEarlierAttempts(t *testing.T) {
 	b.ExpireLeases()
 	b.Recover()
 	if got := claimOf(b, id); got.Content != "x" || got.Sign != "平台" {
-		t.Errorf("after the lease ran out the timeline says %+v", got)
+		t.Errorf("after the lease expired, the timeline contains %+v", got)
 	}
 	b.Exec("UPDATE queue SET due_at = now()")
 	if got := b.Take("app", 1); len(got) != 1 || got[0].Content != "【平台】x" {
@@ -273,7 +273,7 @@ func TestClaimOfSeveralFlowsChargesSentSegments(t *testing.T) {
 	}
 	all := contents(b, "app", 4)
 	if len(all) != 20 || len(of(all[:10], "bert")) < 4 {
-		t.Errorf("they take no turns: %v", all)
+		t.Errorf("the users do not take turns: %v", all)
 	}
 	if left := *b.GetSender("app").Balance; left != 80 {
 		t.Errorf("20 messages of one segment left %d of 100", left)

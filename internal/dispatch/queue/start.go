@@ -17,10 +17,10 @@ type Held struct {
 	LeaseID int64
 }
 
-// Start records that a sender starts to send leased tasks. It returns the leases that the sender still holds, with the end of each lease. If a lease
-// must be started, Start extends it to the lease time of the sender, counted from the claim. A repeated start changes nothing, and neither does a
-// start of a lease that needs none. The sender must not send the tasks of leases that Start does not return: these leases have ended or belong to
-// another sender (S4.6).
+// Start records that a sender starts to send leased tasks. It returns the leases that the sender still has, with the end of each lease. If a lease must be
+// started, Start extends it to the lease time of the sender, counted from the claim. A repeated start changes nothing. The start of a lease that need not be
+// started also changes nothing. The sender must not send the tasks of leases that Start does not return: these leases have ended or belong to another sender
+// (S4.6).
 func (s *Service) Start(ctx context.Context, senderNo string, leases []Held) (map[Held]time.Time, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Held) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order

@@ -57,21 +57,21 @@ func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 				t.Fatalf("started %+v, the lease lasts %s", got, lasts(b, begun.TaskID))
 			}
 			if !got.Items[0].LeaseUntil.Equal(*b.Task(begun.TaskID).LeaseUntil) {
-				t.Errorf("the lease runs out at %s, the task says %s", got.Items[0].LeaseUntil, b.Task(begun.TaskID).LeaseUntil)
+				t.Errorf("the lease expires at %s, the task shows %s", got.Items[0].LeaseUntil, b.Task(begun.TaskID).LeaseUntil)
 			}
 			if until := b.Explain(begun.TaskID).StartUntil; until != nil {
 				t.Errorf("a started task is explained as to be started until %s", until)
 			}
 			b.Exec("UPDATE queue SET lease_until = now(), start_until = now() WHERE start_until = lease_until") // moves the time by ten minutes
 			if n := b.Recover(); n != 1 {
-				t.Errorf("took back %d leases, want that of the task that was not started", n)
+				t.Errorf("recovered %d leases, want only the lease that was not started", n)
 			}
 			b.ExpectEffects(idle.TaskID, "recovered untried")
 			if task := b.Task(idle.TaskID); task.Status != api.TaskPending || task.RetryCount != 0 || task.Result != nil {
 				t.Errorf("%+v", task)
 			}
 			if s := b.GetSender("a"); *s.Balance != 9 || s.Used.Day != 1 {
-				t.Errorf("the sender paid %+v", s)
+				t.Errorf("the sender was charged %+v", s)
 			}
 			ledger(b, "a")
 			refused := start(b, "a", idle)
@@ -80,11 +80,11 @@ func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 			}
 			b.ExpireLeases()
 			if n := b.Recover(); n != 1 {
-				t.Errorf("took back %d leases, want that of the task that was started", n)
+				t.Errorf("recovered %d leases, want only the lease that was started", n)
 			}
 			b.ExpectEffects(begun.TaskID, effect)
 			if s := b.GetSender("a"); *s.Balance != 9 {
-				t.Errorf("an attempt that may have been sent is not refunded: %d", *s.Balance)
+				t.Errorf("the balance after an attempt that was possibly sent is %d", *s.Balance)
 			}
 			again := b.Take("b", 2)
 			if i := slices.IndexFunc(again, func(c api.ClaimedTask) bool { return c.TaskID == idle.TaskID }); i < 0 || again[i].Attempt != 1 {
@@ -120,11 +120,11 @@ func TestLeaseWithoutStartLastsItsFullTime(t *testing.T) {
 	b.ExpireLeases()
 	for _, got := range []api.StartedBatch{start(b, "plain", plain), start(b, "short", short, idle)} { // the leases have ended, although no sweep has run
 		if got.Started != 0 {
-			t.Errorf("leases that have run out are started: %+v", got)
+			t.Errorf("expired leases were started: %+v", got)
 		}
 	}
 	if n := b.Recover(); n != 3 {
-		t.Errorf("took back %d", n)
+		t.Errorf("recovered %d leases", n)
 	}
 	b.ExpectEffects(plain.TaskID, "recovered retry")
 	b.ExpectEffects(short.TaskID, "recovered retry")
@@ -255,13 +255,13 @@ func TestStartAfterAConcurrentSweepIsRefused(t *testing.T) {
 	defer starting.Rollback(t.Context())
 	exec(t, starting, "UPDATE queue SET lease_until = now() + interval '1 hour', start_until = NULL WHERE task_id = '"+tasks[1].TaskID+"'")
 	if n := b.Recover(); n != 0 {
-		t.Errorf("the sweep took back %d leases that are being started", n)
+		t.Errorf("the sweep recovered %d leases that are being started", n)
 	}
 	if err := starting.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Recover(); n != 0 {
-		t.Errorf("the sweep took back %d started leases", n)
+		t.Errorf("the sweep recovered %d started leases", n)
 	}
 	b.ExpectEffects(tasks[1].TaskID)
 }
@@ -325,7 +325,7 @@ func TestEachLeaseIsEitherStartedOrRecovered(t *testing.T) {
 		}
 	}
 	if len(both) > 0 || len(neither) > 0 {
-		t.Errorf("%d leases were started and came back, %d neither: %v %v", len(both), len(neither), both, neither)
+		t.Errorf("%d leases were started and recovered, %d were neither started nor recovered: %v %v", len(both), len(neither), both, neither)
 	}
 	if started == 0 || started == n {
 		t.Errorf("%d of %d leases were started: the test shows nothing", started, n)

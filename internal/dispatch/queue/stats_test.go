@@ -60,7 +60,7 @@ func TestMetricsShowTheLongestWaitOfAnyTask(t *testing.T) {
 			}
 			b.Exec("UPDATE tasks SET status = 4 WHERE task_id = 'old'")
 			if age := oldest(b); age > 1200 {
-				t.Errorf("%v s when the oldest is gone", age)
+				t.Errorf("%v s after the oldest task was deleted", age)
 			}
 		})
 	}

@@ -169,11 +169,11 @@ func TestSharedSendersReceiveNoTasksOfASwitchedOffRoute(t *testing.T) {
 	dry := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true",
 		map[string]any{"phone_number": "13800138000", "content": "hello"}, w.acme...))
 	if senders := w.Explain(first).Senders; len(senders) > 0 || len(*dry.Senders) > 0 {
-		t.Errorf("shared senders can take it: %v and %v", senders, *dry.Senders)
+		t.Errorf("shared senders can claim the task: %v and %v", senders, *dry.Senders)
 	}
 	w.patch(path, map[string]any{"status": "on"})
 	if got := w.Take("own", 1); len(got) != 1 || got[0].TaskID != first {
-		t.Errorf("own took %v", got)
+		t.Errorf("own claimed %v", got)
 	}
 	w.Expect(200, "", "DELETE", "/api/v1/admin/"+path, nil)
 	third := w.send(w.acme, nil)
@@ -298,7 +298,7 @@ func TestHeldTasksDoNotCountAsLongWaits(t *testing.T) {
 	}
 }
 
-// A country can be deleted only while it is on. Without its row, its tasks would no longer be held.
+// A country can be deleted only while it is on. Without the row of the country, the tasks to the country would no longer be held.
 func TestSwitchedOffCountryCannotBeDeleted(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("countries/CN", map[string]any{"status": "off"})

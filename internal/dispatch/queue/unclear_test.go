@@ -9,7 +9,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestUnclearAttemptFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
+func TestUnclearAttemptFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"on_unclear": "fail", "balance": 5})
 	p.Says(200, "<html>")
 	id := b.Submit("x")
@@ -32,13 +32,13 @@ func TestUnclearAttemptFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
 }
 
 // When a lease expires, it is also unknown whether the message was sent.
-func TestExpiredLeaseFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
+func TestExpiredLeaseFailsTheTaskOfASenderWithOnUnclearFail(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
 	b.AddSender(map[string]any{"sender_no": "again"})
 	last, next := b.Submit("1"), b.Submit("2")
 	if e := b.Explain(last); e.OnUnclear != nil {
-		t.Errorf("a task that nobody holds: %v", *e.OnUnclear)
+		t.Errorf("a task without a lease: %v", *e.OnUnclear)
 	}
 	b.Take("once", 1)
 	b.Take("again", 1)
@@ -47,7 +47,7 @@ func TestExpiredLeaseFailsTheTaskIfTheSenderIsConfiguredTo(t *testing.T) {
 	}
 	b.ExpireLeases()
 	if n := b.Recover(); n != 2 {
-		t.Errorf("took back %d leases, want 2", n)
+		t.Errorf("recovered %d leases, want 2", n)
 	}
 	b.ExpectEffects(last, "recovered unclear")
 	b.ExpectEffects(next, "recovered retry")

@@ -98,12 +98,12 @@ func TestSenderClaimsAgainAfterItReceivedATask(t *testing.T) {
 	b.Report(task[0].TaskID, "app", 2, nil)
 	apptest.Eventually(t, "another sender waits without a claim", func() bool { return sinceSeen(b, "another", 30) >= 30 })
 	if since := sinceSeen(b, "app", 30); since >= 30 {
-		t.Error("the sender did not claim after it took a task")
+		t.Error("the sender did not claim again after it had claimed a task")
 	}
 }
 
-// A sender claimed a task and has not polled since its interval ended. It is still sending, or it has stopped. The sweep must not record such a sender as
-// ready, because its rivals would wait for it.
+// A sender claimed a task and has not polled since its interval ended. Such a sender is still sending, or has stopped. The sweep must not record the sender
+// as ready, because its rivals would wait for the sender.
 func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })
@@ -117,6 +117,6 @@ func TestSweepDoesNotRecordAPollOfAnAbsentSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	if since := secondsSinceSeen(b, "app"); since < 2 {
-		t.Errorf("its poll before the rest was stored after it, %d seconds ago", since)
+		t.Errorf("the poll from before the interval was stored after the interval, with the time %d seconds ago", since)
 	}
 }

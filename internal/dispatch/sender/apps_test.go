@@ -56,11 +56,11 @@ func TestAnUnknownAppIsRegisteredAtItsFirstPoll(t *testing.T) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"queue": map[string]any{"register_unknown_senders": false}})
 	b.Expect(404, "sender.not_found", "GET", "/api/v1/sms/tasks/pending?app_id=stranger", nil)
 	if got := len(b.Take("new", 1)); got != 1 {
-		t.Errorf("a known app took %d", got)
+		t.Errorf("a known app claimed %d tasks", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/new", map[string]any{"status": "retired"})
 	if got := len(b.Take("new", 1)); got != 0 {
-		t.Errorf("a retired app took %d", got)
+		t.Errorf("a retired app claimed %d tasks", got)
 	}
 }
 

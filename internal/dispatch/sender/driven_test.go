@@ -29,7 +29,7 @@ func TestADrivenSenderStartsDisabledAndServesOnlyItsRoutes(t *testing.T) {
 		t.Errorf("the phone is %s, shared: %v", got.Status, got.IsShared)
 	}
 	if got := create(map[string]any{"sender_no": "said", "kind": "log", "status": "on", "is_shared": true}); got.Status != api.SenderOn || !got.IsShared {
-		t.Errorf("what was said is %s, shared: %v", got.Status, got.IsShared)
+		t.Errorf("the created sender is %s, shared: %v", got.Status, got.IsShared)
 	}
 	become := func(no string, body map[string]any) api.Sender {
 		return apptest.Decode[api.Sender](t, b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, body))
@@ -38,7 +38,7 @@ func TestADrivenSenderStartsDisabledAndServesOnlyItsRoutes(t *testing.T) {
 		t.Errorf("the phone that became a provider is %s, shared: %v", got.Status, got.IsShared)
 	}
 	if got := become("phone", map[string]any{"status": "on", "is_shared": true, "config": p.SenderConfig()}); got.Status != api.SenderOn || !got.IsShared {
-		t.Errorf("switched on, it is %s, shared: %v", got.Status, got.IsShared)
+		t.Errorf("after it was switched on, the sender is %s, shared: %v", got.Status, got.IsShared)
 	}
 }
 
@@ -85,8 +85,8 @@ func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 	}
 }
 
-// A sender that was saved before the success field was required still works, lists the field as a gap, and needs the field in the next change of its
-// configuration.
+// A sender that was saved before the success field was required still works, and lists the missing field as a gap. The next change of its configuration must
+// set the field.
 func TestASenderOfAnEarlierVersionStillWorks(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)

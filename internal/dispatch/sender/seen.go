@@ -74,7 +74,7 @@ const (
 	SeenApart = 10 * time.Minute
 	// RecordEvery is the interval of the sweep that stores polls.
 	RecordEvery = 5 * time.Second
-	// recordedSteps is the number of times per silent_after that the polls of a sender are stored if other senders depend on it.
+	// recordedSteps is the number of times per silent_after that the polls of a sender are stored if other senders depend on the sender.
 	recordedSteps = 4
 )
 
@@ -90,7 +90,7 @@ func (s *Service) Waiting(forTasks, forInterval []string) {
 	}
 }
 
-// SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
+// SweepSeen stores the polls since the last sweep, and returns the number of changed rows.
 func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

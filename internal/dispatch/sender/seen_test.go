@@ -31,7 +31,7 @@ func TestTheStatesOfSendersAreLockedInAFixedOrder(t *testing.T) {
 	}
 }
 
-// Claims of other senders can wait for the rows of a sweep, but the sweep never waits for a claim.
+// Claims of other senders can wait for rows that the sweep has locked, but the sweep never waits for a claim.
 func TestPollsAreStoredWithoutWaitingForLocks(t *testing.T) {
 	b := withPolls(t)
 	holder := holdFirstState(b)

@@ -105,6 +105,6 @@ func TestPollsAreStoredSoonWhileTasksWait(t *testing.T) {
 		t.Errorf("%s are silent", got)
 	}
 	if fmt.Sprint(b.Explain(id).Reason) != "queued" {
-		t.Error("nobody can take it")
+		t.Error("no sender can claim the task")
 	}
 }

@@ -198,7 +198,7 @@ func TestS3_10_ATemplateOfAnotherCompanyIsHidden(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-func TestS3_10_ATemplateWithoutAGivenNumberGetsOne(t *testing.T) {
+func TestS3_10_ATemplateWithoutANumberGetsAGeneratedNumber(t *testing.T) {
 	b := apptest.New(t)
 	first := add(b, "x", nil)
 	if want := fmt.Sprint("template-", first.ID); first.TemplateNo != want {
@@ -573,7 +573,7 @@ func TestS3_2_ChosenTemplateCanScheduleItsMessages(t *testing.T) {
 	}
 	at := time.Now().Add(3 * time.Hour).Truncate(time.Second)
 	if task := b.Task(b.SubmitBody(chosen("news", "1", map[string]any{"expect_send_time": at})).TaskID); !task.DueAt.Equal(at) {
-		t.Errorf("asked for %s, due %s", at, task.DueAt)
+		t.Errorf("requested %s, due %s", at, task.DueAt)
 	}
 	if got := b.ClaimIDs(10); len(got) != 0 {
 		t.Errorf("%d messages were sent at once", len(got))

@@ -14,8 +14,8 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Params contains the values for the placeholders of a template that a submission chose by its number (S3.10), either by name, or in the order in which the
-// placeholders first appear.
+// Params contains the values for the placeholders of a template that a submission chose by its number (S3.10). The values are given by name, or in the order
+// in which the placeholders first appear.
 type Params struct {
 	named   map[string]string // by name in NFC
 	inOrder []string          // nil: the values are named

@@ -41,8 +41,8 @@ func Of(row Row) (Template, error) {
 // Names returns the names of the placeholders in the order in which they first appear in the original text, not in a translation.
 func (t Template) Names() []string { return t.text.Names() }
 
-// In returns the text in a language, and the language of this text. For de-AT it returns the text in de-AT, else the text in de, else the original text, whose
-// language may be unknown (empty).
+// In returns the text in a language, and the language of this text. For de-AT, it first tries the text in de-AT, then the text in de, and then the original
+// text. The language of the original text can be unknown (empty).
 func (t Template) In(language string) (Text, string) {
 	for language != "" && language != t.language {
 		if translation, ok := t.translations[language]; ok {
@@ -74,8 +74,8 @@ func (t Template) Source(language string) *Source {
 	return &Source{ID: t.ID, TemplateNo: t.No, Version: t.Version, Language: language}
 }
 
-// AddTo returns a submission, a JSON object, with the source as its member template. The log of submissions stores it. No request contains a member with this
-// name. A nil Source adds nothing.
+// AddTo returns a submission, a JSON object, with the source as its member template. The log of submissions stores the source. No request contains a member
+// with this name. A nil Source adds nothing.
 func (s *Source) AddTo(submission []byte) ([]byte, error) {
 	if s == nil {
 		return submission, nil
@@ -107,7 +107,7 @@ func (t Template) Render(params Params, language string) (Rendered, error) {
 	return t.rendered(text, language, values)
 }
 
-// renderForm renders the original text with form-encoded params (S0.8), which may contain additional values.
+// renderForm renders the original text with form-encoded params (S0.8), which can contain additional values.
 func (t Template) renderForm(form string) (Rendered, error) {
 	values, err := parseForm(form)
 	if err != nil {

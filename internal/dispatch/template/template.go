@@ -373,8 +373,8 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
 }
 
-// ConsumeDefault returns the default content of a company for recipient, and marks the content as sent (S0.9). It renders the content with a template if the
-// default content or isForm requires this. The mark is committed with the transaction of ctx; only one transaction can set it. Faults:
+// ConsumeDefault returns the default content of a company for recipient, and marks the content as sent (S0.9). If the default content or isForm requires
+// this, ConsumeDefault renders the content with a template. The mark is committed with the transaction of ctx. Only one transaction can set the mark. Faults:
 // default_content.already_sent, request.invalid, and those of FirstActive.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string, isForm bool) (Rendered, error) {
 	row, err := s.q.DefaultContentConsume(ctx, templateq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})

@@ -30,7 +30,7 @@ func TestS3_2_TemplateCanScheduleItsMessages(t *testing.T) {
 	at := time.Now().Add(3 * time.Hour).Truncate(time.Second)
 	task = b.Task(b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "n=1", "use_template": true, "expect_send_time": at}).TaskID)
 	if !task.DueAt.Equal(at) {
-		t.Errorf("asked for %s, due %s", at, task.DueAt)
+		t.Errorf("requested %s, due %s", at, task.DueAt)
 	}
 }
 

@@ -75,8 +75,8 @@ func TestANotificationEndsWithItsLastTask(t *testing.T) {
 	}
 }
 
-// B13: several runs of the sequencer may move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
-// once, after all of them.
+// B13: several runs of the sequencer can move the ends of a notification's tasks to the feed, long after these ends. The end of the notification is published
+// once, after the ends of all its tasks.
 func TestTheEndOfANotificationIsPublishedOnceAfterItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	start := pull(b, "", "").NextCursor
@@ -236,7 +236,7 @@ func TestTheEndOfACancelledNotificationIsPublished(t *testing.T) {
 		b.Report(id, "app", 2, nil)
 	}
 	if n := b.Count("SELECT count(*) FROM feed_staged"); n != 0 {
-		t.Errorf("%d events were staged for nobody", n)
+		t.Errorf("%d events were staged without a listener", n)
 	}
 	start := pull(b, "", "").NextCursor
 	id := notify(b, map[string]any{"biz_id": 8})
@@ -346,7 +346,7 @@ func checkNotSent(b *apptest.Bundle, all []api.EventOfFeed, n int, rule int64) {
 	}
 }
 
-// expectForAllCompanies fails the test unless readers of all companies get n events, and readers of one company get none.
+// expectForAllCompanies fails the test unless readers of all companies get n events, and readers of one company get no event.
 func expectForAllCompanies(w *apptest.TwoCompanies, start string, n int) {
 	b := w.Bundle
 	b.T.Helper()

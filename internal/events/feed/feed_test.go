@@ -128,7 +128,7 @@ func TestEachEndOfATaskIsPublished(t *testing.T) {
 		t.Errorf("of two types: %+v", types)
 	}
 	if rest := pull(b, got.NextCursor, ""); len(rest.Items) > 0 || rest.NextCursor != got.NextCursor {
-		t.Errorf("behind the last event: %+v", rest)
+		t.Errorf("after the last event: %+v", rest)
 	}
 	page := apptest.Decode[api.EventFeed](t, b.Expect(200, "", "GET", "/api/v1/events?limit=2&after="+start.NextCursor, nil))
 	if len(page.Items) != 2 || pull(b, page.NextCursor, "").Items[0].ID != got.Items[2].ID {
@@ -148,7 +148,7 @@ func TestEventsAreRecordedOnlyForCompaniesWithListeners(t *testing.T) {
 	cancel(w.Acme)
 	cancel(w.Beta)
 	if n := rows(); n != 0 {
-		t.Fatalf("%d events while nobody listens", n)
+		t.Fatalf("%d events without a listener", n)
 	}
 	start := pull(w.Bundle, "", "", w.Acme...)
 	cancel(w.Beta)

@@ -34,7 +34,8 @@ const (
 	// againAfter is the delay before a run that could not be settled is repeated. The delay doubles each time, up to maxPause.
 	againAfter = 5 * time.Second
 
-	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more, it posts no further events, which stay in the feed.
+	// maxWaiting is the maximum number of failed events of a webhook. When a webhook has more failed events, it posts no further events. These events stay in
+	// the feed.
 	maxWaiting = 1000
 
 	maxFailing = 5 * 24 * time.Hour // a webhook is switched off if no post was accepted for this time
@@ -156,7 +157,7 @@ type breakage struct {
 	until time.Time // time of the next try
 }
 
-// run posts the due events of a webhook, in several transactions, and returns how many posts were accepted.
+// run posts the due events of a webhook, in several transactions, and returns the number of accepted posts.
 func (s *Service) run(ctx context.Context, id int64) (taken int, err error) {
 	until := time.Now().Add(runLast)
 	for range maxTurns {
@@ -553,7 +554,8 @@ func (s *Service) Deliveries(ctx context.Context, user *string, id, before int64
 // test is the type of the event that tests a webhook. It never appears in the feed.
 const test = "webhook.test"
 
-// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. It only stores the post. Fault: webhook.not_found.
+// Test posts a test event to a webhook, even if the webhook is off, and returns the answer. The post is stored in the list of posts, and the state of the
+// webhook does not change. Fault: webhook.not_found.
 func (s *Service) Test(ctx context.Context, user *string, id int64) (a Answer, err error) {
 	w, err := s.Get(ctx, user, id)
 	if err != nil {

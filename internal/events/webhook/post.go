@@ -88,7 +88,7 @@ const (
 	smsgateSigning                 // the method of the app of SMSGate, with the current secret only
 )
 
-// Do posts an event. Any success status means that the post was accepted, whatever the body contains.
+// Do posts an event. Any success status means that the post was accepted. The body is ignored.
 func (p *poster) Do(ctx context.Context, one posting) (a Answer) {
 	a.At = time.Now()
 	defer func() { a.Duration = time.Since(a.At) }()

@@ -483,7 +483,7 @@ func TestAReceiverThatRecoversGetsAllEvents(t *testing.T) {
 	}
 	for id := range want {
 		if got[id] != 1 {
-			t.Errorf("%s came %d times", id, got[id])
+			t.Errorf("%s was posted %d times", id, got[id])
 		}
 	}
 	if b.waiting() != 0 || b.get(hook.WebhookID).FailingSince != nil {
@@ -528,7 +528,7 @@ func TestAHangingReceiverDelaysNoOtherReceiver(t *testing.T) {
 	}
 	apptest.Eventually(t, "the live receiver has the next event while others hang", func() bool { got += len(live.posts()); return got == 4 })
 	if took := time.Since(began); took > 8*time.Second { // a hanging post takes ten seconds
-		t.Errorf("it took %v", took)
+		t.Errorf("the delay was %v", took)
 	}
 	apptest.Eventually(t, "the dead receiver's failure is recorded", func() bool {
 		return b.Count("SELECT count(*) FROM webhook_deliveries WHERE error = 'not_connected'") > 0
@@ -581,7 +581,7 @@ func TestEnablingAUserResetsTheFailuresOfItsWebhook(t *testing.T) {
 	b.Exec("UPDATE webhooks SET failing_since = now() - interval '6 days', failed_runs = 9, rest_until = now() + interval '1 hour'")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": true})
 	if b.get(id).FailingSince == nil {
-		t.Error("it is forgiven while its user is disabled")
+		t.Error("the failures of the webhook are reset while its user is disabled")
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/shop", map[string]any{"is_disabled": false})
 	if w := b.get(id); w.FailingSince != nil || b.Count("SELECT failed_runs + (rest_until IS NOT NULL)::int FROM webhooks") != 0 {
@@ -694,7 +694,7 @@ func TestAnEventSurvivesAWorkerThatIsKilled(t *testing.T) {
 	}
 }
 
-// B13: a post to the address of a user never reaches the networks of the server, whatever the host name resolves to. Redirects are not followed.
+// B13: a post to the address of a user never reaches the networks of the server, even if the host name resolves to such a network. Redirects are not followed.
 func TestAUserCannotPostToNetworksOfTheServer(t *testing.T) {
 	b, r := setup(t), newReceiver(t)
 	user := b.AddUser("shop", "submit", nil)
@@ -1001,7 +1001,7 @@ func TestDeletingAWebhookDeletesAllItsRows(t *testing.T) {
 	b.Exec("UPDATE feed_listeners SET listens_until = now() - interval '1 second'")
 	b.send(user...)
 	if n := b.Count("SELECT count(*) FROM feed_staged"); n != 0 {
-		t.Errorf("%d events are recorded for nobody", n)
+		t.Errorf("%d events are recorded without a listener", n)
 	}
 	if _, err := b.App.Feed.DeleteExpired(t.Context()); err != nil {
 		t.Fatal(err)

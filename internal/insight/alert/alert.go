@@ -58,7 +58,7 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 // deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes events, and alerts that have ended, after the days of the setting history.log_days. It returns how many rows it deleted.
+// DeleteExpired deletes events, and alerts that have ended, after the days of the setting history.log_days. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	alerts, err := s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AlertsDeleteExpired(ctx, alertq.AlertsDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

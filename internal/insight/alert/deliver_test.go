@@ -351,13 +351,13 @@ func TestPeopleAreNotifiedAtStartRepeatAndEndOfAlert(t *testing.T) {
 	w.evaluate()
 	w.notify()
 	if n := len(texts()); n != 2 {
-		t.Errorf("a silenced rule speaks: %d", n)
+		t.Errorf("a silenced rule notified its receivers %d times", n)
 	}
 	w.patch(r, `{"silenced_until":null}`)
 	w.Expect(200, "", "POST", fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID), `{}`)
 	w.notify()
 	if n := len(texts()); n != 2 {
-		t.Errorf("an acknowledged alert speaks: %d", n)
+		t.Errorf("an acknowledged alert notified its receivers %d times", n)
 	}
 	w.over()
 	w.notify()
@@ -884,7 +884,7 @@ func TestLateMessageAboutEndRaisesNoWaitAlert(t *testing.T) {
 	w.expect()
 }
 
-// A campaign of the receiver's own company waits. The alert overtakes it on every channel, although nothing was queued yet.
+// A campaign of the receiver's own company waits. The alert overtakes the campaign on every channel, although no message of the campaign is queued yet.
 func TestAlertOvertakesCampaignOfReceiverCompany(t *testing.T) {
 	w, _ := newNotified(t, "")
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})

@@ -114,7 +114,7 @@ func TestAlertIsDeliveredWhenMessageIsSent(t *testing.T) {
 	w.over()
 	w.notify()
 	if d := w.deliveries()[first]; d.ResolutionDeliveredAt != nil {
-		t.Errorf("its end is delivered before it was sent: %+v", d)
+		t.Errorf("the end of the alert counts as delivered before its message was sent: %+v", d)
 	}
 	w.sends("mail", 2)
 	w.pass(10)

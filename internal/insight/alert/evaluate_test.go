@@ -129,7 +129,7 @@ func (w *watched) fold() {
 	}
 }
 
-func TestWaitRaisesOneAlertOfEachLevelUntilItEnds(t *testing.T) {
+func TestAWaitRaisesOneAlertOfEachLevel(t *testing.T) {
 	w := newWatched(t)
 	w.Submit("x")
 	w.evaluate()
@@ -175,7 +175,7 @@ func TestWaitRaisesOneAlertOfEachLevelUntilItEnds(t *testing.T) {
 	w.after(301)
 	w.evaluate()
 	if n := len(w.alerts("status=firing&level=warning")); n != 1 || w.Count("SELECT count(*) FROM alerts") != 4 {
-		t.Errorf("a second wait is no alert of its own: %d", n)
+		t.Errorf("a second wait raised no separate alert: %d", n)
 	}
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", `{"wait_warning_seconds":0}`)
 	w.evaluateFor(70)
@@ -402,7 +402,7 @@ func TestAlertEndsWhenSubjectIsRemoved(t *testing.T) {
 	w.expect("balance_low warning poor", "provider_trouble warning torn", "pool_unserved critical sms/acme/notification")
 	one := w.alerts("status=firing")
 	if !slices.ContainsFunc(one, func(a api.Alert) bool { return a.CompanyNo != nil && *a.CompanyNo == "acme" && *a.Channel == "sms" }) {
-		t.Errorf("no alert names its company: %+v", one)
+		t.Errorf("no alert contains its company: %+v", one)
 	}
 	w.Expect(200, "", "PATCH", "/api/v1/admin/senders/torn", `{"status":"retired"}`)
 	w.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", route.RouteNo), nil)

@@ -59,7 +59,7 @@ const (
 	maxNumber  = 1e12
 )
 
-// kinds contains every kind. The default values are those of the rules that LKSMS ships with.
+// kinds contains every kind. The default values are the values in the rules that LKSMS ships with.
 var kinds = map[string]kind{
 	WaitTime:          {hasThreshold: true, most: maxSeconds, filters: []string{ByCompany, ByChannel}},
 	QueueDepth:        {hasThreshold: true, threshold: new(100_000.0), most: maxNumber, filters: []string{ByCompany}, forSeconds: 300},

@@ -205,6 +205,6 @@ func TestRuleNeverRefersToDeletedReceiver(t *testing.T) {
 		})
 	}
 	if n := b.Count("SELECT count(*) FROM alert_rules u CROSS JOIN unnest(u.receivers) x WHERE x NOT IN (SELECT id FROM alert_receivers)"); n > 0 {
-		t.Errorf("%d rules name receivers that are gone", n)
+		t.Errorf("%d rules name deleted receivers", n)
 	}
 }

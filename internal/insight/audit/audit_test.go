@@ -557,7 +557,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 		}
 	}
 	if !strings.Contains(all, "mail.example.com") || !strings.Contains(all, `""config.password"": ""*** (changed)""`) {
-		t.Errorf("audit lacks what is no secret: %s", all)
+		t.Errorf("audit lacks a field that is not secret: %s", all)
 	}
 }
 

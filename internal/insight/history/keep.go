@@ -169,7 +169,7 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 // maxDrops is the maximum number of attempts to drop a partition.
 const maxDrops = 4
 
-// late returns the tasks of a partition that remain after its drop, sorted by id. These are tasks that wait or are leased. Tasks of one-time notifications
+// late returns the tasks of a partition that remain after its drop, sorted by id: tasks that wait or are leased. Tasks of one-time notifications
 // that are still being sent also remain, because they record which people the notification has reached.
 func (s *Service) late(ctx context.Context, p historyq.TaskPartitionGetRow) ([]string, error) {
 	waiting, err := s.q.TaskPartitionLate(ctx, historyq.TaskPartitionLateParams{FirstID: p.FirstID, BeforeID: p.BeforeID, Most: maxLateTasks + 1})

@@ -173,7 +173,7 @@ func TestImportRestoresExport(t *testing.T) {
 	}
 	names := func(text string) int { return strings.Count(text, "\n") }
 	if got, want := indexes(day), indexes(time.Now().UTC()); names(got) != names(want) || names(got) < 5 {
-		t.Errorf("the imported partition has the indexes\n%s\nthat of today\n%s", got, want)
+		t.Errorf("the imported partition has the indexes\n%s\nand the partition of today has\n%s", got, want)
 	}
 	if n, err := keep(b); err != nil || n != 0 {
 		t.Errorf("the imported partition is changed at once: %d, %v", n, err)
@@ -713,7 +713,7 @@ func TestRecreatedPartitionIsNeitherHistoryNorExported(t *testing.T) {
 		t.Errorf("%d columns of the past are null", n)
 	}
 	if got := apptest.Scan[string](b, "SELECT task_partition_drop($1, true)", day); got != "unexported" {
-		t.Errorf("it is %s by the export of its past", got)
+		t.Errorf("the drop without a new export returned %s", got)
 	}
 }
 
@@ -886,7 +886,7 @@ func TestOldLogsAreDeleted(t *testing.T) {
 	set(b, map[string]any{"log_days": 30, "ledger_days": 30})
 	run()
 	if got := ledger(); got != "90 90 2 0" {
-		t.Errorf("the ledger after its time: %s", got)
+		t.Errorf("the ledger after ledger_days: %s", got)
 	}
 	if n := b.Count("SELECT count(*) FROM fruitless_submissions"); n != 0 {
 		t.Errorf("%d refused submissions", n)

@@ -41,7 +41,7 @@ func newLateWorld(t *testing.T) lateWorld {
 	return lateWorld{b, dir, day, of(settled), of(waiting), of(leased)}
 }
 
-// place returns the state of the day and its number of late tasks.
+// storage returns the state of the day and its number of late tasks.
 func (w lateWorld) storage() string {
 	w.T.Helper()
 	page := apptest.Decode[api.PartitionPage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/history?limit=100", nil))
@@ -160,7 +160,8 @@ func (w lateWorld) expectDayOfLateTasks() {
 	}
 }
 
-// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, whatever the export contains.
+// A day is imported while its late tasks still wait: all tasks form one day again. Waiting tasks keep their current state, and the state in the export is
+// ignored.
 func TestImportMergesWithKeptTasks(t *testing.T) {
 	w := newLateWorld(t)
 	before := everything(w.Bundle)
@@ -174,7 +175,7 @@ func TestImportMergesWithKeptTasks(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
 		}
 	}
-	// The settled task waits again and is excluded from the next drop. The first export contains it in its earlier state.
+	// The settled task waits again and is excluded from the next drop. The first export contains the task in its earlier state.
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.settled+"/requeue", nil)
 	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.waiting+"/cancel", nil)
 	drop(w.Bundle, w.day, true)
@@ -235,7 +236,7 @@ func TestDayWithLongWaitingTaskBecomesHistory(t *testing.T) {
 	w.Exec("UPDATE task_partitions SET history_at = NULL")
 	w.Exec("UPDATE queue SET due_at = now() - interval '25 hours', expires_at = NULL") // no sender claims it
 	if n, err := keep(w.Bundle); err != nil || n != 1 {
-		t.Errorf("%d partitions, %v while a task waits that nobody sends", n, err)
+		t.Errorf("%d partitions, %v while a task waits", n, err)
 	}
 }
 

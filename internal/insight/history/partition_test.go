@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// places returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
+// rowsOfPartitions returns the number of rows of messages and report_logs in each partition. Names omit the parent and the century.
 func rowsOfPartitions(b *apptest.Bundle) string {
 	b.T.Helper()
 	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') FROM (
@@ -20,7 +20,7 @@ func rowsOfPartitions(b *apptest.Bundle) string {
 		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
 }
 
-// dropPartitions drops all partitions except the default ones.
+// dropPartitions drops all partitions except the default partitions.
 func dropPartitions(b *apptest.Bundle) {
 	b.T.Helper()
 	b.Exec(`DO $$ DECLARE p record; BEGIN
@@ -207,14 +207,14 @@ func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 		}
 	}
 	if got := drop(9); got != "absent" {
-		t.Errorf("the second time it is %s", got)
+		t.Errorf("the second time, the partition is %s", got)
 	}
 	if n := b.Count("SELECT count(*) FROM messages") + b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2+1 {
 		t.Errorf("%d messages and dropped partitions", n)
 	}
 	b.Exec("UPDATE tasks SET status = 4")
 	if got := drop(8); got != "dropped" {
-		t.Errorf("it is %s when its tasks are settled", got)
+		t.Errorf("after its tasks are settled, the partition is %s", got)
 	}
 	drop(6)
 	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 3 {
@@ -234,6 +234,6 @@ func TestPartitionIsDroppedWhenAllTasksAreSettled(t *testing.T) {
 		t.Errorf("a late task is left in the default partition, %v", err)
 	}
 	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2 {
-		t.Errorf("%d days are dropped after a task of one came", n)
+		t.Errorf("%d days are dropped although a task of one day was added", n)
 	}
 }

@@ -96,7 +96,7 @@ func TestTaskOfImportedPartitionCanBeRequeued(t *testing.T) {
 	}
 	drop(b, day, true)
 	if got := b.Task(id); got.Status != 0 {
-		t.Errorf("the drop of its day left %+v behind", got)
+		t.Errorf("the drop of the day kept %+v", got)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestStatementThatCannotBeComparedIsRejected(t *testing.T) {
 	}
 }
 
-// A statement about the days of a disabled or retired sender is compared.
+// A statement of a provider about the days of a disabled or retired sender is compared.
 func TestStatementOfDisabledSenderIsCompared(t *testing.T) {
 	b := apptest.New(t)
 	send(b, "m", 2, nil)

@@ -33,7 +33,7 @@ const (
 // Now contains the current figures of one company or of all companies.
 type Now struct {
 	Tasks        history.TaskStatistics // includes the time of the figures
-	LongestWait  *float64               // seconds; nil: no task is due, or the longestOf first ones contain no task of the company
+	LongestWait  *float64               // seconds; nil: no task is due, or the company has no task among the first longestOf tasks
 	Rates        *Rates                 // nil: the rates are not known yet
 	FiringAlerts *int64                 // nil for one company
 	Senders      sender.Readiness
@@ -56,7 +56,7 @@ type Overview struct {
 	readers *lru.Cache[int64, *reader] // by id of the company; 0: all companies
 }
 
-// NewOverview returns an Overview on db. firingAlerts returns how many alerts fire.
+// NewOverview returns an Overview on db. firingAlerts returns the number of firing alerts.
 func NewOverview(
 	db *postgres.DB, history *history.Service, statistics *Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
 ) *Overview {

@@ -366,7 +366,7 @@ func TestFiguresEqualLogs(t *testing.T) {
 	t.Log(did)
 }
 
-// Tests are counted only in the series of their own message type.
+// Test messages are counted only in the series of their own message type.
 func TestTestsAreCountedSeparately(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"})

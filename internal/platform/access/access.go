@@ -24,7 +24,7 @@ import (
 	"lksms/internal/platform/sweep"
 )
 
-// The roles.
+// These are the roles.
 const (
 	RoleSubmit = "submit" // submits, and sees only its own submissions
 	RoleSend   = "send"   // claims and reports for every company; with an app_id, only as this app
@@ -151,8 +151,8 @@ func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, e
 	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
-// RecordVisits stores the addresses of users that called with cached credentials. It returns how many visits it stored. After an error, the next call stores
-// the remaining visits.
+// RecordVisits stores the addresses of users that called with cached credentials. It returns the number of stored visits. After an error, the next call
+// stores the remaining visits.
 func (s *Service) RecordVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
 // SeesAll reports whether a user sees every company.
@@ -183,7 +183,7 @@ type User struct {
 }
 
 // Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown company, for a company with a role that
-// cannot have a company, and for a password in the form of an API key.
+// cannot have a company; request.invalid for a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (UserRow, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return UserRow{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -314,9 +314,9 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }
 
-// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed after an error, too: the change
-// may have been committed. Changes are rare, and need not be matched to single verdicts. Inside a transaction changed takes effect after the commit, because no
-// other connection sees the change before.
+// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. Call changed also after an error, because
+// the change is possibly committed. Changes are rare, and need not be matched to single verdicts. Inside a transaction changed takes effect after the commit,
+// because no other connection sees the change before.
 func (s *Service) changed(ctx context.Context) {
 	s.db.AfterCommit(ctx, func() {
 		s.verifier.versions.Invalidate()
@@ -339,7 +339,7 @@ func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	defer func() { <-s.verifier.hashing }()
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {
-		return nil, errors.New("hash password") // the error of the library may contain the password
+		return nil, errors.New("hash password") // the error of the library can contain the password
 	}
 	return &hash, nil
 }

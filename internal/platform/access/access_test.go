@@ -130,7 +130,7 @@ func (d *testServer) expect(t *testing.T, status int, address, username, passwor
 	}
 }
 
-// spray sends guesses with many user names until the address has to wait. It returns how many guesses were compared.
+// spray sends guesses with many user names until the address has to wait. It returns the number of guesses that were compared.
 func (d *testServer) spray(t *testing.T, address string) int {
 	t.Helper()
 	for n := range 200 {
@@ -177,7 +177,7 @@ func TestGuessesOfNeighboursNeverLockOutAProvenCaller(t *testing.T) {
 	b.expect(t, 200, office, user, userPassword)
 }
 
-func TestADayOfPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
+func TestPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 	b := setup(t)
 	user, neighbour := b.user("user"), b.user("neighbour")
 	for range 24 * 60 * 60 / 5 {
@@ -203,7 +203,7 @@ func TestADayOfPollingWithAnOldPasswordAffectsNoOtherCaller(t *testing.T) {
 }
 
 // At first the server compares five guesses for a user and fifty from an address. After that, it compares one guess per minute.
-func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
+func TestGuessesAreLimitedByUserAndByAddress(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	guess := func(i int) int { return b.call(t, office, user, fmt.Sprint("guess ", i)) }
@@ -238,7 +238,7 @@ func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	}
 }
 
-// Many connections get no more guesses compared than one connection.
+// The server compares no more guesses from many connections than from one connection.
 func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -259,7 +259,7 @@ func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// Guesses with many user names get no more comparisons either, and the memory for failures is bounded.
+// The server compares no more guesses with many user names than with one name. The memory for failures is bounded.
 func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
@@ -324,9 +324,9 @@ func TestPollingWithARevokedKeyAffectsNoOtherCaller(t *testing.T) {
 	b.expect(t, 200, office, "admin", adminPassword)
 }
 
-// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new password.
-// Other users of the address cannot.
-func TestAResidentIsLetInAfterARestart(t *testing.T) {
+// Guesses with the name of a resident have their own counters. While a neighbour guesses names, a resident can log in after a restart and with a new
+// password. Other users at the address cannot log in meanwhile.
+func TestAResidentCanLogInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
@@ -394,7 +394,7 @@ func TestPasswordComparisonsDelayNoProvenCaller(t *testing.T) {
 // noticed is the maximum time until another server notices a change.
 const noticed = 2 * versionTTL
 
-// expectAs fails the test unless the caller is let in with a role.
+// expectAs fails the test unless the credentials are accepted and belong to a role.
 func (d *testServer) expectAs(t *testing.T, role, username, password string) {
 	t.Helper()
 	who, err := d.users.Basic(t.Context(), username, password, office)
@@ -595,7 +595,7 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 }
 
 // Many phones send revoked keys, and one system sends its old key as its password.
-func TestWrongKeysDelayNoPassword(t *testing.T) {
+func TestWrongKeysDoNotDelayPasswords(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }
@@ -679,7 +679,7 @@ func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 }
 
 // At an address that has to wait, guesses are slow for any number of residents.
-func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
+func TestGuessesWithTheNamesOfAllResidentsAreLimited(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)
 	for n := range names {
@@ -713,7 +713,7 @@ func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
 }
 
 // After a restart, a neighbour guesses with the user's own name.
-func TestAResidentIsLetInWhileANeighbourGuessesWithItsName(t *testing.T) {
+func TestAResidentCanLogInWhileANeighbourGuessesItsPassword(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)

@@ -40,8 +40,8 @@ func newFailures(now func() time.Time) *failures {
 	return &failures{now: now, entries: newLRU[entry](50_000)}
 }
 
-// Cache keys are hashes, so that they have one length for user names of any length. Keys of different kinds cannot collide: a network contains no space, and
-// the prefixes are not networks.
+// networkKey returns the cache key of a network. Cache keys are hashes, so that all keys have one length. Keys of different kinds cannot collide: a network
+// contains no space, and the prefixes of the other keys are not networks.
 func networkKey(network string) [sha256.Size]byte { return sha256.Sum256([]byte(network)) }
 
 func userKey(username, network string) [sha256.Size]byte {

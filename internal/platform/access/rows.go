@@ -2,7 +2,7 @@ package access
 
 import "lksms/gen/accessq"
 
-// Types of rows that other rooms read.
+// These are the row types that other packages read.
 type (
 	// KeyRow is a stored API key, without the key.
 	KeyRow = accessq.KeyListRow

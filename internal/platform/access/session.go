@@ -24,8 +24,8 @@ const (
 
 	// sessionTTL is the age at which a cached session is read again. A server notices within this time that another server ended a session.
 	sessionTTL = 2 * time.Second
-	// maxSessions is the maximum number of sessions of a user. A new session ends the oldest one. Two concurrent sign-ins can exceed maxSessions by one until
-	// the next sign-in.
+	// maxSessions is the maximum number of sessions of a user. A new session ends the oldest session. Two concurrent sign-ins can exceed maxSessions by one
+	// until the next sign-in.
 	maxSessions = 100
 	// deleteBatch is the number of sessions that one statement deletes.
 	deleteBatch = 1000
@@ -43,7 +43,7 @@ type Session struct {
 // sessions caches the sessions that this server has verified.
 type sessions struct {
 	known *lru.Cache[digested, knownSession] // keyed by the hash of the token
-	ends  atomic.Int64                       // number of changes by this server that may have ended sessions
+	ends  atomic.Int64                       // number of changes by this server that possibly ended sessions
 }
 
 type knownSession struct {
@@ -93,7 +93,7 @@ func (s *Service) SignIn(ctx context.Context, username, password, address, userA
 	return tokens.EncodeToString(random), begun, postgres.Wrap("begin session", err, nil)
 }
 
-// passwordProof returns a sum that proves, to a holder of token, with which password of the account the session started.
+// passwordProof returns a sum that shows with which stored password a session started. Only a holder of token can compute this sum.
 func passwordProof(token []byte, stored digested) []byte {
 	mac := hmac.New(sha256.New, token)
 	mac.Write(stored[:])
@@ -126,7 +126,7 @@ func (s *Service) Session(ctx context.Context, token, address string, isWatched 
 
 // readSession reads the session of a token with its user, and caches both.
 func (s *Service) readSession(ctx context.Context, token []byte, hash digested, address string, isKnown bool) (one knownSession, err error) {
-	if !isKnown { // callers without a known session share few connections, so that known callers keep the others
+	if !isKnown { // callers without a known session share few connections, so that known callers keep the other connections
 		leave, err := s.verifier.enterLookup(ctx, "session", outbound.NetworkOf(address))
 		if err != nil {
 			return one, err
@@ -179,7 +179,7 @@ func (s *Service) SignOut(ctx context.Context, token string) error {
 	}
 	hash := sha256.Sum256(random)
 	err = s.q.SessionEnd(ctx, hash[:])
-	s.sessions.ends.Add(1) // also after an error: the change may have been committed
+	s.sessions.ends.Add(1) // also after an error, because the change is possibly committed
 	return postgres.Wrap("end session", err, nil)
 }
 
@@ -190,7 +190,7 @@ func (s *Service) SignOutEverywhere(ctx context.Context, username string) error 
 	return postgres.Wrap("end sessions", err, nil)
 }
 
-// DeleteExpiredSessions deletes the expired sessions, and returns how many it deleted.
+// DeleteExpiredSessions deletes the expired sessions, and returns the number of deleted sessions.
 func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	idle, most, err := s.sessionLimits(ctx)
 	if err != nil {

@@ -138,7 +138,7 @@ func TestSigningOutEndsOneSession(t *testing.T) {
 	b.expectSession(t, 200, second)
 }
 
-func TestWrongTokensAreRefusedWithoutDelayingOthers(t *testing.T) {
+func TestWrongTokensDelayNoOtherCallers(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	token := b.signIn(t, user, userPassword)
@@ -180,7 +180,7 @@ func TestIdleAndOldSessionsEnd(t *testing.T) {
 	age("last_seen_at", 7*time.Hour)
 	before := seen()
 	if _, err := b.users.Session(ctx, token, office, true); err != nil || !seen().Equal(before) {
-		t.Errorf("a check that nobody asked for counts as a use: %v", err)
+		t.Errorf("a background check counts as a use of the session: %v", err)
 	}
 	b.expectSession(t, 200, token) // even if the check cached the session
 	if !seen().After(before) {
@@ -224,7 +224,7 @@ func TestASessionBeyondTheMaximumEndsTheOldest(t *testing.T) {
 }
 
 // SignIn and Basic share one limit of guesses.
-func TestGuessesBySignInAndByBasicAreCountedTogether(t *testing.T) {
+func TestGuessesBySignInAndByBasicAuthAreCountedTogether(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	guess := func(username, password string) int {

@@ -198,8 +198,8 @@ var withoutCompany = []string{
 	"listLedger", "listNotificationTemplates", "health", "ready",
 }
 
-// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected one, if the response mentions beta, or if the response
-// does not mention acme.
+// checkRead sends a request as the reader of acme. It fails the test if the status is not the expected status, if the response mentions beta, or if the
+// response does not mention acme.
 func checkRead(w *apptest.TwoCompanies, id string, r read) {
 	w.T.Helper()
 	a := w.Call("GET", r.path, nil, w.Reader...)
@@ -246,8 +246,8 @@ func TestAnAdminListsTheTasksOfOneCompany(t *testing.T) {
 	w.Expect(404, "company.not_found", "GET", path+"nobody", nil)
 }
 
-// Each company has separate counts. They stay exact while tasks change and facts are counted, and add up to the counts of all companies.
-func TestStatisticsOfACompany(t *testing.T) {
+// Each company has separate counts. The counts stay exact while tasks change and facts are counted, and add up to the counts of all companies.
+func TestStatisticsOfACompanyCountOnlyItsTasks(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	counts := func(headers []string) api.Statistics {
 		return apptest.Decode[api.Statistics](t, w.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil, headers...))
@@ -288,7 +288,7 @@ func TestStatisticsOfACompany(t *testing.T) {
 }
 
 // A reader without a company sees all companies. After a company is set, the reader at once sees only this company.
-func TestAReaderWithoutACompanySeesAll(t *testing.T) {
+func TestAReaderWithoutACompanySeesAllCompanies(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	seen := func(headers []string) int {
 		return len(apptest.Decode[api.TaskPage](t, w.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100", nil, headers...)).Items)
@@ -325,7 +325,7 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 
 // A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can send the message. Only a
 // caller that sees all companies sees costs, weights and the time when a sender is ready.
-func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
+func TestACompanySeesNoCostsAndWeightsOfSenders(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})
 	w.AddRoute("beta", "betas_own", 3)

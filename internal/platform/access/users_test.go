@@ -97,7 +97,7 @@ func TestABoundUserActsOnlyAsItsApp(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_2", nil, bound...)
 }
 
-func TestUsers(t *testing.T) {
+func TestAChangeOfAUserTakesEffectAtOnce(t *testing.T) {
 	b := apptest.New(t)
 	headers := b.AddUser("系统 a", "submit", nil)
 	got := apptest.Decode[api.User](t, b.Expect(200, "", "GET", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", nil))
@@ -141,7 +141,7 @@ func TestUsers(t *testing.T) {
 }
 
 // Send and admin users reach all companies, so a company of such a user would have no effect.
-func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
+func TestSendAndAdminUsersCannotHaveACompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	const path = "/api/v1/admin/users"
@@ -171,8 +171,8 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 		expect("user-of-acme", "submit", "acme", false)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
-	// A user leaves its company when its role changes to one without a company, and can join a company again in another role. Removing the company of a user
-	// without a company is allowed.
+	// A user leaves its company when its role changes to a role without a company, and can join a company again in another role. Removing the company of a
+	// user without a company is allowed.
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
 	expect("user-of-acme", "send", "default", false)
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
@@ -185,7 +185,7 @@ func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 
 // An admin can have a company from the time before this combination was refused. The admin continues to submit for this company, and is bound to the company
 // once its role is submit or read.
-func TestAnAdminWithACompanyContinuesToSubmitForIt(t *testing.T) {
+func TestAnAdminWithACompanySubmitsForThatCompany(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	admin := b.AddUser("boss", "admin", nil)
@@ -201,7 +201,7 @@ func TestAnAdminWithACompanyContinuesToSubmitForIt(t *testing.T) {
 	}
 }
 
-func TestAPIKeys(t *testing.T) {
+func TestAnAPIKeyAuthenticatesUntilItsDeletion(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/users", `{"username":"system","role":"submit"}`)
 	made := apptest.Decode[api.NewKey](t, b.Expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"production"}`))
@@ -253,7 +253,7 @@ func TestGuessingIsSlowedDownWithoutLockingOtherUsersOut(t *testing.T) {
 	if last.Status != 429 || last.Body.Error.Reason != "auth.too_many_failures" || last.Header.Get("Retry-After") == "" {
 		t.Errorf("ten guesses end with %d %v", last.Status, last.Header)
 	}
-	// The sender itself is still let in, because it was verified a moment ago. Another user at the same address is let in, too.
+	// The server still accepts the sender, because it was verified a moment ago. The server also accepts another user at the same address.
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.AddUser("other", "send", nil)...)
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
@@ -283,7 +283,7 @@ func TestWrongPasswordsOfANeighbourLockNoUserOut(t *testing.T) {
 }
 
 // A user stays a resident of an address while it calls from the address, although its password is compared only once.
-func TestAUserStaysAResidentWhileItCalls(t *testing.T) {
+func TestAUserThatCallsRegularlyRemainsAResident(t *testing.T) {
 	var late atomic.Int64 // hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Hour) }

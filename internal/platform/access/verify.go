@@ -44,18 +44,18 @@ type digested = [sha256.Size]byte
 
 // verifier verifies credentials. It tries the cheap ways first. The guesses of others never delay a caller that has proved its credentials:
 //
-//   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
+//   - A verdict of the last minute is reused, unless a user or an API key was changed since, on this server or another.
 //   - If credentials were compared before, and the stored password or key is still the same, the result of that comparison is reused. Wrong credentials are not
 //     counted again.
 //   - An API key costs one index lookup, because it cannot be guessed.
-//   - All other credentials are a guess. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
+//   - All other credentials are guesses. A guess waits for the earlier guesses of its user and its address, and then costs one argon2id computation.
 //
-// Where guesses have to wait, a guess with the name of a resident is still compared, on separate allowances: other callers at the address cannot lock the user
-// out, not even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
+// A guess with the name of a resident has a separate limit, so that it is also compared while other guesses wait. Other callers at the address therefore
+// cannot lock the resident out, even after a restart or a change of its password. If the guess is wrong, the answer is the same as for a guess that was not compared. Callers
 // therefore cannot find out the names of residents.
 //
-// While the database is unreachable, no caller is let in by an old verdict, because the user may have been disabled since: the answer is 503. Only the
-// configured user, which is stored in no table, is verified without the database.
+// While the database is unreachable, the answer is 503. An old verdict is not used, because the user was possibly disabled since. Only the configured user,
+// which is stored in no table, is verified without the database.
 type verifier struct {
 	q         *accessq.Queries
 	now       func() time.Time
@@ -171,7 +171,7 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	return v.guess(ctx, a)
 }
 
-// recall returns the result of earlier comparisons, if this result is still valid. known is false if it is not.
+// recall returns the result of earlier comparisons, if this result is still valid. Otherwise known is false.
 func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
 	j, isJudged := v.verdicts.Get(a.credentialsKey)
 	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
@@ -298,7 +298,7 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, err
 	}
 	defer leave()
-	// Meanwhile another request may have proved the same credentials, or used up the guesses of the address.
+	// Meanwhile another request can have proved the same credentials, or used up the guesses of the address.
 	if principal, err, known := v.recall(ctx, a); known {
 		return principal, err
 	}
@@ -472,7 +472,7 @@ func (v *verifier) recordVisit(a attempt) {
 	}
 }
 
-// storeVisits stores the queued visits, and returns how many it stored. After an error, the remaining visits stay queued.
+// storeVisits stores the queued visits, and returns the number of stored visits. After an error, the remaining visits stay queued.
 func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 	v.visits.Lock()
 	visits := v.unstored
@@ -503,7 +503,7 @@ func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	return nil
 }
 
-// gates admits one guess at a time per address.
+// gates allows one guess at a time per address.
 type gates struct {
 	mu   sync.Mutex
 	open map[string]*gate
@@ -517,7 +517,7 @@ type gate struct {
 // anyNetwork is the key of the queue of guesses that wait for a hashing slot. It is not an address.
 const anyNetwork = "any"
 
-// errBusy is the fault for callers that would have to wait behind too many others.
+// errBusy is the fault for callers that would have to wait behind too many other callers.
 var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 
 // join enters the bounded queue of a network, without waiting for the gate.

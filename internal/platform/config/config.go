@@ -178,7 +178,7 @@ type Server struct {
 	Log `embed:""`
 }
 
-// maxRetryCap is the maximum that the table allows. A claim searches the retries of each attempt count up to it.
+// maxRetryCap is the maximum number of retries that the table allows. A claim searches the retries of each attempt count up to this maximum.
 const maxRetryCap = 20
 
 // maxRetryMaxWait is the maximum of the setting queue.retry_max_wait_seconds.
@@ -312,6 +312,6 @@ const TestServerVariable = "LKSMS_TEST_SERVER"
 // TestServer returns the value of TestServerVariable, the URL of a superuser. An empty value means that each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }
 
-// TestAnswers returns LKSMS_TEST_ANSWERS, a folder. Test processes record there which statuses of the contract they received. An empty value turns the
+// TestAnswers returns LKSMS_TEST_ANSWERS, a folder. Test processes record in this folder which statuses of the contract they received. An empty value turns the
 // recording off.
 func TestAnswers() string { return os.Getenv("LKSMS_TEST_ANSWERS") }

@@ -83,7 +83,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 	})
 }
 
-// defaultsOf returns the defaults of the variables that have one.
+// defaultsOf returns the default of each variable that has a default.
 func defaultsOf(t reflect.Type) map[string]string {
 	all := map[string]string{}
 	for i := range t.NumField() {

@@ -41,7 +41,7 @@ func (p *Person) Lowered() (all []string) {
 // Kind is a kind of erased rows. Its value is the name in the stored counts of an erasure.
 type Kind string
 
-// The kinds of rows that an erasure counts.
+// These are the kinds of rows that an erasure counts.
 const (
 	Contacts        Kind = "contacts"
 	Tags            Kind = "tags"      // tags from which contacts were removed

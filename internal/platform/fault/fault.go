@@ -12,7 +12,7 @@ import (
 // Kind is the class of a failure. The kind alone decides the HTTP status.
 type Kind int
 
-// The kinds and their HTTP statuses.
+// These are the kinds and their HTTP statuses.
 const (
 	Malformed        Kind = iota + 1 // 400: the request could not be parsed
 	Unauthorized                     // 401
@@ -25,13 +25,13 @@ const (
 	Invalid                          // 422: the request was parsed, and a field is invalid
 	TooMany                          // 429
 	Internal                         // 500
-	Unavailable                      // 503: the same request may work later
+	Unavailable                      // 503: the same request can succeed later
 )
 
 // Reason is a stable code that programs compare.
 type Reason string
 
-// The reasons. Each reason has a text in both languages, which a test checks.
+// These are the reasons. Each reason has a text in both languages, which a test checks.
 const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"
@@ -136,7 +136,7 @@ var Reasons = []Reason{
 // Rule is the rule that a field broke.
 type Rule string
 
-// The rules. The comment beside a rule describes the value of Field.Limit, if the rule has a limit.
+// These are the rules. The comment beside a rule describes the value of Field.Limit, if the rule has a limit.
 const (
 	Required           Rule = "required"
 	UnknownField       Rule = "unknown_field"
@@ -204,7 +204,7 @@ const (
 	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
 
-	// Rules for a file that should contain a list.
+	// NotAList and the following rules apply to a file that should contain a list.
 	NotAList        Rule = "not_a_list"
 	OldWorkbook     Rule = "old_workbook"
 	Encrypted       Rule = "encrypted"
@@ -223,13 +223,13 @@ const (
 	MergedCells     Rule = "merged_cells"     // range of the cells
 	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 
-	// Rules for the columns and rows of a list.
+	// NoColumn and the following rules apply to the columns and rows of a list.
 	NoColumn    Rule = "no_column"    // name of the column
 	BadColumn   Rule = "bad_column"   // name of the column
 	BeyondLimit Rule = "beyond_limit" // maximum
 	Shortened   Rule = "shortened"
 
-	// Rules for the message number in a provider's file.
+	// SharedByMany and the following rules apply to the message number in a provider's file.
 	SharedByMany Rule = "shared_by_many"
 )
 

@@ -58,7 +58,7 @@ func (s *Service) eraseAll(ctx context.Context, p *erase.Person, rows []idempote
 	return erased, nil
 }
 
-// textsOf returns the texts that a response about the person may contain.
+// textsOf returns the texts that a response about the person can contain.
 func textsOf(p *erase.Person) []string {
 	texts := slices.Concat(p.Recent, p.Recipients, p.AtHome)
 	for _, id := range p.UserIDs {

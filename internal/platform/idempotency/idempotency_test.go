@@ -153,7 +153,7 @@ func TestADryRunStoresNoAnswerForItsKey(t *testing.T) {
 }
 
 // A caller that disconnects before the end of its request does not use up the key, and causes no panic.
-func TestACallerThatDisconnectsDoesNotUseUpItsKey(t *testing.T) {
+func TestARequestOfADisconnectedCallerStoresNoKey(t *testing.T) {
 	b := apptest.New(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()

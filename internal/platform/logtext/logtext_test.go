@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestLogJSONAcceptsAnything(t *testing.T) {
+func TestLogJSONAcceptsAnyText(t *testing.T) {
 	for sent, want := range map[string]string{
 		`{"a":1,"b":[true,null,"x"]}`:  `{"a":1,"b":[true,null,"x"]}`,
 		`{"a":"x\u0000y","\u0000k":1}`: `{"a":"xy","k":1}`,
@@ -28,7 +28,7 @@ func TestLogJSONAcceptsAnything(t *testing.T) {
 	}
 }
 
-func TestLogTextCutsToFit(t *testing.T) {
+func TestLogTextCutsLongTexts(t *testing.T) {
 	if got := Text(strings.Repeat("浏", 5000)); utf8.RuneCountInString(got) != 500 {
 		t.Errorf("%d characters", utf8.RuneCountInString(got))
 	}

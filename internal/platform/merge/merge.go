@@ -9,7 +9,7 @@ import (
 
 // Options configures a Merger.
 type Options[In, Out any] struct {
-	// Run does all items or none, and returns their outcomes in the order of the items.
+	// Run does all items or no item, and returns their outcomes in the order of the items.
 	Run func(ctx context.Context, items []In) ([]Out, error)
 	// Hopeless reports whether an error is independent of the items, so that running each item separately would fail, too.
 	Hopeless func(error) bool
@@ -17,9 +17,9 @@ type Options[In, Out any] struct {
 	Key func(In) string
 
 	Pace     time.Duration // minimum time between the starts of two runs, for items that are not urgent; 0: no minimum
-	Most     int           // maximum items of one run
-	Patience time.Duration // a run that takes longer counts as stuck, and another run starts concurrently
-	AtOnce   int           // maximum concurrent runs, including stuck runs
+	Most     int           // maximum number of items of one run
+	Patience time.Duration // a run that takes longer counts as hanging, and another run starts concurrently
+	AtOnce   int           // maximum number of concurrent runs, including hanging runs
 	Limit    time.Duration // deadline of one run; the run ignores the deadlines of its callers
 }
 

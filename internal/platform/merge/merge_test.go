@@ -76,7 +76,7 @@ func (m *Merger[In, Out]) waitingNow() int {
 	return len(m.waiting)
 }
 
-func TestCallsDuringARunAreMergedIntoTheNext(t *testing.T) {
+func TestCallsDuringARunAreMergedIntoTheNextRun(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(nil)
@@ -103,7 +103,7 @@ func TestCallsDuringARunAreMergedIntoTheNext(t *testing.T) {
 	}
 }
 
-func TestABadItemFailsAlone(t *testing.T) {
+func TestABadItemDoesNotFailOtherItems(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(nil)
@@ -121,7 +121,7 @@ func TestABadItemFailsAlone(t *testing.T) {
 	all.Wait()
 }
 
-func TestAHopelessErrorFailsAllItems(t *testing.T) {
+func TestAPermanentErrorFailsAllItems(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	results := Apart([]int{1, -1, 2}, func(items []int) ([]int, error) {
@@ -185,7 +185,7 @@ func TestARunContainsAtMostTheMaximumOfItems(t *testing.T) {
 	}
 }
 
-func TestAStuckRunDoesNotDelayOtherCalls(t *testing.T) {
+func TestARunThatHangsDoesNotDelayOtherCalls(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
 	m := New(Options[int, int]{
@@ -233,7 +233,7 @@ func TestAnItemOfACancelledCallerIsNotRun(t *testing.T) {
 	}
 }
 
-func TestRunsStartAtLeastPaceApart(t *testing.T) {
+func TestTheTimeBetweenRunsIsAtLeastPace(t *testing.T) {
 	t.Parallel()
 	const pace = 20 * time.Millisecond
 	d := &doubler{}

@@ -11,7 +11,8 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// undoLater reverts the migrations after the baseline. It returns how many it reverted, and the error for the next migration, which is not reverted.
+// undoLater reverts the migrations after the baseline. It returns the number of reverted migrations, and the error for the next migration, which is not
+// reverted.
 func undoLater(t *testing.T, url string) (n int, err error) {
 	t.Helper()
 	for ; err == nil; n++ {
@@ -69,7 +70,7 @@ func TestTheErrorForAnEarlierDatabaseNamesTheVersionToInstallFirst(t *testing.T)
 		_, err := migrate.Up(t.Context(), url, nil)
 		for _, want := range []string{"LKSMS_DATA or DATABASE_URL", "from before version 1.0", "lksms migrate up", "an empty one"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("with %d migrations: %v does not say %q", count, err, want)
+				t.Errorf("with %d migrations: the error %v does not contain %q", count, err, want)
 			}
 		}
 		if isMigrated, err := migrate.IsDone(t.Context(), db); err != nil || isMigrated {

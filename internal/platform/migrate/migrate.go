@@ -78,8 +78,8 @@ type Migration struct {
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
 	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
-// Up applies the missing migrations and returns how many it applied. Concurrent callers wait for each other. Each file is one transaction, unless the file
-// switches this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log then shows which transaction blocks the
+// Up applies the missing migrations and returns their number. Concurrent callers wait for each other. Each file is one transaction, unless the file switches
+// this off. A migration that does not get its locks soon is rolled back, and repeated until it gets them. log then shows which transaction blocks the
 // migration. log can be nil.
 func Up(ctx context.Context, databaseURL string, log *slog.Logger) (int, error) {
 	return up(ctx, databaseURL, log, db.Migrations)
@@ -99,7 +99,7 @@ func up(ctx context.Context, databaseURL string, log *slog.Logger, files fs.FS) 
 		}
 		err = m.repeatUntilFree(ctx, log, func() error {
 			err := postgres.WithConn(ctx, databaseURL, func(conn *pgx.Conn) error {
-				// Search again in each try: earlier tries may have applied migrations, or left an unfinished index.
+				// Search again in each try: earlier tries can have applied migrations, or left an unfinished index.
 				missing, err := m.FindMigrations()
 				if err != nil {
 					return err
@@ -253,7 +253,7 @@ func withMigrator(ctx context.Context, databaseURL string, files fs.FS, fn func(
 	var output bytes.Buffer
 	m.Log = &output
 	err = fn(while, &migrator{DB: m, beside: conn.Config(), name: name})
-	return errors.Join(err, unlock()) // if the lock was lost, another server may have migrated at the same time
+	return errors.Join(err, unlock()) // if the lock was lost, another server possibly migrated at the same time
 }
 
 // searchPath returns the search path for migrations: the schemas of the session without the schema lksms. It returns an empty string if the search path of the
@@ -366,8 +366,8 @@ func (m *migrator) withSession(ctx context.Context, fn func(*pgx.Conn) error) er
 	return fn(conn)
 }
 
-// waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which may
-// hold the lock. oldest is empty if the role can see no such transaction.
+// waits reports whether a statement of the migrator waits for a lock. oldest describes the oldest open transaction of other sessions in the database, which
+// possibly has this lock. If the role cannot read such a transaction, oldest is empty.
 func (m *migrator) waits(ctx context.Context) (isWaiting bool, oldest string) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
@@ -394,7 +394,7 @@ type bounded struct {
 	fs.FS
 	path    string
 	wait    time.Duration
-	stopped func() error // returns the reason why no further migration can start; nil: none
+	stopped func() error // returns the reason why no further migration can start; nil: the next migration can start
 }
 
 // ReadFile implements fs.ReadFileFS.
@@ -417,7 +417,7 @@ func (b *bounded) ReadFile(name string) ([]byte, error) {
 // build is an index that a migration builds concurrently. Such a migration runs without a transaction: an interruption leaves an invalid index.
 type build struct{ index, table string }
 
-// buildStatement matches the statement of a concurrent build in a migration, without a schema.
+// buildStatement matches the statement of a migration that builds an index concurrently. The statement names no schema.
 var buildStatement = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS ([a-z0-9_]+) ON ([a-z0-9_]+) `)
 
 // pendingBuilds returns the indexes that the missing migrations build concurrently.

@@ -134,7 +134,7 @@ func await(t *testing.T, db *postgres.DB, query string) {
 	}
 }
 
-// The migrations of a simulated later version.
+// These are the migrations of a simulated later version.
 const (
 	addColumn = `-- migrate:up
 ALTER TABLE queue ADD COLUMN later integer;
@@ -157,7 +157,7 @@ func migratedDatabase(t *testing.T) (url string, db *postgres.DB) {
 	return url, open(t, url)
 }
 
-// A long transaction, such as that of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
+// A long transaction, such as a transaction of pg_dump, must not block the whole service: statements that wait behind a waiting migration continue soon.
 func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	t.Parallel()
 	url, db := migratedDatabase(t)
@@ -185,7 +185,7 @@ func TestAMigrationThatWaitsForALockDoesNotBlockStatements(t *testing.T) {
 	}
 	await(t, db, "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'queue'::regclass AND attname = 'later')")
 	if !strings.Contains(log.String(), "application_name test") {
-		t.Errorf("the log does not say for whom the migration waits: %s", log)
+		t.Errorf("the log does not contain the transaction that blocks the migration: %s", log)
 	}
 }
 

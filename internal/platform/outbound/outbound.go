@@ -186,7 +186,7 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 	}
 }
 
-// ErrUnclear is the error of a request that the receiver may have processed: a connection was open, but no complete answer arrived.
+// ErrUnclear is the error of a request that the receiver possibly processed: a connection was open, but no complete answer arrived.
 var ErrUnclear = errors.New("no complete answer")
 
 // Do sends a request and returns the whole answer as UTF-8. An answer longer than maxAnswer bytes is an error. The status is 0 if no answer arrived.

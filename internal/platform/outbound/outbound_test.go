@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// B13: addresses of users without administrator rights are reachable only on the public Internet, whatever else the configuration allows.
+// B13: addresses of users without administrator rights are reachable only on the public Internet, even if the configuration allows other networks.
 func TestThePublicPolicyRefusesAddressesOutsideThePublicInternet(t *testing.T) {
 	t.Parallel()
 	wide := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}

@@ -95,7 +95,7 @@ func (a *account) checkEntry(dir, advice string) error {
 	return nil
 }
 
-// checkRootOnly returns an error if any user but root could create a link in the data folder at the path of a file of root. Root would then write to the target
+// checkRootOnly returns an error if other users than root can create links in the data folder. With a link in place of a file, root would write to the target
 // of the link, or change the owner of the target. The parent folders are checked, too, because they decide which folder dir is.
 func (a *account) checkRootOnly(dir string) error {
 	if a == nil {

@@ -96,7 +96,7 @@ func candidates(binDir string, more []string) []string {
 	return dirs
 }
 
-// binaryMajor runs postgres --version as the account, because the program may belong to the account.
+// binaryMajor runs postgres --version as the account, because the program possibly belongs to the account.
 func binaryMajor(a *account, dir string) (int, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, err

@@ -131,7 +131,7 @@ func TestADataFolderThatTheAccountCanChangeIsRefused(t *testing.T) {
 				t.Fatal("the server started")
 			}
 			if !strings.Contains(err.Error(), "may write to "+above) || !strings.Contains(err.Error(), "LKSMS_DATA") {
-				t.Errorf("the error does not say why: %v", err)
+				t.Errorf("the error does not contain the cause: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(data, "postgres")); err == nil {
 				t.Error("the start made a cluster")
@@ -275,8 +275,8 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The others add objects of an
-	// operator.
+	// The earlier versions had no schema lksms. The second and third statement restore the schema public of PostgreSQL before 15. The other statements add
+	// objects of an operator.
 	_, err = conn.Exec(t.Context(), `SET search_path = public; ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
@@ -312,7 +312,7 @@ func TestAnEarlierClusterIsHandedOverToTheOrdinaryRole(t *testing.T) {
 	}
 }
 
-// A start can end between any two of its steps, and an older version may have run in between.
+// A start can end between any two of its steps, and an older version can have run in between.
 func TestAnInterruptedHandOverIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{

@@ -18,7 +18,7 @@ const (
 )
 
 // prepare creates the database, and makes serviceRole the owner of its schemas with all objects. In a cluster of an earlier version the superuser owns
-// everything. Every step checks the existing state, so that the next start completes an interrupted one.
+// everything. Every step checks the existing state, so that the next start completes an interrupted start.
 func (s *Server) prepare(ctx context.Context) error {
 	err := postgres.WithConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
 		if err := execUnless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",

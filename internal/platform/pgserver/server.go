@@ -76,7 +76,7 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The process that holds the lock owns the server. While another process holds the lock, its server may still be starting.
+	// The process that has the lock owns the server. While another process has the lock, its server is possibly still starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -117,13 +117,13 @@ func (s *Server) Owned() bool { return s.lock != nil }
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
 // Stop shuts an owned server down and waits for its end. The shutdown ends connections and writes all data to disk. After stopGrace, Stop ends the server and
-// returns an error; the next start then recovers.
+// returns an error. The next start then recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
 		return nil
 	}
 	defer s.unlock()
-	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process may have ended already
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process possibly has ended already
 	select {
 	case <-s.exited:
 		return nil
@@ -269,8 +269,8 @@ func (s *Server) start(ctx context.Context) error {
 // maxEnding is how long a start waits for the processes of the previous server to end.
 const maxEnding = 10 * time.Second
 
-// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet, for example after both the server and
-// its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended yet. This happens, for example, after
+// both the server and its owner were killed a moment ago. No server is running: stopOrphan would have stopped it.
 func (s *Server) isBlockedByEnding() bool {
 	end := s.logEnd()
 	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")
@@ -279,8 +279,8 @@ func (s *Server) isBlockedByEnding() bool {
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the one with which the cluster was created. prepare
-// sets the password of the other role to the content of its file.
+// loadPasswords reads the passwords of both roles, or generates them. The password of the superuser must be the password with which the cluster was created.
+// prepare sets the password of the other role to the content of its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {

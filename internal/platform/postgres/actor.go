@@ -74,7 +74,7 @@ func (r rowAlone) Scan(dest ...any) error {
 	err := r.db.Tx(r.ctx, func(ctx context.Context) error {
 		scanned = r.db.QueryRow(ctx, r.sql, r.args...).Scan(dest...)
 		if IsNoRows(scanned) {
-			return nil // the statement may still have changed rows
+			return nil // the statement possibly has changed rows
 		}
 		return scanned
 	})

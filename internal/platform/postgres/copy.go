@@ -21,7 +21,7 @@ func (db *DB) CopyOut(ctx context.Context, w io.Writer, query string, header boo
 	return tag.RowsAffected(), Wrap("copy rows", err, nil)
 }
 
-// CopyIn adds the CSV of r, which has no header line, to columns of a table, in the transaction of ctx. It returns how many rows it added.
+// CopyIn adds the CSV of r, which has no header line, to columns of a table, in the transaction of ctx. It returns the number of added rows.
 func (db *DB) CopyIn(ctx context.Context, r io.Reader, table string, columns []string) (int64, error) {
 	tx := db.txOf(ctx)
 	if tx == nil {

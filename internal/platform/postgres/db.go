@@ -46,8 +46,8 @@ const outsideConns = 2
 // lockConns is the maximum number of locks that a server holds at the same time. Further callers wait.
 const lockConns = 16
 
-// maxConns is the minimum size of the main pool, if pool_max_conns in the URL is smaller or missing. A few concurrent statements keep a small server busy; more
-// would only queue inside PostgreSQL.
+// maxConns is the minimum size of the main pool, if pool_max_conns in the URL is smaller or missing. A few concurrent statements keep a small server busy.
+// Further statements would only queue inside PostgreSQL.
 const maxConns = 16
 
 // applicationName is the name of a server's connections in pg_stat_activity, unless its database URL sets one.
@@ -56,7 +56,7 @@ const applicationName = "lksms"
 // Open returns a DB on url. It connects on first use, so that a server can start before its database.
 func Open(ctx context.Context, url string) (*DB, error) { return OpenWith(ctx, url, Replicas{}) }
 
-// OpenWith is Open with standbys, which serve the reads that may be stale.
+// OpenWith works like Open. The standbys in replicas serve the reads that are allowed to be stale.
 func OpenWith(ctx context.Context, url string, replicas Replicas) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -140,8 +140,8 @@ func (db *DB) leaveReadOnly(_ *pgconn.PgConn, err *pgconn.PgError) bool {
 func (db *DB) pools() []*pgxpool.Pool { return []*pgxpool.Pool{db.pool, db.outside, db.locks} }
 
 // noJIT switches the JIT compiler off: a statement over many partitions looks expensive to the planner, and compiling it would take seconds. The parameter
-// belongs to a session. noJIT therefore sets it only if the session belongs to this connection: behind a pooler, the process id of the connection differs from
-// that of PostgreSQL. Behind a pooler, the role must have the setting (docs/operations.md).
+// belongs to a session. noJIT therefore sets it only if the session belongs to this connection: behind a pooler, the process id of the connection differs
+// from the process id of PostgreSQL. Behind a pooler, the role must have the setting (docs/operations.md).
 const noJIT = "SELECT set_config('jit', 'off', false) WHERE pg_backend_pid() = $1"
 
 // Close waits until every connection is returned, and closes them.
@@ -160,8 +160,8 @@ func (db *DB) Close() {
 	}
 }
 
-// Outside returns connections for statements that must not run in the transaction of ctx. They form a small separate pool, because requests that
-// wait for the value of such a statement (snapshot.Cache) may hold all other connections.
+// Outside returns connections for statements that must not run in the transaction of ctx. They form a small separate pool, because requests that wait for the
+// value of such a statement (snapshot.Cache) can occupy all other connections.
 func (db *DB) Outside() Runner { return db.outside }
 
 // Pool returns the main pool, for tests and benchmarks only: its statements do not belong to a transaction of Tx.
@@ -209,7 +209,7 @@ func (db *DB) AfterCommit(ctx context.Context, do func()) {
 
 type txKey struct{ db *DB }
 
-// transaction is the value in ctx. Only one goroutine may use it.
+// transaction is the value in ctx. It must not be used by several goroutines at once.
 type transaction struct {
 	tx    pgx.Tx
 	root  *transaction // the outermost transaction, which commits
@@ -307,8 +307,8 @@ func unnamed(cfg *pgx.ConnConfig) pgx.QueryExecMode {
 	}
 }
 
-// Briefly is Tx with a lock timeout of half a second, after which a statement fails (IsLockTimeout). Use it for transactions that other callers wait for, and
-// that may need a partition which is locked for minutes.
+// Briefly works like Tx with a lock timeout of half a second, after which a statement fails (IsLockTimeout). Use it for transactions that other callers wait
+// for, and that can need a partition which is locked for minutes.
 func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) error {
 	const set = "SET LOCAL lock_timeout = '500ms'"
 	if !db.InTx(ctx) {
@@ -327,7 +327,7 @@ func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) e
 }
 
 // Vacuum removes the dead rows of a table, if the role of this pool is allowed to. Before PostgreSQL 17 with its privilege MAINTAIN, only the owner of the
-// table is allowed. Each attempt of another role would log a warning; for such roles, autovacuum clears the table within a minute.
+// table is allowed. Each attempt of another role would log a warning. For such roles, autovacuum clears the table within a minute.
 func (db *DB) Vacuum(ctx context.Context, table string) error {
 	const isAllowed = `SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
 		THEN has_table_privilege(oid, 'MAINTAIN') ELSE pg_has_role(relowner, 'USAGE') END FROM pg_class WHERE oid = $1::regclass`
@@ -363,7 +363,7 @@ const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjo
 	` SET LOCAL join_collapse_limit = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
 // ByKey runs read-only statements that look up rows by key in many partitions, in a separate transaction. In a transaction of Tx, the statements run in that
-// transaction, with any join. ByKey may call fn again.
+// transaction, with any join. ByKey can call fn twice.
 func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return fn(db.InPartitions())
@@ -378,7 +378,8 @@ func (db *DB) ByKey(ctx context.Context, fn func(tx Runner) error) error {
 
 // Dispatch runs the statements of db/queries/dispatch in a separate transaction, with plans that do not depend on statistics.
 //
-// Dispatch fails inside a transaction of Tx: its own transaction could wait forever for locks of the outer one, and would not be rolled back with it.
+// Dispatch fails inside a transaction of Tx: its own transaction could wait forever for locks of the outer transaction, and would not be rolled back together
+// with the outer transaction.
 func (db *DB) Dispatch(ctx context.Context, fn func(tx Runner) error) error {
 	if db.InTx(ctx) {
 		return errNested

@@ -43,8 +43,8 @@ func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 
 // Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap adds the name of the failed action to err. It returns none if the query found no row and none is not nil, and the fault limit.reached if the trigger
-// rows_bound rejected the row. It returns nil if err is nil.
+// Wrap adds the name of the failed action to err. If the query found no row and the argument none is not nil, Wrap returns the argument none. If the trigger
+// rows_bound rejected the row, it returns the fault limit.reached. It returns nil if err is nil.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
@@ -68,8 +68,7 @@ func rowsBound(err error) (most int64, isReached bool) {
 	return most, parsed == nil
 }
 
-// IsUnavailable reports whether err means that the database could not be reached or did not answer in time. The same
-// request may succeed later.
+// IsUnavailable reports whether err means that the database could not be reached or did not answer in time. The same request can succeed later.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) { // a connection error can have any SQLSTATE: a full disk causes XX000
@@ -110,10 +109,10 @@ func isClosed(err error) bool {
 		strings.Contains(text, "closed pool")
 }
 
-// redact replaces errors of URL parsing, which may contain the password.
+// redact replaces errors of URL parsing, which can contain the password.
 func redact(err error) error { return redactAs("DATABASE_URL", err) }
 
-// redactAs is redact for the URL in the named variable.
+// redactAs works like redact for the URL in the named variable.
 func redactAs(variable string, err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {

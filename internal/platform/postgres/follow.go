@@ -14,12 +14,12 @@ import (
 const (
 	// followEvery is the interval at which a server with several hosts probes its current host.
 	followEvery = time.Second
-	// followLimit is the time limit of one probe. A connection that does not answer is discarded, and the next probe opens a new one.
+	// followLimit is the time limit of one probe. A connection that does not answer is discarded, and the next probe opens a new connection.
 	followLimit = 2 * time.Second
 )
 
 // followSoon is a time after failed probes. If a new connection leads to another host within this time, the connections to the previous host are closed.
-// Without failed probes, both hosts may work: two proxies in front of one primary, for example, of which one refused a connection.
+// Without failed probes, both hosts can be usable: for example, two proxies in front of one primary, of which one refused a connection.
 const followSoon = 10 * time.Second
 
 // follower closes the connections to a host that does not answer, once a newer connection leads to another host. New connections then try this other host
@@ -127,8 +127,8 @@ func (f *follower) add(conn *pgx.Conn) {
 	f.open[conn] = address
 }
 
-// addProbe records whether a probe that started at began got an answer. One probe without an answer may have reached a busy server. After two consecutive probes
-// without an answer, the host of the newest connection counts as hanging, unless this connection was opened after began.
+// addProbe records whether a probe that started at began got an answer. One probe without an answer possibly reached a busy server. After two consecutive
+// probes without an answer, the host of the newest connection counts as hanging, unless this connection was opened after began.
 func (f *follower) addProbe(began time.Time, isAnswered bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -38,7 +38,7 @@ func settle(cfg *pgx.ConnConfig) {
 	}
 }
 
-// hostsOf returns the ways to connect, grouped by host: a host may be tried with TLS and without.
+// hostsOf returns the ways to connect, grouped by host: each host can be tried with TLS and without TLS.
 func hostsOf(cfg *pgconn.Config) [][]*pgconn.FallbackConfig {
 	all := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}}, cfg.Fallbacks...)
 	var hosts [][]*pgconn.FallbackConfig

@@ -107,16 +107,16 @@ func TestAHostCountsAsHangingAfterTwoFailedProbes(t *testing.T) {
 	f.addProbe(began, true)
 	f.addProbe(began, false)
 	if _, isLeft := f.hangs["d:4"]; len(f.hangs) != 1 || !isLeft || !f.missedAt.IsZero() {
-		t.Errorf("one slow look is enough: %v", f.hangs)
+		t.Errorf("one slow probe marks the host as hanging: %v", f.hangs)
 	}
 	f.addProbe(began, false)
 	if f.hangs["a:1"].IsZero() || f.writes != "" || f.missedAt.IsZero() {
-		t.Errorf("two looks are not enough: %v", f.hangs)
+		t.Errorf("two probes do not mark the host as hanging: %v", f.hangs)
 	}
 	f.writes, f.wroteAt = "b:2", began.Add(time.Second) // another pool connects while the probe waits for the first host
 	f.addProbe(began, false)
 	f.addProbe(began, false)
 	if f.writes != "b:2" || len(f.hangs) != 2 {
-		t.Errorf("a look blames a host to which it did not lead: %v", f.hangs)
+		t.Errorf("a probe marks a host that it did not reach as hanging: %v", f.hangs)
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Lock is a named lock that one server of a database holds. It is a lock on an empty table in a transaction that stays open, so that it also works through a
-// pooler that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because every role
-// that can connect could take them.
+// Lock is a named lock that one server of a database holds. It is a lock on an empty table in an open transaction. Such a lock also works through a pooler
+// that assigns each transaction to another session. PostgreSQL releases the lock if the server dies. Advisory locks are not used, because every role that can
+// connect could take them.
 //
-// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does not hold vacuum back.
-// A row lock would need a transaction id.
+// The transaction is READ COMMITTED and writes nothing. Between its statements it has no snapshot and no transaction id, so that it does not delay vacuum. A
+// row lock would need a transaction id.
 type Lock struct {
 	conn    *pgx.Conn
 	release func() // returns the connection to its pool
@@ -29,7 +29,7 @@ const (
 	// lockLimit is the time limit of each statement of a lock.
 	lockLimit = 5 * time.Second
 	// lockCheckEvery is the interval at which the holder of a lock checks its connection. Together with lockLimit, it limits how long a sweep continues after
-	// its lock was lost, when another server may have taken the lock.
+	// its lock was lost. Another server can acquire the lock during this time.
 	lockCheckEvery = 2 * time.Second
 )
 

@@ -28,7 +28,7 @@ func tryLock(t *testing.T, db *postgres.DB, name string) *postgres.Lock {
 	return lock
 }
 
-func TestOneServerAtATimeHoldsALock(t *testing.T) {
+func TestOnlyOneServerAtATimeOwnsALock(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	first, second := open(t, url), open(t, url)
@@ -54,7 +54,7 @@ func TestOneServerAtATimeHoldsALock(t *testing.T) {
 	}
 }
 
-func TestALockDoesNotHoldBackVacuum(t *testing.T) {
+func TestALockDoesNotDelayVacuum(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := open(t, url)
@@ -82,7 +82,7 @@ func TestALockDoesNotHoldBackVacuum(t *testing.T) {
 	}
 }
 
-func TestALostLockEndsTheContextOfItsHolder(t *testing.T) {
+func TestALostLockCancelsTheContextOfItsOwner(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	db := open(t, url)
@@ -100,7 +100,7 @@ func TestALostLockEndsTheContextOfItsHolder(t *testing.T) {
 			t.Errorf("the cause is %v", cause)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("the holder does not learn it")
+		t.Error("the context of the owner did not end")
 	}
 	if lock.Unlock(t.Context()) == nil {
 		t.Error("the unlock of a lost lock succeeds")

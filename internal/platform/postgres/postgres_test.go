@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// PostgreSQL may accept a refused session later, whatever the reason for the refusal is.
+// PostgreSQL can accept a refused session later, for any reason of the refusal.
 func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))

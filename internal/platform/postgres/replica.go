@@ -17,7 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Replicas configures standbys for reads that may be stale.
+// Replicas configures standbys for reads that are allowed to be stale.
 type Replicas struct {
 	URL    string        // can name several hosts, of which a primary is skipped; empty: no standbys
 	MaxLag time.Duration // the maximum age of the state that a read can see
@@ -91,7 +91,7 @@ type life struct {
 	end context.CancelFunc
 }
 
-// revive starts a new life of a standby, and ends the previous one.
+// revive starts a new life of a standby, and ends the previous life.
 func (s *standby) revive() {
 	ctx, end := context.WithCancel(context.Background())
 	if old := s.alive.Swap(&life{ctx, end}); old != nil {
@@ -203,7 +203,7 @@ func (r *replicas) probe(ctx context.Context, s *standby) {
 		s.fresh.Store(nil)
 		if errors.As(err, new(*pgconn.PgError)) {
 			s.missed = 0 // the standby answers
-		} else if s.missed++; s.missed > 1 { // one missed probe may have reached a busy server
+		} else if s.missed++; s.missed > 1 { // one missed probe possibly reached a busy server
 			s.revive()
 		}
 		return
@@ -249,8 +249,8 @@ func (db *DB) standbyFor(ctx context.Context) *standby {
 	return nil
 }
 
-// read runs a read on a standby, and reports whether its result is valid. If not, the caller must ask the primary. The standby may have cancelled the read in
-// favour of the replay, stopped answering, not yet replayed a migration, or refused the statement as a write.
+// read runs a read on a standby, and reports whether its result is valid. If not, the caller must ask the primary. The standby possibly cancelled the read in
+// favour of the replay, stopped answering, has not yet replayed a migration, or refused the statement as a write.
 func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context) error) (bool, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -271,7 +271,7 @@ func (db *DB) read(ctx context.Context, s *standby, do func(ctx context.Context)
 	return true, err
 }
 
-// queryStale runs Query on a standby. It reads all rows before it returns, because the standby may cancel the statement while it sends rows.
+// queryStale runs Query on a standby. It reads all rows before it returns, because the standby can cancel the statement while it sends rows.
 func (db *DB) queryStale(ctx context.Context, s *standby, sql string, args []any) (pgx.Rows, bool, error) {
 	rows := &heldRows{types: pgtype.NewMap()}
 	registerTypes(rows.types)

@@ -13,7 +13,7 @@ var (
 	errInUse = fault.New(fault.Conflict, fault.InUse)
 )
 
-// One returns the first row, or the error none if rows is empty.
+// One returns the first row. If rows is empty, it returns the error in the argument none.
 func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	var zero Row
 	if err != nil {
@@ -51,7 +51,7 @@ func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row
 	}
 }
 
-// DeletedOne returns the result of a deletion that removed n rows: the error none if n is 0.
+// DeletedOne returns the result of a deletion that removed n rows. If n is 0, it returns the error in the argument none.
 func DeletedOne(n int64, err error, act string, none *fault.Error) error {
 	if err == nil && n == 0 {
 		return none
@@ -86,8 +86,9 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 	}
 }
 
-// Again repeats run once if a partition was created while run was in progress, or if PostgreSQL ended it because of a deadlock: the other transaction has ended
-// by then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request may succeed later.
+// Again repeats run once if a partition was created while run was in progress, or if PostgreSQL ended the transaction because of a deadlock: the other
+// transaction has ended by then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request can succeed
+// later.
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
 	out, err := run()
 	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {

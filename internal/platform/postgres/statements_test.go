@@ -13,7 +13,7 @@ import (
 // special matches special words of SQL. docs/lab/scale.md (distributed PostgreSQL) and docs/operations.md (PgBouncer) document where each is used.
 var special = regexp.MustCompile(`(?i)\b(ctid|xmin|xmax|pg_notify|pg_current_xact_id|txid_current|pg_export_snapshot)\b|\bpg_(try_)?advisory_(lock|unlock)|\bTEMP(ORARY)? TABLE\b|(?-i:\b(LISTEN|NOTIFY) )`)
 
-// comments matches comments of SQL and Go. No literal in the sources contains either of them.
+// comments matches comments of SQL and Go. No literal in the sources contains a comment.
 var comments = regexp.MustCompile(`(?m)(^|\s)(--|//).*$`)
 
 // sources returns the files below folders of the repository, except test files.
@@ -112,7 +112,7 @@ var name = regexp.MustCompile(`(?m)^-- name: (\w+) :\w+\n`)
 // maxLines is the maximum number of lines of a statement, so that a statement fits on a screen.
 const maxLines = 80
 
-func TestStatementsFitOnAScreen(t *testing.T) {
+func TestStatementsHaveALimitedNumberOfLines(t *testing.T) {
 	t.Parallel()
 	for _, file := range sources(t, ".sql", "db/queries") {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))

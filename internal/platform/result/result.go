@@ -2,7 +2,7 @@
 // The texts of answers exist in each language, in httpapi/text.
 package result
 
-// The results of tasks.
+// These are the results of tasks.
 const (
 	Sent         = "发送成功"
 	NotSent      = "发送失败" // the result of a report without a reason
@@ -24,7 +24,7 @@ var Own = []string{Sent, NotSent, TimedOut, TimedOutLast, Unclear, Expired, Simu
 	NotANumber, TextTooLong, TextBlank, NoSMSText, WrongParams, NotSendable,
 }
 
-// The reasons why a message that SQL submitted cannot be sent.
+// These are the reasons why a message that SQL submitted cannot be sent.
 const (
 	NotANumber  = "手机号码无效"
 	TextTooLong = "短信内容或计费条数超过上限"
@@ -37,14 +37,14 @@ const (
 // LedgerOfDay is the remark of the row that sums the charges and refunds of a day.
 const LedgerOfDay = "当日扣费与退还合计"
 
-// The reasons why one recipient receives no message of a notification.
+// These are the reasons why one recipient receives no message of a notification.
 const (
 	NoAddress   = "收件人在该通道没有地址"
 	NotServed   = "收件人所在国家不在该公司或通道的发送范围内"
 	NoSignature = "该国家或通道要求签名，而该消息没有签名"
 )
 
-// The reasons why no recipient receives a message of a notification.
+// These are the reasons why no recipient receives a message of a notification.
 const (
 	Internal          = "内部错误，无法通知"
 	NoTemplate        = "该业务类型在该通道没有启用的模板"

@@ -10,7 +10,7 @@ import (
 // Role is a part of the work of a server. A server has one or more roles, and several servers can have the same role.
 type Role string
 
-// The roles.
+// These are the roles.
 const (
 	API      Role = "api"      // answers submitters and administrators
 	Claim    Role = "claim"    // answers sender apps: claims and reports

@@ -148,7 +148,7 @@ func (s *Service) note(missing Roles) {
 	s.missing = missing
 }
 
-// DeleteExpired deletes servers that stopped without deleting their row. It returns how many rows it deleted.
+// DeleteExpired deletes servers that stopped without deleting their row. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := s.q.ServersDeleteStopped(ctx)
 	return int(n), postgres.Wrap("delete servers", err, nil)

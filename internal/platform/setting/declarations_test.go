@@ -35,7 +35,7 @@ func declared() map[string]map[string]setting.Declaration {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func TestTheContractHasEverySettingWithItsBounds(t *testing.T) {
+func TestTheContractContainsEverySettingAndItsBounds(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
 	if err != nil {
@@ -90,7 +90,7 @@ func compareBounds(t *testing.T, d setting.Declaration, s *openapi3.Schema) {
 }
 
 // The console reads the declarations from a file, which -update writes.
-func TestTheConsoleHasEverySettingInBothLanguages(t *testing.T) {
+func TestTheConsoleContainsEverySettingInBothLanguages(t *testing.T) {
 	t.Parallel()
 	want, err := json.MarshalIndent(setting.Declarations(), "", "  ")
 	if err != nil {
@@ -127,7 +127,7 @@ func TestTheConsoleHasEverySettingInBothLanguages(t *testing.T) {
 }
 
 // The manual contains each setting with its default and its bounds, in both languages.
-func TestTheManualHasEverySetting(t *testing.T) {
+func TestTheManualDocumentsEverySetting(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../../docs/settings.md", "../../../docs/zh-CN/settings.md"} {
 		page, err := os.ReadFile(file)

@@ -20,8 +20,8 @@ func valueOf(b *apptest.Bundle, name string) int {
 	return b.Count(fmt.Sprintf("SELECT coalesce((SELECT (value #>> '{}')::bigint FROM settings WHERE category = 'sms' AND name = '%s'), 0)", name))
 }
 
-// Beside servers of version 1.0.0, an administrator may change the limits of texts on any server.
-func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
+// While servers of version 1.0.0 also run, an administrator can change the limits of texts on any server.
+func TestServersOfThePreviousVersionHaveTheSameTextLimits(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)
 	apptest.Eventually(t, "this server has the limit", func() bool {
@@ -32,7 +32,7 @@ func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
 	})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"max_content_marketing":400,"max_segments_verification":2}`)
 	if content, segments := valueOf(b, "content_most_marketing"), valueOf(b, "segments_most_verification"); content != 400 || segments != 2 {
-		t.Errorf("a server of the version before has the limits %d and %d", content, segments)
+		t.Errorf("a server of the previous version has the limits %d and %d", content, segments)
 	}
 	changeAsBefore(b, "content_most_marketing", 500)
 	if n := valueOf(b, "max_content_marketing"); n != 500 {
@@ -51,8 +51,8 @@ func TestALimitOfTextsIsTheSameOnServersOfTheVersionBefore(t *testing.T) {
 	}
 }
 
-// A statement that writes both names of a limit stores the value of the present name under both, in either order of the rows.
-func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
+// If a statement writes both names of a limit, the value of the present name is stored under both names, in either order of the rows.
+func TestTheCurrentNameOfATextLimitHasPrecedence(t *testing.T) {
 	b := apptest.New(t)
 	for n, rows := range []string{
 		`('sms', 'content_most_marketing', '10'), ('sms', 'max_content_marketing', '20')`,
@@ -70,7 +70,7 @@ func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
 	}
 	b.Exec(`UPDATE settings SET value = CASE name WHEN 'max_content_marketing' THEN '30' ELSE '31' END::jsonb`)
 	if present, former := valueOf(b, "max_content_marketing"), valueOf(b, "content_most_marketing"); present != 30 || former != 30 {
-		t.Errorf("after an update the present name has %d, the former one %d", present, former)
+		t.Errorf("after an update, the present name has %d and the former name has %d", present, former)
 	}
 	changeAsBefore(b, "content_most_marketing", 40)
 	if n := valueOf(b, "max_content_marketing"); n != 40 {
@@ -78,8 +78,8 @@ func TestThePresentNameOfALimitOfTextsCounts(t *testing.T) {
 	}
 }
 
-// A limit that was deleted, so that its default counts again, does not return with the version before.
-func TestADeletedLimitOfTextsDoesNotReturnWithTheVersionBefore(t *testing.T) {
+// If a limit was deleted, so that its default applies again, servers of the previous version do not restore it.
+func TestARollbackDoesNotRestoreADeletedTextLimit(t *testing.T) {
 	b := apptest.New(t)
 	changeAsBefore(b, "content_most_marketing", 300)
 	changeAsBefore(b, "content_most_notification", 50)

@@ -79,7 +79,7 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds" kind:"seconds" default:"300" min:"1" max:"86400"` // scheduled templates are sent at multiples of this interval
 	SendTests            bool  `json:"send_tests" kind:"yes" default:"true"`                                     // if false, test messages are set to SUCCESS without being sent
 
-	// The maximum number of characters of a text, and of its segments including the signature.
+	// These are the maximum number of characters of a text, and the maximum number of its segments including the signature.
 	MaxContentVerification  int64 `json:"max_content_verification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentNotification  int64 `json:"max_content_notification" kind:"number" default:"200" min:"1" max:"1024"`
 	MaxContentMarketing     int64 `json:"max_content_marketing" kind:"number" default:"200" min:"1" max:"1024"`
@@ -140,7 +140,7 @@ func (q Queue) PriorityWait() *time.Duration {
 // maxRealTimePriority is the last real-time priority, in addition to the priority of verifications. Real-time messages wait for no other messages.
 const maxRealTimePriority = 1
 
-// AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time ones.
+// AgedPriority returns the priority of a task that has waited too long: the first priority after the real-time priorities.
 func (v Values) AgedPriority() int16 {
 	return int16(max(maxRealTimePriority, v.SMS.PriorityVerification)) + 1
 }
@@ -148,7 +148,7 @@ func (v Values) AgedPriority() int16 {
 // SilentAfter returns how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-// These settings state for how many days rows are kept. 0 means forever.
+// logDays returns for how many days logs are kept. The next functions return the days of other rows. 0 means forever.
 func (h History) logDays() int64    { return h.LogDays }
 func (h History) ledgerDays() int64 { return h.LedgerDays }
 func (h History) batchDays() int64  { return h.BatchDays }
@@ -211,7 +211,7 @@ func New(db *postgres.DB) *Service {
 	return s
 }
 
-// NewWithRules is New with rules that apply until they are stored as settings.
+// NewWithRules works like New with rules that apply until they are stored as settings.
 func NewWithRules(db *postgres.DB, rules Rules) *Service {
 	s := New(db)
 	s.first.Queue.setRules(rules)
@@ -255,22 +255,22 @@ func (s *Service) Rules(ctx context.Context) (Rules, error) {
 // Get returns the current settings of this server. A change by another server takes effect within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// DeleteExpiredLogs runs forget as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
+// DeleteExpiredLogs runs remove as postgres.InBatches does, with the time in the setting history.log_days. It does nothing if this setting is 0 (forever).
 func (s *Service) DeleteExpiredLogs(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.logDays, batch, remove)
 }
 
-// DeleteExpiredCharges is DeleteExpiredLogs with history.ledger_days.
+// DeleteExpiredCharges works like DeleteExpiredLogs with history.ledger_days.
 func (s *Service) DeleteExpiredCharges(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.ledgerDays, batch, remove)
 }
 
-// DeleteExpiredBatches is DeleteExpiredLogs with history.batch_days.
+// DeleteExpiredBatches works like DeleteExpiredLogs with history.batch_days.
 func (s *Service) DeleteExpiredBatches(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.batchDays, batch, remove)
 }
 
-// DeleteExpiredDedupKeys is DeleteExpiredLogs with history.dedup_keep_days.
+// DeleteExpiredDedupKeys works like DeleteExpiredLogs with history.dedup_keep_days.
 func (s *Service) DeleteExpiredDedupKeys(ctx context.Context, batch int64, remove func(keep time.Duration) (int64, error)) (int, error) {
 	return s.deleteExpired(ctx, History.dedupDays, batch, remove)
 }
@@ -284,9 +284,9 @@ func (s *Service) deleteExpired(ctx context.Context, days func(History) int64, b
 	return postgres.InBatches(batch, func() (int64, error) { return remove(keep) })
 }
 
-// Put changes settings, given by category and name, all or none, and records who changed them. They take effect on this server when Put returns. The caller
-// must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or tablespace that the database does not
-// know, and for waits that are not in the order of their levels.
+// Put changes all of the given settings or no setting, and records who changed them. changes contains settings by category and name. They take effect on this
+// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an unknown setting, for a time zone or
+// tablespace that the database does not know, and for waits that are not in the order of their levels.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(s.first)
 	if err != nil {

@@ -17,8 +17,8 @@ const Fresh = 2 * time.Second
 // loadLimit bounds one call of Load.
 const loadLimit = 5 * time.Second
 
-// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of the cache may hold, for example a
-// connection of the main pool.
+// Cache caches one value. The zero value with Load set is ready to use. Load must not need a resource that a caller of the cache possibly occupies, for
+// example a connection of the main pool.
 type Cache[T any] struct {
 	Load  func(ctx context.Context) (T, error)
 	Fresh time.Duration    // 0: the constant Fresh
@@ -79,7 +79,7 @@ func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	}
 }
 
-// Invalidate discards the value after a change by this server. A reading in progress may have missed the change. Its result is therefore not cached, and new
+// Invalidate discards the value after a change by this server. A reading in progress possibly missed the change. Its result is therefore not cached, and new
 // callers do not wait for it.
 func (c *Cache[T]) Invalidate() {
 	c.mu.Lock()

@@ -29,7 +29,7 @@ func TestAValueReadBeforeAChangeIsNotCached(t *testing.T) {
 }
 
 // While the database hangs, all waiting callers share one read, and each caller can give up before the read ends.
-func TestWaitingCallersShareARead(t *testing.T) {
+func TestConcurrentCallersShareOneRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failure, reads, end := errors.New("the database is away"), 0, make(chan struct{})
@@ -50,7 +50,7 @@ func TestWaitingCallersShareARead(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := c.Get(gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller that left got %v", err)
+			t.Errorf("a cancelled caller got %v", err)
 		}
 		close(end)
 		all.Wait()

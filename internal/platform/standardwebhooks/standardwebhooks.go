@@ -25,7 +25,7 @@ func Key(text string) ([]byte, error) {
 	return key, nil
 }
 
-// Sign returns the signature without its version prefix: the HMAC-SHA256 of id, timestamp and body, joined with points, in base64.
+// Sign returns the signature without its version prefix: the HMAC-SHA256 of id, timestamp and body, joined with periods, in base64.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

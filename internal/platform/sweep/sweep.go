@@ -18,7 +18,7 @@ import (
 	"lksms/internal/platform/servers"
 )
 
-// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time. It returns how many items it processed.
+// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time. It returns the number of processed items.
 type Job struct {
 	Roles    servers.Roles // one server with one of these roles runs the job at a time; empty: every server runs the job
 	Name     string
@@ -61,7 +61,7 @@ type Sweeper struct {
 	cancel    context.CancelFunc
 }
 
-// New returns a Sweeper with those of jobs that belong to roles. Call Start to start the schedule.
+// New returns a Sweeper with the jobs that belong to roles. Call Start to start the schedule.
 func New(db *postgres.DB, roles servers.Roles, log *slog.Logger, metrics prometheus.Registerer, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(gocron.WithStopTimeout(stopLimit))
 	if err != nil {

@@ -67,7 +67,7 @@ func TestASweepEndsSoonAfterItsLockIsLost(t *testing.T) {
 			t.Errorf("the sweep ended because of %v", cause)
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("the sweep goes on without its lock")
+		t.Error("the sweep continues without its lock")
 	}
 }
 

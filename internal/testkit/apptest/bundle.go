@@ -1,4 +1,4 @@
-// Package apptest runs the whole service for the tests of a package: a server on a database of its own, with helpers that call the server.
+// Package apptest runs the whole service for the tests of a package: a server on a separate database, with helpers that call the server.
 package apptest
 
 import (
@@ -48,7 +48,7 @@ const (
 	Phone    = "13800138000"
 )
 
-// Bundle is a whole server on a database of its own, with helpers for tests.
+// Bundle is a whole server on a separate database, with helpers for tests.
 type Bundle struct {
 	T      testing.TB
 	App    *app.App
@@ -63,17 +63,17 @@ type Bundle struct {
 // DefaultRules are the rules of a server that New starts.
 var DefaultRules = setting.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
 
-// New starts a server on a database of its own for a test. The test runs in parallel with others.
+// New starts a server on a separate database for a test. The test runs in parallel with others.
 func New(t *testing.T) *Bundle { return NewWith(t, DefaultRules, nil) }
 
-// NewWith is New with other rules. If change is not nil, it changes the options of the server.
+// NewWith works like New with other rules. If change is not nil, it changes the options of the server.
 func NewWith(t *testing.T, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	t.Parallel()
 	return Open(t, rules, change)
 }
 
-// Open is NewWith for a fuzz target, or for a test that must not run in parallel with others.
+// Open works like NewWith for a fuzz target, or for a test that must not run in parallel with others.
 func Open(t testing.TB, rules setting.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	log := &LogBuffer{}
@@ -258,7 +258,8 @@ func (b *Bundle) Deadlock(first, second string, call func() (wrong string)) {
 		Eventually(b.T, "the server waits", func() bool {
 			return b.Count("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") > 0
 		})
-		// PostgreSQL aborts the transaction that checks for a deadlock first. This is the one that has waited longer, unless it checked before the deadlock existed.
+		// PostgreSQL aborts the transaction that checks for a deadlock first. Usually this is the transaction that has waited longer, unless it checked
+		// before the deadlock existed.
 		_, err = other.Exec(b.T.Context(), second)
 		var ended *pgconn.PgError
 		if isOther = errors.As(err, &ended) && ended.Code == "40P01"; isOther { // PostgreSQL aborted the other transaction, so repeat

@@ -17,7 +17,7 @@ func NewNotifying(t *testing.T) (*Bundle, *Provider) {
 	return NewNotifyingEvery(t, 0)
 }
 
-// NewNotifyingEvery is NewNotifying with an interval of the sender in milliseconds. retryMinutes, if any, are the retry minutes of the channel.
+// NewNotifyingEvery works like NewNotifying with an interval of the sender in milliseconds. retryMinutes, if any, are the retry minutes of the channel.
 func NewNotifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
@@ -70,7 +70,7 @@ func Booking(more map[string]any) map[string]any {
 	return body
 }
 
-// NewWeChat is NewNotifying with a WeChat sender on the same provider. say sets the response of the provider to messages.
+// NewWeChat works like NewNotifying with a WeChat sender on the same provider. say sets the response of the provider to messages.
 func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 	t.Helper()
 	b, p = NewNotifying(t)

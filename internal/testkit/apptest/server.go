@@ -16,7 +16,7 @@ import (
 	"lksms/internal/testkit/pgtest"
 )
 
-// NewWithClock is New with a database whose clock the test moves. See pgtest.NewWithClock.
+// NewWithClock works like New with a database whose clock the test moves. See pgtest.NewWithClock.
 func NewWithClock(t *testing.T) *Bundle {
 	t.Helper()
 	return NewWith(t, DefaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.NewWithClock(t) })

@@ -185,14 +185,14 @@ func (b *Bundle) Events(id string) string {
 	return strings.Join(names, " ")
 }
 
-// Counts says how many tasks have each state.
+// Counts returns the number of tasks in each state as text.
 func (b *Bundle) Counts() string {
 	b.T.Helper()
 	s := Decode[api.Statistics](b.T, b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil))
 	return fmt.Sprintf("%d new, %d retries, %d held, %d sent, %d failed", s.PendingNewTasks, s.PendingRetryTasks, s.ProcessingTasks, s.SuccessTasks, s.FailedTasks)
 }
 
-// ExpectCounts expects what Counts says.
+// ExpectCounts fails the test unless Counts returns want.
 func (b *Bundle) ExpectCounts(want string) {
 	b.T.Helper()
 	if got := b.Counts(); got != want {
@@ -200,7 +200,7 @@ func (b *Bundle) ExpectCounts(want string) {
 	}
 }
 
-// SettleReceipts stores receipts in one transaction, and expects which of them are left.
+// SettleReceipts stores receipts in one transaction. It fails the test unless the receipts that are left equal want.
 func (b *Bundle) SettleReceipts(finals []queue.Final, want ...bool) {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(b.T.Context(), 5*time.Second)

@@ -10,8 +10,8 @@ import (
 	"lksms/internal/platform/migrate"
 )
 
-// NewWithClock is New for a database with a clock of its own, which all functions and statements in the database use. The only row of clock.hand sets this
-// clock. If stopped is NULL, the clock runs ahead of the server's clock by the interval ahead. Otherwise it always shows stopped.
+// NewWithClock works like New for a database with a separate clock, which all functions and statements in the database use. The only row of clock.hand sets
+// this clock. If stopped is NULL, the clock runs ahead of the server's clock by the interval ahead. Otherwise it always shows stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
 	url := NewEmpty(t)
@@ -42,7 +42,7 @@ func NewWithClock(t testing.TB) string {
 	return url
 }
 
-// clockOfFunctions makes functions with a search path of their own use the clock.
+// clockOfFunctions makes functions that set a search path use the clock.
 const clockOfFunctions = `DO $$
 DECLARE
 	made regprocedure;

@@ -150,7 +150,7 @@ func (n *Node) url(user, database string) string {
 	return u.String()
 }
 
-// Exec executes statements as superuser in a database, each in a transaction of its own.
+// Exec executes statements as superuser in a database, each in a separate transaction.
 func (n *Node) Exec(statements, database string) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)

@@ -1,4 +1,4 @@
-// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts if none is given.
+// Package pgtest gives each test a separate migrated PostgreSQL database on a real server. If no server is given, it starts a server.
 package pgtest
 
 import (
@@ -32,7 +32,7 @@ const (
 	setupLimit = time.Minute
 )
 
-// Tests and the programs that they start must use the PostgreSQL that was started for them. So remove the variables of libpq that the developer has set.
+// init removes the variables of libpq that the developer has set. Tests and the programs that they start must use the PostgreSQL that was started for them.
 func init() { pgserver.UnsetLibpq() }
 
 // Main is the TestMain of a package that uses New.
@@ -62,7 +62,7 @@ func CreateMigrated(ctx context.Context, admin string) (created string, drop fun
 	return created, drop, err
 }
 
-// NewEmpty is New without the migrations.
+// NewEmpty works like New without the migrations.
 func NewEmpty(t testing.TB) string {
 	t.Helper()
 	return fresh(t, func(ctx context.Context, admin string) (string, func(), error) {
@@ -107,7 +107,7 @@ func Admin(t testing.TB, database string) string {
 	return to.String()
 }
 
-// Dir returns a folder for a private server. The folder is removed when t ends. Unlike that of t.TempDir, its path is short enough for a socket, and the
+// Dir returns a folder for a private server. The folder is removed when t ends. Unlike the path of t.TempDir, its path is short enough for a socket, and the
 // account of PostgreSQL can enter it.
 func Dir(t testing.TB) string {
 	t.Helper()
@@ -192,7 +192,7 @@ func clearAbandoned(base string) {
 	}
 }
 
-// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like that of the service.
+// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like the role of the service.
 const owner = "lksms_test"
 
 // Create creates a migrated database on the server of admin, which is a superuser's URL.

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestEveryOperationAdmitsOnlyItsRoles(t *testing.T) {
+func TestEveryOperationAllowsOnlyTheRolesOfTheContract(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage
@@ -37,7 +37,7 @@ func TestEveryOperationAdmitsOnlyItsRoles(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/r-disabled", `{"is_disabled":true}`)
 	for id, o := range apptest.Operations {
 		for role, headers := range callers {
-			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after several, the server delays all further ones
+			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after several wrong passwords, the server delays all further requests
 				continue
 			}
 			body, headers := o.Content(headers...)

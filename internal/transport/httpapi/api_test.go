@@ -266,7 +266,7 @@ func TestErrorsUseLanguageOfCaller(t *testing.T) {
 	}
 }
 
-// A time without a zone is rejected in bodies and queries, and the error says what is missing.
+// A time without a zone is rejected in bodies and queries, and the error names the missing zone.
 func TestTimeWithoutZoneIsRejected(t *testing.T) {
 	b := apptest.New(t)
 	const says = "must be a time with its zone"
@@ -408,7 +408,7 @@ func TestAllPathsAreServedBelowBasePath(t *testing.T) {
 		}
 		a = b.Call("POST", base+"/smsgate/3rdparty/v1/messages", map[string]any{"phoneNumbers": []string{"+8613800138000"}, "message": "x"})
 		if to := a.Header.Get("Location"); a.Status != 202 || !strings.HasPrefix(to, "/a/lksms/smsgate/3rdparty/v1/messages/") {
-			t.Errorf("a message stands at %d %s", a.Status, to)
+			t.Errorf("a message has the status %d %s", a.Status, to)
 		}
 	}
 	b.Expect(404, "route.not_found", "GET", "/a/lksmsx/api/v1/sms/tasks", nil)

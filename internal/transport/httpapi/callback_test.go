@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A provider can send any Content-Type or none. The configuration of the sender defines the format of the body.
+// A provider can send any Content-Type or no Content-Type. The configuration of the sender defines the format of the body.
 func TestCallbackCanHaveAnyContentType(t *testing.T) {
 	t.Parallel()
 	handler := convertingHandler(t)

@@ -151,7 +151,7 @@ func generalFault(err error) error {
 
 // The gate parses a body once, and fills the generated types from the parsed value. The library can validate the body alone, and encoding/json can decode it.
 // Both ways agree on any body: they accept each example of the contract, reject incomplete bodies, and decode changed bodies in the same way.
-func TestBodyIsDecodedAsLibraryDecodesIt(t *testing.T) {
+func TestBodyIsDecodedLikeTheStandardLibrary(t *testing.T) {
 	t.Parallel()
 	p := newPipeline(t)
 	all, err := contracttest.Operations()

@@ -283,7 +283,7 @@ func TestHostileSecretsAreSealedUnchanged(t *testing.T) {
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", `{"kind":"oa"}`)
 	if got := opened("other"); got != `"`+copied+`"` {
-		t.Errorf("a patch without a configuration made it %s", got)
+		t.Errorf("a patch without a configuration changed the secret to %s", got)
 	}
 	// The placeholder of a hidden secret is rejected if no secret is stored.
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", body("new", "***")); a.Fields() != "config.secret" {

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-func TestAnErrorLinksToThePageThatExplainsIt(t *testing.T) {
+func TestAnErrorLinksToItsPageOfTheManual(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*app.Options)
 		language string

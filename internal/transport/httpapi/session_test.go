@@ -77,7 +77,7 @@ func TestSessionCookieIsSecure(t *testing.T) {
 	}
 	secure, asSecure := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", "https")
 	if secure.Name != "__Host-lksms_session" || !secure.Secure || !secure.HttpOnly || secure.SameSite != http.SameSiteStrictMode || secure.Path != "/" || secure.Domain != "" {
-		t.Errorf("behind a proxy that ends TLS: the cookie %s", secure)
+		t.Errorf("after a proxy that ends TLS: the cookie %s", secure)
 	}
 	b.Expect(200, "", "GET", "/api/v1/session", nil, as...)
 	b.Expect(200, "", "GET", "/api/v1/session", nil, asSecure...)
@@ -92,7 +92,7 @@ func TestSessionCookieIsSecure(t *testing.T) {
 	// Each proxy of a chain appends the scheme of its request.
 	for schemes, isSecure := range map[string]bool{"https,http": true, "HTTPS , http": true, "http, https": false, "": false} {
 		if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", schemes); cookie.Secure != isSecure {
-			t.Errorf("behind proxies of %q: the cookie %s", schemes, cookie)
+			t.Errorf("after proxies with %q: the cookie %s", schemes, cookie)
 		}
 	}
 }

@@ -105,7 +105,8 @@ func (d Description) check() error {
 	return nil
 }
 
-// at returns the values at a path of a body: texts, numbers, booleans, and those in a list. It returns nil for a value that is missing, null or an object.
+// at returns the values at a path of a body: texts, numbers, booleans, and the items of a list. It returns nil for a value that is missing, null or an
+// object.
 func at(value any, path string) []string {
 	step, rest, isLonger := strings.Cut(path, ".")
 	if path == "" {
@@ -184,8 +185,8 @@ func (d Description) checkExpected(body any) error {
 	return nil
 }
 
-// value returns the text for a placeholder. It returns an empty text if the body contains no value. | separates alternatives; the first alternative with a
-// value is used. + adds integers; a missing integer counts as 0.
+// value returns the text for a placeholder. It returns an empty text if the body contains no value. | separates alternatives: the first alternative with a
+// value is used. + adds integers: a missing integer counts as 0.
 func (d Description) value(body any, placeholder string) string {
 	for alternative := range strings.SplitSeq(placeholder, "|") {
 		paths := strings.Split(alternative, "+")

@@ -54,7 +54,7 @@ const (
 )
 
 // B16: the bodies are real posts of each program.
-func TestEachPresetConvertsPostOfItsProgram(t *testing.T) {
+func TestEachPresetConvertsThePostOfItsProgram(t *testing.T) {
 	b := apptest.New(t)
 	numbers := map[string]any{"phone_numbers": []string{"138 0013 8000"}}
 	for _, c := range []struct {
@@ -522,6 +522,6 @@ func TestRepeatOfOlderAlertmanagerIsDetected(t *testing.T) {
 	}
 	keyless := strings.Replace(body, `"groupKey"`, `"other"`, 1)
 	if a, c := post(b, "alertmanager", keyless), post(b, "alertmanager", keyless); *a.Items[0].TaskID == *c.Items[0].TaskID {
-		t.Error("bodies without the first value of the key were taken for repeats")
+		t.Error("bodies without the first value of the key were treated as repeats")
 	}
 }

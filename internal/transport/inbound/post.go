@@ -164,7 +164,7 @@ func (s *Service) read(ctx context.Context, no string, body any, origin submit.O
 	return p, nil
 }
 
-// recipientsOf returns the numbers of an inbound, or those of the body if the inbound has none. The result is never empty.
+// recipientsOf returns the numbers of an inbound. If the inbound has no numbers, it returns the numbers of the body. The result is never empty.
 func recipientsOf(row inboundq.Inbound, d Description, body any, region string) ([]recipient, error) {
 	if row.PhoneNumbers == nil {
 		if !d.hasNumber() { // a newer version of the preset possibly contains no path of numbers

@@ -18,8 +18,8 @@ type preset struct {
 // fingerprint.
 var alertKey = []string{"groupKey", "status", "truncatedAlerts", "alerts.*.status", "alerts.*.labels.*", "alerts.*.startsAt"}
 
-// alertCount is the number of alerts in a group, including those omitted because of max_alerts. alertCounts contains both numbers of a group with firing and
-// resolved alerts.
+// alertCount is the number of alerts in a group, including alerts that were omitted because of max_alerts. alertCounts contains both numbers of a group with
+// firing and resolved alerts.
 const (
 	alertCount  = "[${status}:${alerts.# + truncatedAlerts}]"
 	alertCounts = "[firing:${alerts.[status=firing].#}, resolved:${alerts.[status=resolved].#}]"
@@ -32,7 +32,7 @@ const (
 		"alerts.[status=firing].0.annotations.description | alerts.0.annotations.summary | alerts.0.annotations.description"
 )
 
-// presets contains the preset of each program by name. The paths are those of the program's posts.
+// presets contains the preset of each program by name. The paths refer to the posts of the program.
 var presets = map[string]preset{
 	"alertmanager": {messageType: submit.Notification, description: Description{
 		Expect: map[string][]string{"version": {"4"}, "status": {"firing", "resolved"}},

@@ -111,8 +111,8 @@ func TestEachRecipientGetsOneTask(t *testing.T) {
 	}
 }
 
-// Invalid requests are rejected with sentences of Kannel, and nothing is stored.
-func TestRejectionsUseSentencesOfKannel(t *testing.T) {
+// Invalid requests are rejected with the error texts of Kannel, and nothing is stored.
+func TestRejectionsUseTheErrorTextsOfKannel(t *testing.T) {
 	b := setup(t)
 	many := make([]string, 101)
 	for i := range many {
@@ -239,7 +239,7 @@ func (b bundle) raw(text string) (int, string) {
 }
 
 // An unescaped plus begins a number or separates two numbers.
-func TestUnescapedPlusBeginsNumber(t *testing.T) {
+func TestUnescapedPlusIsReadAsThePlusOfANumber(t *testing.T) {
 	b := setup(t)
 	for i, c := range []struct{ to, want string }{
 		{"+14155550123", "+14155550123"},
@@ -261,7 +261,7 @@ func TestUnescapedPlusBeginsNumber(t *testing.T) {
 		}
 		got := apptest.Scan[string](b.Bundle, fmt.Sprintf("SELECT string_agg(recipient, ' ' ORDER BY recipient) FROM messages WHERE content = 't%d'", i))
 		if got != c.want {
-			t.Errorf("to=%s goes to %s, want %s", c.to, got, c.want)
+			t.Errorf("to=%s is sent to %s, want %s", c.to, got, c.want)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestGrantLimitsResourcesOfRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := apptest.Scan[string](b, settings, name); got != "-1 " || len(missing) != 3 {
-		t.Errorf("the role of the service may not change others: %q, it left %v to a superuser", got, missing)
+		t.Errorf("the role of the service cannot change other roles: the settings are %q, and %v are left to a superuser", got, missing)
 	}
 
 	super, err := postgres.Open(t.Context(), pgtest.Admin(t, b.Options.DatabaseURL))
@@ -93,6 +93,6 @@ func TestGrantLimitsResourcesOfRole(t *testing.T) {
 		t.Fatal(missing, err)
 	}
 	if got := apptest.Scan[string](b, settings, own); got != "3 temp_file_limit=5MB" {
-		t.Errorf("bounds of its own became %q", got)
+		t.Errorf("the limits that the role had before became %q", got)
 	}
 }

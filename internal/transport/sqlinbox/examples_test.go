@@ -96,7 +96,7 @@ func TestSQLExamplesSubmit(t *testing.T) {
 	for name, want := range map[string]int{"transaction": 1, "set": 4} {
 		said, isDone := s.call(psql, "-X", "-v", "ON_ERROR_STOP=1", "-d", s.url, "-f", s.write(name+".sql", block(t, name)))
 		if n := take(s.Bundle); !isDone || n != want {
-			t.Errorf("%s: took %d messages: %s", name, n, said)
+			t.Errorf("%s: converted %d messages: %s", name, n, said)
 		}
 	}
 	// The documentation lists 42501 for a disabled user.

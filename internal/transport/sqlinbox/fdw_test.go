@@ -66,7 +66,7 @@ func TestTransactionInAnotherDatabaseSubmitsThroughForeignTable(t *testing.T) {
 	id := scan[string](t, tx, order, "1")
 	commit(t, tx)
 	if n := take(b); n != 1 {
-		t.Errorf("took %d messages", n)
+		t.Errorf("converted %d messages", n)
 	}
 	if got := b.Task(id).Content; got != "order 1" {
 		t.Errorf("the task is %s", got)
@@ -78,6 +78,6 @@ func TestTransactionInAnotherDatabaseSubmitsThroughForeignTable(t *testing.T) {
 	}
 	exec(t, shop, "INSERT INTO public.outgoing_messages (phone_number, content) SELECT '13800138000', 'many' FROM generate_series(1, 50)")
 	if n := take(b); n != 50 {
-		t.Errorf("took %d messages of one statement", n)
+		t.Errorf("converted %d messages of one statement", n)
 	}
 }

@@ -165,7 +165,7 @@ func (l *loop) awaitEmpty(o *outbox) {
 	})
 }
 
-// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest ones. It continues after a message that the server
+// B12: the loop of docs/examples/sql submits all messages of its outbox once, including the longest messages. It continues after a message that the server
 // rejects.
 func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 	o := newOutbox(t)
@@ -193,7 +193,7 @@ func TestOutboxLoopSubmitsAllMessages(t *testing.T) {
 		t.Errorf("%d tasks of 450 good messages", n)
 	}
 	if want := fmt.Sprintf(`{"id":%d,"code":422,`, refused); !strings.Contains(l.said.String(), want) {
-		t.Errorf("the loop does not say which message was refused, %s", want)
+		t.Errorf("the output of the loop does not contain the refused message: %s", want)
 	}
 	if _, err := o.conn.Exec(t.Context(), "INSERT INTO outbox (phone_number, content) VALUES ('13800138000', $1)", long+"长"); refusal(err).Code != "23514" {
 		t.Errorf("a text that LKSMS never accepts: %v", err)

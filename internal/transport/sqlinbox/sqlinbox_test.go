@@ -158,7 +158,7 @@ func TestMessageIsCommittedAndRolledBackWithCallerTransaction(t *testing.T) {
 	}
 	commit(t, tx)
 	if n := take(b); n != 1 {
-		t.Fatalf("took %d messages", n)
+		t.Fatalf("converted %d messages", n)
 	}
 	if n := b.Count("SELECT count(*) FROM sql_inbox"); n != 0 {
 		t.Errorf("%d messages are left in the inbox", n)
@@ -293,7 +293,7 @@ func TestRoleWithoutUserThatCanSubmitIsRejected(t *testing.T) {
 		t.Errorf("a role without grants: %v", err)
 	}
 	if err := roles.Revoke(t.Context(), role); err == nil {
-		t.Error("revoked twice")
+		t.Error("the second revoke succeeded")
 	}
 }
 
@@ -330,7 +330,7 @@ func TestFunctionsIgnoreSchemasOfUsers(t *testing.T) {
 }
 
 // B12: messages of different companies do not mix in the inbox, and many messages of one company do not delay another.
-func TestManyMessagesOfOneCompanyDoNotDelayAnother(t *testing.T) {
+func TestManyMessagesOfOneCompanyDoNotDelayAnotherCompany(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	b.AddCompany("beta", 1)
@@ -346,7 +346,7 @@ func TestManyMessagesOfOneCompanyDoNotDelayAnother(t *testing.T) {
 		t.Errorf("took %d", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages WHERE created_at <= (SELECT created_at FROM messages WHERE content = 'of beta') AND content LIKE 'flood%'"); n > 100 {
-		t.Errorf("%d messages of another company went before", n)
+		t.Errorf("%d messages of another company were converted earlier", n)
 	}
 	if n := b.Count("SELECT count(*) FROM messages m JOIN companies c ON c.id = m.company_id WHERE c.company_no <> CASE WHEN m.content = 'of beta' THEN 'beta' ELSE 'acme' END"); n > 0 {
 		t.Errorf("%d messages belong to another company", n)
@@ -379,7 +379,7 @@ func TestSetOfThousandMessagesKeepsOrder(t *testing.T) {
 	}
 	for i, one := range ids {
 		if one.Place != i+1 {
-			t.Fatalf("place %d is at %d", one.Place, i)
+			t.Fatalf("the message of position %d is at %d", one.Place, i)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM messages m JOIN unnest($1::text[]) WITH ORDINALITY AS i (task_id, n) ON m.task_id = i.task_id AND m.content = 'no ' || (i.n - 1)",
@@ -521,7 +521,7 @@ func TestHTTPMessagePrecedesOpenTransactionWithSameKey(t *testing.T) {
 		t.Errorf("%d tasks, of %s and %s", k.count("race"), first, lost)
 	}
 	if id := named(t, k.shop, "race"); id != first {
-		t.Errorf("later it is %s, not %s", id, first)
+		t.Errorf("later the message has the id %s, not %s", id, first)
 	}
 	k.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/"+lost, nil, k.headers...)
 }
@@ -686,7 +686,7 @@ func TestServerWithOutdatedSettingsFailsNoMessage(t *testing.T) {
 }
 
 // B12: a message that the database rejects does not block later messages. It is retried, and finally becomes FAILED.
-func TestPoisonMessageDoesNotBlockOthers(t *testing.T) {
+func TestPoisonMessageDoesNotBlockOtherMessages(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	shop, _ := roleOf(b, "user-of-acme")
@@ -734,7 +734,7 @@ func TestErasureWaitsForInbox(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/contacts/erasures", map[string]any{"phone": apptest.Phone}, b.AddUser("boss", "admin", nil)...)
 	_ = acme
 	if got := b.Count("SELECT count(*) FROM erasures WHERE status = 'done'"); got != 0 {
-		t.Fatal("done before it ran")
+		t.Fatal("the call returned before its run")
 	}
 	run := func() {
 		t.Helper()
@@ -788,6 +788,6 @@ func TestOpenTransactionOfCallerBlocksNobody(t *testing.T) {
 	b.Claim("phone", 10)
 	take(b)
 	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("the others took %s", took)
+		t.Errorf("the other submissions took %s", took)
 	}
 }

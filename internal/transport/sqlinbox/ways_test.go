@@ -15,8 +15,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both accept
-// it.
+// submission is one message in its form for HTTP and SQL. Both interfaces reject the message with code, an SQLSTATE, and field. If code is empty, both
+// interfaces accept the submission.
 type submission struct {
 	name        string
 	body        map[string]any
@@ -248,8 +248,8 @@ func TestSQLInboxCountsSegmentsAndChecksNumbersLikeServer(t *testing.T) {
 	}
 }
 
-// The ids that SQL generates have the same format as those of package queue: the day and a ULID of the time, in ascending order.
-func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
+// The ids that SQL generates have the same format as the ids of package queue: the day and a ULID of the time, in ascending order.
+func TestIDsOfTheSQLInboxAscendLikeIDsOfTheServer(t *testing.T) {
 	b := apptest.New(t)
 	before := b.Submit("before")
 	ids := apptest.Scan[[]string](b, "SELECT array_agg(sql_inbox_task_id(clock_timestamp(), 0) ORDER BY i) FROM generate_series(1, 2000) i")
@@ -258,6 +258,6 @@ func TestIDsMadeBySQLAscendLikeOtherIDs(t *testing.T) {
 		t.Error("the ids of one moment do not ascend, or repeat")
 	}
 	if ids[0] < before || ids[0][:len("task_20060102_")] != time.Now().UTC().Format("task_20060102_") || len(ids[0]) != len(before) {
-		t.Errorf("%s comes after %s", ids[0], before)
+		t.Errorf("%s is sorted after %s", ids[0], before)
 	}
 }

@@ -55,7 +55,7 @@ func (b *Bench) AtMost(target float64, name string, value, base float64, unit, c
 	b.Ratio(name, value, base, unit, compared, fmt.Sprintf("<= %g x", target), value/base <= target)
 }
 
-// Ratio adds the figure value / base. met says whether the ratio meets the target.
+// Ratio adds the figure value / base. met is true if the ratio meets the target.
 func (b *Bench) Ratio(name string, value, base float64, unit, compared, target string, met bool) {
 	b.Add(Figure{
 		Name: name, Value: Show(value, unit), Compared: Show(base, unit) + ", " + compared,

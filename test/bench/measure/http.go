@@ -45,7 +45,7 @@ func (c *Client) Call(method, path, body string, data any) error {
 	return c.CallWith("application/json", method, path, body, data)
 }
 
-// CallWith is Call with another content type.
+// CallWith works like Call, with another content type.
 func (c *Client) CallWith(contentType, method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -69,7 +69,7 @@ func (c *Client) CallWith(contentType, method, path, body string, data any) erro
 	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
 }
 
-// ClosedLoop runs n callers for d. Each caller starts its next call when its last one has ended. ClosedLoop returns the number of calls per second.
+// ClosedLoop runs n callers for d. Each caller starts its next call when its previous call has ended. ClosedLoop returns the number of calls per second.
 func ClosedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
 	defer cancel()
@@ -141,7 +141,7 @@ func Quantile(took []time.Duration, q float64) time.Duration {
 	return took[min(len(took)-1, int(q*float64(len(took))))]
 }
 
-// Median sorts the values and returns the one in the middle.
+// Median sorts the values and returns the middle value.
 func Median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

@@ -22,9 +22,9 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// submitScript is one submission, as an engineer would write it by hand: one statement that writes the same rows of messages and queue as the service. As in
-// the service, the task id contains the day and ascends. The lane is that of new tasks, 32 * priority. The rank is constant, because this statement does not
-// share the queue fairly between companies.
+// submitScript is a submission in the form in which an engineer would write it by hand: one statement that writes the same rows of messages and queue as the
+// service. As in the service, the task id contains the day and ascends. The lane is the lane of new tasks, 32 * priority. The rank is constant, because this
+// statement does not share the queue fairly between companies.
 const submitScript = `\set n random(0, 99999999)
 WITH message AS (
     INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type, priority,
@@ -124,8 +124,8 @@ func (s *sender) Work(context.Context, *river.Job[message]) error {
 	return nil
 }
 
-// River lets several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted and
-// worked.
+// River makes several callers insert jobs in batches of size for d, while River works the jobs. It returns the number of jobs per second that were inserted
+// and worked.
 func (s *Stack) River(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {

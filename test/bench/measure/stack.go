@@ -44,7 +44,7 @@ type Stack struct {
 func Start(ctx context.Context, databaseURL string) (*Stack, error) {
 	s := &Stack{database: databaseURL}
 	var err error
-	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp can be in memory
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // the folder is on a disk, because /tmp can be in memory
 		return s, err
 	}
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -70,7 +70,7 @@ func Start(ctx context.Context, databaseURL string) (*Stack, error) {
 	return s, s.Serve(ctx)
 }
 
-// Serve starts the server on the database, and returns when the server is ready.
+// Serve starts the server on the database. It returns when the server is ready.
 func (s *Stack) Serve(ctx context.Context) error {
 	one, err := s.Launch(ctx, "server")
 	s.Server, s.address = one.Cmd, one.Address
@@ -90,7 +90,7 @@ type Server struct {
 	Cmd     *exec.Cmd
 }
 
-// Launch starts one more server on the database, and returns when that server is ready. The name becomes the name of its log file.
+// Launch starts another server on the database. It returns when this server is ready. The name becomes the name of the log file.
 func (s *Stack) Launch(ctx context.Context, name string, flags ...string) (one Server, err error) {
 	if one.Address, err = FreeAddress(); err != nil {
 		return one, err

@@ -13,7 +13,7 @@ import (
 // SendPath is the path of the operation that submits one message.
 const SendPath = "/api/v1/sms/send"
 
-// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a sender of its own.
+// LifeCallers callers submit, claim and report batches of LifeSize tasks. Each caller is a different sender.
 const (
 	LifeSize    = 100
 	LifeCallers = 8
@@ -107,23 +107,23 @@ func (b *Bench) FillFinished(ctx context.Context, prefix string, n int) error {
 // Filling describes the messages that Fill inserts.
 type Filling struct {
 	N           int
-	prefix      string    // prefix of the task ids; empty: the ids are like those of the service
+	prefix      string    // prefix of the task ids; empty: the ids have the form of the service's ids
 	First, Last time.Time // the messages are created at even distances from First to Last
 	Numbers     int       // number of different phone numbers
 	// Company, Submitter and Source are SQL expressions of i, the number of the message from 1 to n.
 	Company, Submitter, Source string
 }
 
-// Plain describes n messages of one user that are created at the same time. Each message has a phone number of its own.
+// Plain describes n messages of one user that are created at the same time. Each message has a different phone number.
 func Plain(prefix string, n int, company int64, at time.Time) Filling {
 	return Filling{
 		N: n, prefix: prefix, First: at, Last: at, Numbers: n, Company: strconv.FormatInt(company, 10), Submitter: "'admin'", Source: "'bench'",
 	}
 }
 
-// Fill inserts messages. The SQL statement state inserts the state of their tasks and reads the messages from the CTE made. Fill runs one statement per portion
-// of messages. The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order. They are spread over all
-// possible numbers, so that later submissions reach every part of the index.
+// Fill inserts messages. The SQL statement state inserts the state of their tasks and reads the messages from the CTE made. Fill runs one statement per
+// portion of messages. The task ids ascend, like the task ids of the service. The phone numbers also ascend, so that their index is filled in order. They are
+// spread over all possible numbers, so that later submissions reach every part of the index.
 func (b *Bench) Fill(ctx context.Context, f Filling, state string) error {
 	const portion = 500_000
 	taskID := "'" + f.prefix + "' || lpad(i::text, 9, '0')"

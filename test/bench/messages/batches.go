@@ -106,7 +106,7 @@ func workbookOf(n int) string {
 	var file bytes.Buffer
 	w := zip.NewWriter(&file)
 	part := func(name, content string) {
-		out, _ := w.Create(name) // writing to a buffer never fails
+		out, _ := w.Create(name) // a write to a buffer never fails
 		io.WriteString(out, start)
 		io.WriteString(out, content)
 	}

@@ -12,7 +12,7 @@ import (
 
 // StoredBytes measures what a message writes: the WAL of its whole life, and the space that it uses on disk afterwards.
 func StoredBytes(ctx context.Context, b *measure.Bench) error {
-	batches, singles := 300, 4_000 // number per caller
+	batches, singles := 300, 4_000 // numbers per caller
 	if b.Short {
 		batches, singles = 3, 20
 	}
@@ -82,7 +82,7 @@ func bytesOf(ctx context.Context, b *measure.Bench, name string, live func(calle
 	return b.Empty(ctx)
 }
 
-// pullOne claims one message and reports it in a request of its own.
+// pullOne claims one message and reports it in a separate request.
 func pullOne(c *measure.Client, appID string) error {
 	var tasks []measure.Leased
 	claim := fmt.Sprintf(`{"app_id":%q,"limit":1}`, appID)
@@ -93,7 +93,7 @@ func pullOne(c *measure.Client, appID string) error {
 	return c.Call("POST", "/api/v1/sms/report", report, nil)
 }
 
-// counted waits until all facts are counted, because counting writes too.
+// counted waits until all facts are counted, because counting also writes.
 func counted(ctx context.Context, b *measure.Bench) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		var left int
@@ -106,7 +106,7 @@ func counted(ctx context.Context, b *measure.Bench) error {
 	}
 }
 
-// written is what a PostgreSQL server has written so far.
+// written contains the amounts that a PostgreSQL server has written so far.
 type written struct {
 	wal, records, wholePages int64 // bytes of WAL, WAL records, and full-page images in the WAL
 	kept, passing            int64 // bytes of the tables that are partitioned by day, and of the tables whose rows are deleted again

@@ -19,7 +19,7 @@ import (
 
 const hearers = 50 // number of companies with a webhook; the receiver of the last webhook never responds
 
-// receivers receive the posts of the webhooks. Each webhook has an address of its own. The receiver at the last address never responds.
+// receivers receive the posts of the webhooks. Each webhook has a different address. The receiver at the last address never responds.
 type receivers struct {
 	urls  []string
 	over  chan struct{}
@@ -75,8 +75,9 @@ func (r *receivers) lag(q float64) float64 {
 	return measure.Quantile(r.lags, q).Seconds()
 }
 
-// The three statements prepare one measurement each: no company listens to events, only the company of admin listens, or all companies with webhooks listen.
-// They decide whether the trigger of report_logs stores events, and whether the server posts them.
+// Each of these statements prepares one measurement. In the first measurement, no company listens to events. In the second, only the company of admin
+// listens. In the third, all companies with webhooks listen. The statements decide whether the trigger of report_logs stores events, and whether the server
+// posts them.
 const (
 	listenNobody  = "UPDATE feed_listeners SET is_pushed = false, listens_until = now(); UPDATE webhooks SET status = 'off'"
 	listenAnother = listenNobody + "; UPDATE feed_listeners SET listens_until = now() + interval '1 day' WHERE company_id = 1"
@@ -102,7 +103,7 @@ func startHearing(ctx context.Context, b *measure.Bench, r *receivers) (clients 
 		}
 		clients = append(clients, b.ClientOf(no, measure.Connections))
 	}
-	// Company 1 is that of admin. Nothing is submitted for it here.
+	// Company 1 is the company of admin. No message of this company is submitted here.
 	return clients, b.Exec(ctx, "INSERT INTO feed_listeners (company_id, since_id, is_pushed, listens_until) VALUES (1, 0, false, now())")
 }
 
@@ -202,7 +203,7 @@ func postAlone(ctx context.Context, b *measure.Bench, r *receivers) error {
 	return nil
 }
 
-// lastPosted waits until all events are posted, except those of the receiver that never responds. It returns the time of the end.
+// lastPosted waits until all events are posted, except the events of the receiver that never responds. It returns the time of the end.
 func lastPosted(ctx context.Context, b *measure.Bench) (at time.Time, err error) {
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		var left bool

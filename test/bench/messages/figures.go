@@ -72,7 +72,7 @@ func SingleSubmit(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// liveInSQL does the same as measure.Live without HTTP: it runs the same statements.
+// liveInSQL runs the statements of measure.Live without HTTP.
 func liveInSQL(ctx context.Context, b *measure.Bench, caller, n int) error {
 	var p queueq.TaskSubmitParams
 	for i := range measure.LifeSize {
@@ -262,7 +262,7 @@ func ManyPools(ctx context.Context, b *measure.Bench) error {
 	return nil
 }
 
-// waitInPools measures a waiting sender that has a route in each of n pools. It returns the part of a core that the server and PostgreSQL use meanwhile.
+// waitInPools measures a waiting sender that has a route in each of n pools. It returns the fraction of a core that the server and PostgreSQL use meanwhile.
 func waitInPools(ctx context.Context, b *measure.Bench, n int) (float64, error) {
 	if err := errors.Join(b.Empty(ctx), b.Exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
@@ -337,8 +337,8 @@ func Handover(ctx context.Context, b *measure.Bench) error {
 	return b.Empty(ctx)
 }
 
-// plainClaim is a claim without decisions: it leases the first tasks of one pool. It changes the rows of queue as the service does. Like the claim of the
-// service, it writes no log: a report logs the lease when it ends it.
+// plainClaim is a claim without decisions: it leases the first tasks of one pool. It changes the rows of queue in the same way as the service. Like a claim
+// of the service, it writes no log, because the report logs the lease when it ends the lease.
 const plainClaim = `WITH first AS MATERIALIZED (
 	SELECT q.task_id FROM queue q
 	WHERE q.pool_id = 1 AND q.lease_until IS NULL AND q.lane IS NOT NULL
@@ -351,7 +351,8 @@ const plainClaim = `WITH first AS MATERIALIZED (
 )
 SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
 
-// decide returns the median duration of the service's claim of 100 without HTTP, and that of plainClaim. Both run alternately on the same tables.
+// decide returns the median duration of two claims of 100 tasks: the claim of the service without HTTP, and plainClaim. Both claims run alternately on the
+// same tasks.
 func decide(ctx context.Context, b *measure.Bench, n int) (ours, plain float64, err error) {
 	wait := 10 * time.Minute
 	var took [2][]time.Duration

@@ -21,7 +21,7 @@ func ManySenders(ctx context.Context, b *measure.Bench) error {
 	}
 	var fast, slow, fastDB, slowDB []float64
 	for range b.Rounds {
-		// The ten senders have no interval. Each of the thousand has an interval, and a quota that is used up while they drain the queue.
+		// The ten senders have no interval. Each of the thousand senders has an interval, and a quota that is used up while the senders drain the queue.
 		rate, db, err := drain(ctx, b, tasks, 10, "0", fmt.Sprint(tasks))
 		if err != nil {
 			return err
@@ -123,7 +123,8 @@ func drain(ctx context.Context, b *measure.Bench, tasks, n int, interval, quota 
 	return rate, database / max(total, 0.01), nil
 }
 
-// FairShares measures two things: the shares of companies in a queue that all of them fill, and how much the backlog of one company delays the others.
+// FairShares measures two things: the shares of companies in a queue that all companies fill, and the delay of other companies because of the backlog of one
+// company.
 func FairShares(ctx context.Context, b *measure.Bench) error {
 	const companies = 10
 	keys := make([]*measure.Client, companies)
@@ -146,7 +147,7 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 	}
 	b.AtMost(2, fmt.Sprintf("p99 wait of nine companies while a tenth has %d waiting", b.Rows/10), beside, alone, "ms", "without it")
 
-	// One run has companies with equal weights, the other has three weights. Each company has more tasks than are served.
+	// One run has companies with equal weights, and the other run has three weights. Each company has more tasks than are served.
 	for _, weights := range [][]float64{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 5}} {
 		if err := b.Empty(ctx); err != nil {
 			return err
@@ -179,7 +180,7 @@ func FairShares(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(acrossPools(ctx, b, admin, keys[:3], ids[:3]), b.Empty(ctx))
 }
 
-// acrossPools measures the shares of three companies. Each company waits in a pool of its own, and one sender has a route in all three pools. The first company
+// acrossPools measures the shares of three companies. Each company waits in a separate pool, and one sender has a route in all three pools. The first company
 // has already been served for a while when the others submit.
 func acrossPools(ctx context.Context, b *measure.Bench, admin *measure.Client, keys []*measure.Client, ids []int64) error {
 	const served = 400
@@ -339,7 +340,7 @@ func waitOfSmall(ctx context.Context, b *measure.Bench, keys []*measure.Client, 
 		return 0, *err
 	}
 	var wait float64
-	// No task is reported, so all of them are still in queue. For a leased task, updated_at is the time of its claim.
+	// No task is reported, so all tasks are still in queue. For a leased task, updated_at is the time of its claim.
 	err := b.DB.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (
 			ORDER BY extract(epoch FROM CASE WHEN lease_until IS NULL THEN now() ELSE updated_at END - created_at) * 1000
 		)
@@ -347,7 +348,7 @@ func waitOfSmall(ctx context.Context, b *measure.Bench, keys []*measure.Client, 
 	return wait, err
 }
 
-// jain returns Jain's index: 1 if all services are equal, 1/n if one company has everything.
+// jain returns Jain's index. The index is 1 if all services are equal, and 1/n if one company receives all services.
 func jain(services []float64) float64 {
 	var sum, squares float64
 	for _, n := range services {

@@ -24,7 +24,7 @@ import (
 type cluster struct {
 	*measure.Bench
 	servers []measure.Server
-	clients []*measure.Client // one for each server
+	clients []*measure.Client // one client for each server
 
 	waiting context.Context // cancelling it ends the waits of the senders
 	enough  context.CancelFunc
@@ -68,8 +68,8 @@ func (c *cluster) stop(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// wait lets each sender wait for up to limit tasks at the server with the index at, and report them. The waits last 20 to 30 seconds and start at different
-// times.
+// wait starts senders that claim at the server with the index at. Each sender waits for up to limit tasks and reports them. The waits last 20 to 30 seconds
+// and start at different times.
 func (c *cluster) wait(at, limit int, senderNos ...string) {
 	for _, senderNo := range senderNos {
 		c.all.Go(func() {
@@ -144,7 +144,7 @@ func (c *cluster) metrics(names ...string) ([]float64, error) {
 	return sums, nil
 }
 
-// cost is what the servers and PostgreSQL used per second.
+// cost contains the resources that the servers and PostgreSQL used per second.
 type cost struct {
 	servers, database float64 // percent of a core
 	transactions      float64
@@ -225,7 +225,7 @@ func waitAcross(ctx context.Context, b *measure.Bench, servers, senders int, isP
 	defer func() { err = errors.Join(err, c.stop(ctx), removeCrowd(ctx, b), b.Empty(ctx)) }()
 	leases := &leaseTimes{at: map[string]time.Time{}}
 	c.onLease = leases.record
-	// With several servers, no sender waits at the first one: messages are submitted there.
+	// With several servers, no sender waits at the first server: messages are submitted there.
 	at := make([][]string, servers)
 	for i := range senders {
 		k := 0
@@ -307,8 +307,8 @@ func wakes(ctx context.Context, b *measure.Bench, c *cluster, leases *leaseTimes
 	return nil
 }
 
-// makeCrowd creates senders: driven senders, which write to the log and have an interval, a daily limit, or neither, and apps. Senders that exist stay
-// unchanged.
+// makeCrowd creates senders: driven senders and apps. A driven sender writes to the log, and has an interval, a daily limit, or neither. Existing senders
+// remain unchanged.
 func makeCrowd(ctx context.Context, b *measure.Bench, driven, apps int) error {
 	return b.Exec(ctx, `WITH made AS (
 			INSERT INTO senders (sender_no, name, kind, config, interval_ms, per_day)
@@ -350,7 +350,7 @@ func removeCrowd(ctx context.Context, b *measure.Bench) error {
 // of 200 messages per second.
 func BigCrowd(ctx context.Context, b *measure.Bench) (err error) {
 	const rate = 200
-	driven, apps := 1000, 8900 // a database holds 10,000 senders
+	driven, apps := 1000, 8900 // a database can contain 10,000 senders
 	if b.Short {
 		driven, apps = 100, 300
 	}
@@ -573,7 +573,7 @@ func besideSweep(ctx context.Context, b *measure.Bench, submitter, claimer *meas
 	if b.Short {
 		many = 1000
 	}
-	if err := b.Halt(); err != nil { // the server of the stack sweeps too
+	if err := b.Halt(); err != nil { // the server of the stack also runs the sweep
 		return err
 	}
 	sweeper, err := b.Launch(ctx, "sweep", "--roles=sweep", "--processing-timeout-minutes=0.1") // the sweeper searches for expired leases every second

@@ -18,8 +18,9 @@ const (
 	long      = 400 * 24 * time.Hour // longer than any retention period
 )
 
-// LeavingRows compares two ways to delete old charges and rows of batches: dropping their partition, and deleting them row by row, as is done for rows from
-// before the tables had partitions. It also compares a page of a ledger in many partitions with a page of a ledger in few.
+// LeavingRows compares two ways to delete old charges and rows of batches. The first way drops their partition. The second way deletes the rows one by one.
+// The server uses it for rows from before the tables had partitions. LeavingRows also compares a page of a ledger in many partitions with a page of a ledger
+// in few partitions.
 func LeavingRows(ctx context.Context, b *measure.Bench) error {
 	n, perPart, pages := 1_000_000, 40_000, 200
 	if b.Short {
@@ -104,7 +105,7 @@ func leaving(ctx context.Context, b *measure.Bench, n int) error {
 		SELECT m.id, i, '+8613800138000', repeat('短信', 12) || i, 1 FROM made m, generate_series(1, $1::integer) i`, n, long)
 }
 
-// nextParts starts the next partitions, as if the current ones had been started long ago.
+// nextParts starts the next partitions. The result equals the state of a system whose current partitions were started long ago.
 func nextParts(ctx context.Context, b *measure.Bench, q *historyq.Queries) error {
 	for range 2 { // the first call creates the partitions, the second starts to use them
 		for _, parent := range []string{"sender_ledger", "batch_rows"} {

@@ -1,4 +1,4 @@
-// Package storage measures what stored rows cost: lists of tasks, partitions, and their removal.
+// Package storage measures the cost of stored rows: lists of tasks, partitions, and the removal of rows.
 package storage
 
 import (
@@ -20,8 +20,8 @@ const (
 	listsTiny = 50
 )
 
-// listsState sets how the finished tasks of the lists ended: 1 of 100 is FAILED (3), 1 of 1000 is CANCELLED (4), and the others are SUCCESS (2). Of the SUCCESS
-// tasks, 1 of 5 has a receipt that it was delivered, and 1 of 500 has a receipt that it was not. One sender reported 1 of 20,000 tasks.
+// listsState sets the outcomes of the finished tasks of the lists: 1 of 100 is FAILED (3), 1 of 1000 is CANCELLED (4), and the others are SUCCESS (2). Of the
+// SUCCESS tasks, 1 of 5 has a receipt with the state delivered, and 1 of 500 has a receipt with the state undelivered. One sender reported 1 of 20,000 tasks.
 const listsState = `, ended AS MATERIALIZED (
 	SELECT m.*, CASE WHEN i % 1000 = 8 THEN 4 WHEN i % 100 = 7 THEN 3 ELSE 2 END AS outcome,
 		CASE WHEN i % 20000 = 3 THEN 'lists-rare' ELSE 'app-' || i % 8 END AS app_id
@@ -48,7 +48,7 @@ SELECT task_id, company_id, app_id, 'receipt', CASE i % 5 WHEN 0 THEN 'delivered
 FROM ended
 WHERE outcome = 2 AND (i % 5 = 0 OR i % 500 = 3)`
 
-// leasedState is the state of tasks that senders lease for an hour.
+// leasedState inserts tasks that senders have leased for an hour.
 const leasedState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
 		content, processing_app_id, lease_id, lease_until, lease_limit)
 	SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content, 'app-' || i % 8,
@@ -117,7 +117,7 @@ func ListPages(ctx context.Context, b *measure.Bench) error {
 	return errors.Join(b.Empty(ctx), dropPastPartitions(ctx, b))
 }
 
-// measure makes up to n requests, one after the other, and returns their figure. It ends after the duration most, if the list is slow.
+// measure makes up to n requests, one after the other, and returns their figure. If the list is slow, measure ends after the duration most.
 func (l list) measure(ctx context.Context, n int, most time.Duration) (measure.Figure, error) {
 	took := make([]time.Duration, 0, n)
 	var items, cutShort int
@@ -168,13 +168,13 @@ func (l list) get(query url.Values) (got page, err error) {
 	return got, l.viewer.Call("GET", listsPath+"?"+query.Encode(), "", &got)
 }
 
-// viewers are the users that read lists. admin sees all tasks, and reader the tasks of a company. large and tiny are submitters of that company, who see their
-// own tasks.
+// viewers contains the users that read lists. admin can read all tasks, and reader the tasks of one company. large and tiny are submitters of this company,
+// who can read only their own tasks.
 type viewers struct{ admin, reader, large, tiny *measure.Client }
 
-// fillLists replaces all tasks. It inserts Rows finished tasks of twenty days, each day in a partition, and tasks of the last hour: Rows/10 that wait for a
-// retry, Rows/200 that senders lease, and Rows/10 new ones. Of ten tasks, one company has six, two other companies have two and one, and the default company
-// has one. One submitter has half of all tasks. Twenty others share the rest of each company.
+// fillLists replaces all tasks. It inserts Rows finished tasks of twenty days, each day in a partition. It also inserts tasks of the last hour: Rows/10 tasks
+// that wait for a retry, Rows/200 leased tasks, and Rows/10 new tasks. Of ten tasks, one company has six, two other companies have two and one, and the
+// default company has one. One submitter has half of all tasks. Twenty other submitters share the rest of each company.
 func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 	v := viewers{admin: b.Client(1)}
 	companies := make([]int64, 3)
@@ -224,7 +224,7 @@ func fillLists(ctx context.Context, b *measure.Bench) (viewers, error) {
 			return v, err
 		}
 	}
-	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // as autovacuum would do during the measurement
+	return v, b.Exec(ctx, "VACUUM (ANALYZE) messages, queue, report_logs") // autovacuum would do the same during the measurement
 }
 
 // dropPastPartitions drops the empty partitions of past days that a figure created. It keeps the partition of yesterday, which can still get tasks.

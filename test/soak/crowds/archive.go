@@ -19,10 +19,10 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// These constants describe the tasks of the archive. They end before the first round, and are then renamed as if they were from earlier days.
+// These constants describe the tasks of the archive. The tasks end before the first round, and are then renamed so that their ids belong to earlier days.
 const (
 	archiveDays  = 4
-	archiveTasks = 50 // per day
+	archiveTasks = 50 // number of tasks per day
 	archiveApp   = "sender-archive"
 	archivists   = 2
 )

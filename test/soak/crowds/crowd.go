@@ -1,4 +1,4 @@
-// Package crowds contains the groups of clients that run beside the main load, each with invariants of its own.
+// Package crowds contains the groups of clients that run beside the main load. Each group has its own invariants.
 package crowds
 
 import (
@@ -20,7 +20,7 @@ import (
 type Crowd interface {
 	SetUp(ctx context.Context) error
 	Run(ctx context.Context, round int)
-	Settle(ctx context.Context) error // runs without faults, until all work that the crowd requested is finished
+	Settle(ctx context.Context) error // Settle runs without faults, until all work that the crowd requested is finished
 	Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict, error)
 	Print()
 }

@@ -17,11 +17,11 @@ import (
 	"lksms/test/soak/stack"
 )
 
-const elderTasks = 12 // of each message type, per round
+const elderTasks = 12 // number of tasks of each message type, per round
 
 // elders checks the priority of verification codes. It makes marketing messages old and submits codes. Then one sender claims both, one claim at a time. No
-// claim may return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its transaction can
-// still lock rows for a moment.
+// claim is allowed to return old marketing while a code waits. A round is not judged if a claim or the submission of a code has an unknown outcome: its
+// transaction can still lock rows for a moment.
 type elders struct {
 	load      *load.Load
 	stack     *stack.Stack
@@ -109,7 +109,7 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 		if len(res.JSON200.Data) == 0 {
 			return
 		}
-		behind := false // whether this claim has already returned old marketing
+		behind := false // true if this claim has already returned old marketing
 		for _, t := range res.JSON200.Data {
 			e.load.History.Took(load.Claimed{AppID: load.ElderSender, Task: t})
 			if isCode := left[t.TaskID]; isCode {
@@ -123,7 +123,7 @@ func (e *elders) round(ctx context.Context, app *load.Sender) {
 		}
 		if behind && isJudged && len(left) > 0 {
 			e.inverted.Add(fmt.Sprint(len(left), " codes still waited when old marketing was claimed, in a claim of ", limit))
-			isJudged = false // one finding per round is enough
+			isJudged = false // one violation per round is enough
 		}
 		for _, t := range res.JSON200.Data {
 			app.Send(t)
@@ -153,7 +153,7 @@ func (e *elders) age(ctx context.Context) bool {
 	return err == nil
 }
 
-// Settle claims and reports the tasks that the last round left.
+// Settle claims and reports the remaining tasks of the last round.
 func (e *elders) Settle(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -23,15 +23,15 @@ import (
 const (
 	replicaLag   = 5 * time.Second          // DATABASE_REPLICA_MAX_LAG, at its default
 	StaleLimit   = replicaLag + time.Second // maximum age of the state in a response. The extra second covers commits that do not wait for the disk
-	returnLimit  = 2 * time.Minute          // until all standbys serve reads again after the last fault: the nodes have a checkpoint_timeout of 30 s
-	readersPhone = "15000000000"            // number of all their messages, and of no others: one page reads at most a thousand tasks of a number
-	readersNo    = "readers"                // their company, and the user that submits
-	readLimit    = 10 * time.Second         // for a list: a busy machine needs seconds, and a hanging replica delays a read by three seconds
+	returnLimit  = 2 * time.Minute          // maximum time until all standbys serve reads again after the last fault: the nodes have a checkpoint_timeout of 30 s
+	readersPhone = "15000000000"            // number of all messages of the readers, and of no other messages: one page reads at most a thousand tasks of a number
+	readersNo    = "readers"                // number of their company and name of the user that submits
+	readLimit    = 10 * time.Second         // time limit of a list: a busy machine needs seconds, and a hanging replica delays a read by three seconds
 	readersPage  = 50                       // more messages than the readers submit within StaleLimit
 	readersSpan  = 40 * time.Second         // period of a list: without it, a list that is not full would search all earlier days
 )
 
-// readers submit messages for a company of their own, and read its task list and statistics. A server with replicas can answer these reads from a standby.
+// readers submit messages for a separate company, and read its task list and statistics. A server with replicas can answer these reads from a standby.
 type readers struct {
 	client       *api.ClientWithResponses
 	load         *load.Load
@@ -251,8 +251,8 @@ func (s *staleness) listed(began time.Time, ids map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	due := s.due(began)
-	for _, a := range due[max(0, len(due)-readersPage/5):] { // newer messages, and those with an unknown outcome, fit on the page besides
-		if !ids[a.id] && began.Sub(a.at) < readersSpan-2*load.CallLimit { // it was created before it was accepted
+	for _, a := range due[max(0, len(due)-readersPage/5):] { // newer messages, and messages with an unknown outcome, also fit on the page
+		if !ids[a.id] && began.Sub(a.at) < readersSpan-2*load.CallLimit { // a message is created before it is accepted
 			s.found.Add(fmt.Sprintf("a list lacks %s, accepted %.1f s before", a.id, began.Sub(a.at).Seconds()))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// shop is a program that submits messages by SQL, in its own transactions, through a proxy of its own.
+// shop is a program that submits messages by SQL, in its own transactions, through a separate proxy.
 type shop struct {
 	load  *load.Load
 	stack *stack.Stack

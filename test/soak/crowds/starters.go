@@ -20,7 +20,7 @@ import (
 // These constants describe the apps that start the leases they claim.
 const (
 	startApps    = 2
-	startPollers = 2 // per app
+	startPollers = 2 // number of pollers per app
 	StartSeconds = 1
 	StartPrefix  = "sender-start-"
 )
@@ -49,7 +49,7 @@ var startActNames = [startActs]string{"leases started", "starts refused", "start
 // startedLease is a lease that its app has to start.
 type startedLease struct {
 	taskID, appID string
-	until         time.Time // as in the response to the claim
+	until         time.Time // end of the lease in the response to the claim
 	outcome       startAct
 	runs          time.Time // end of the lease after its start
 }

@@ -26,20 +26,20 @@ import (
 
 const (
 	drillRound = 3 * time.Minute
-	shortDrill = time.Minute // a drill up to this length has one round, with each of shortFaults once
+	shortDrill = time.Minute // a drill up to this length has one round, in which each fault of shortFaults occurs once
 
-	frozen       = 20 * time.Second // how long the primary is stopped
-	storeAway    = 15 * time.Second // how long etcd is stopped
+	frozen       = 20 * time.Second // time for which the primary is stopped
+	storeAway    = 15 * time.Second // time for which etcd is stopped
 	replicaAway  = 12 * time.Second
-	replaceLimit = time.Minute      // until another node is primary
-	wholeLimit   = 90 * time.Second // until all nodes follow the primary again
+	replaceLimit = time.Minute      // maximum time until another node is primary
+	wholeLimit   = 90 * time.Second // maximum time until all nodes follow the primary again
 )
 
 // Options are the flags of a drill.
 type Options struct {
 	Async bool   // replicate asynchronously
 	Etcd3 bool   // Patroni uses version 3 of the etcd API
-	Fault string // name of the only fault; empty: all
+	Fault string // name of the only fault; empty: all faults
 }
 
 // Run runs the load and the checks of the soak on a cluster that fails over.
@@ -78,7 +78,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) (err error) {
 	k := &keeper{}
 	sc.History.OnAnswer = k.record
 	if isShort {
-		sc.Load.Submitters /= 2 // so that the remaining tasks are sent before the drill ends
+		sc.Load.Submitters /= 2 // halves the load, so that the remaining tasks are sent before the drill ends
 	}
 	if err := sc.SetUp(ctx); err != nil {
 		return err
@@ -151,8 +151,8 @@ var drillFaults = []drillFault{
 	{replicaStops, (*driller).stopReplica},
 }
 
-// shortFaults are the faults of a short drill, in this order. The drill does not wait for the old primary after the last fault, because rewinding that node
-// takes long.
+// shortFaults contains the faults of a short drill, in this order. The drill does not wait for the old primary after the last fault, because rewinding this
+// node takes a long time.
 var shortFaults = []string{replicaStops, "switchover", "primary cut from etcd", "server killed", "primary killed with its Patroni"}
 
 // driller injects the faults of a drill, one after another.
@@ -165,7 +165,7 @@ type driller struct {
 	rng     *rand.Rand
 	say     func(format string, args ...any)
 	isShort bool
-	only    string // name of the only fault; empty: all
+	only    string // name of the only fault; empty: all faults
 
 	deck   []drillFault
 	struck map[string][]recovery
@@ -173,7 +173,7 @@ type driller struct {
 
 // Run implements run.Injector.
 func (d *driller) Run(ctx context.Context) error {
-	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.Servers)() // stops before the checks, which count connections
+	defer d.keeper.watch(context.WithoutCancel(ctx), d.stack.Servers)() // the watch ends before the checks, which count connections
 	if d.isShort && d.only == "" {                                      // each fault takes longer than the duration of a short drill
 		for i, f := range d.deck {
 			isReady := d.cluster.IsWhole

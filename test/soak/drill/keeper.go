@@ -25,7 +25,8 @@ type work int
 
 const (
 	submitWork work = iota // a submission of one message is accepted
-	// The server with index i has the work readyWork + i: its address /ready, called without HAProxy, returns 200.
+	// readyWork is the first of the kinds of work of the servers. For the server with index i, the kind is readyWork + i: the path /ready of this server,
+	// called without HAProxy, returns 200.
 	readyWork
 	works = readyWork + work(stack.ClusterServers)
 )
@@ -57,7 +58,7 @@ func (k *keeper) watch(ctx context.Context, all []*stack.Server) (stop func()) {
 	}
 }
 
-// record records a response. POST claims are a kind of their own, because they can wait for tasks.
+// record records a response. POST claims are a separate kind, because they can wait for tasks.
 func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +91,7 @@ func (k *keeper) record(r *http.Request, began time.Time, status int) {
 	}
 }
 
-// missing returns the name of a kind of calls without a successful call that started after since. It returns "" if every kind has one.
+// missing returns the name of a kind of calls without a successful call that started after since. If every kind has a successful call, it returns "".
 func (k *keeper) missing(since time.Time) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,7 +125,7 @@ type outage struct {
 	away  time.Duration // longest time without success
 	after time.Duration // time from the fault to the end of that gap; 0: no outage
 
-	failures int // 5xx responses of its server
+	failures int // number of 5xx responses of the server
 }
 
 // goesOn is the longest gap that does not count as an outage.

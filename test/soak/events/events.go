@@ -78,14 +78,14 @@ type hook struct {
 	company string
 	id      int64
 	key     []byte
-	got     map[string]*reception // by webhook-id
+	got     map[string]*reception // receptions by webhook-id
 }
 
 // reception records how a receiver got an event.
 type reception struct {
 	body        []byte
 	taskID      string
-	seen, taken int64 // serial numbers of the first post, and of the first accepted post; 0: not yet
+	seen, taken int64 // serial numbers of the first post, and of the first accepted post; 0: no such post yet
 }
 
 // pull is a system that pulls events: as a user with the role submit, or as the admin for one company, or for all companies if company is empty.
@@ -141,7 +141,7 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 		}
 		e.hooks = append(e.hooks, &hook{company: company, id: res.JSON200.Data.WebhookID, key: key, got: map[string]*reception{}})
 	}
-	go func() { _ = e.server.Serve(listener) }() // runs until Close
+	go func() { _ = e.server.Serve(listener) }() // the server runs until Close
 	named := "default"
 	e.pulls = []*pull{{name: "all"}, {name: named, company: named, named: &named}}
 	for _, user := range t.Users {
@@ -164,7 +164,7 @@ func New(ctx context.Context, s *stack.Stack, l *load.Load, t *load.Tenants) (*E
 // Close stops the receivers.
 func (e *Events) Close() {
 	e.beCalm(true)
-	_ = e.server.Close() // no posts are left
+	_ = e.server.Close() // no posts remain
 }
 
 // beCalm switches between receivers that accept every post and receivers that sometimes fail.
@@ -231,14 +231,14 @@ func (e *Events) waver(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// switchOn switches a webhook on, which also makes the server retry it immediately.
+// switchOn switches a webhook on. The server then also retries the webhook immediately.
 func (e *Events) switchOn(client *api.ClientWithResponses, h *hook) bool {
 	on := api.WebhookStatus("on")
 	res, err := client.UpdateWebhookWithResponse(load.CallContext(), h.id, api.WebhookPatch{Status: &on})
 	return err == nil && res.JSON200 != nil
 }
 
-// pull pulls once, and reports whether events came. A lost response does not move the cursor, so the next pull gets the same events.
+// pull pulls once, and reports whether it returned events. A lost response does not move the cursor, so the next pull returns the same events.
 func (e *Events) pull(client *api.ClientWithResponses, p *pull, wait int) bool {
 	limit := 1000
 	res, err := client.PullEventsWithResponse(load.CallContext(), &api.PullEventsParams{After: p.cursor, Limit: &limit, Wait: &wait, CompanyNo: p.named}, p.authorize...)
@@ -394,8 +394,9 @@ func (e *Events) Settle(ctx context.Context, s *stack.Stack) error {
 	return nil
 }
 
-// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls, told the events that they got. seen is the serial number of the
-// first post, or for a pull the position of the event. taken is the serial number of the first accepted post. nameless contains unknown event ids.
+// eventEvidence creates the temporary tables. listeners contains the webhooks and the pulls. told contains the events that they received. seen is the serial
+// number of the first post, or for a pull the position of the event. taken is the serial number of the first accepted post. nameless contains unknown event
+// ids.
 const eventEvidence = `
 CREATE TEMP TABLE listeners (name text, is_pull boolean, company_no text, username text);
 CREATE TEMP TABLE told (name text, event_id bigint, task_id text COLLATE "C", seen bigint, taken bigint);
@@ -488,7 +489,7 @@ func (e *Events) Verdicts(ctx context.Context, conn *pgx.Conn) ([]check.Verdict,
 	return append(all, e.unsigned, e.changed), nil
 }
 
-// copyReceived copies the events that webhooks and pulls got into temporary tables.
+// copyReceived copies the events that webhooks and pulls received into temporary tables.
 func (e *Events) copyReceived(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, eventEvidence); err != nil {
 		return err

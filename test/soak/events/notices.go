@@ -161,7 +161,7 @@ func (c *notices) notify(ctx context.Context, rng *rand.Rand) {
 	if rng.IntN(4) > 0 || !stack.Pause(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) {
 		return
 	}
-	// End only a notification that still waits. A notification that has already ended would end twice, and have two events.
+	// End only a notification that still waits. Otherwise a notification that has already ended would end twice, and have two events.
 	waits := []api.NotificationEndRequestExpectedStatuses{api.ExpectWaiting}
 	end, err := c.load.Any(rng).EndNotificationsWithResponse(load.CallContext(), api.NotificationEndRequest{
 		BizType: bizType, BizIds: []int64{serial}, Status: api.EndCancelled, ExpectedStatuses: &waits,
@@ -191,8 +191,8 @@ const noticesLeft = `
 // eventsOfNotifications returns the events notification.finished, with facts from the other tables.
 //
 // is_own: the last message, and not a person, ended the notification; NULL: the notification does not exist. is_again: since the previous event, a message
-// ended again after a requeue that had already ended before the previous event. is_behind: every message ended before this event. is_first and is_last:
-// position among the events of the notification.
+// ended again after a requeue, and the message had already ended before the previous event. is_behind: every message ended before this event. is_first and
+// is_last: position among the events of the notification.
 const eventsOfNotifications = `
 	WITH message_ends AS MATERIALIZED (
 		SELECT r.notification_id, f.id, f.task_id, x.life

@@ -12,7 +12,7 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Run runs the load of the soak in rounds while the nemesis injects faults. m is a known bug to put into the code; nil: none.
+// Run runs the load of the soak in rounds while the nemesis injects faults. m is a known bug to put into the code; nil: no bug.
 func Run(ctx context.Context, soak *run.Run, m *mutants.Mutant) (err error) {
 	soak.Began = time.Now()
 	fmt.Printf("soak: seed %d, %s in rounds of %s\n", soak.Seed, soak.Duration, soak.RoundLength)

@@ -22,7 +22,7 @@ import (
 // Fault is one kind of fault. strike injects the fault, undoes it, and returns a description.
 type Fault struct {
 	Name     string
-	Database bool // PostgreSQL was unavailable: measure the time from its return until the servers answer
+	Database bool // the fault makes PostgreSQL unavailable: the time from its return until the servers answer is measured
 	strike   func(n *Nemesis, ctx context.Context) (string, error)
 }
 
@@ -96,7 +96,7 @@ func (n *Nemesis) deal(ctx context.Context, f Fault) error {
 	return nil
 }
 
-// AwaitAnswers waits until each server has answered a call that started after now. A server that does not within ServingLimit is a breach.
+// AwaitAnswers waits until each server has answered a call that started after now. If a server does not answer within ServingLimit, this is a breach.
 func (n *Nemesis) AwaitAnswers(f Fault, what string) {
 	over := time.Now()
 	for _, s := range n.Stack.Servers {
@@ -138,7 +138,7 @@ func (n *Nemesis) Between(low, high int) time.Duration {
 
 func (n *Nemesis) server() *stack.Server { return n.Stack.Servers[n.Rng.IntN(len(n.Stack.Servers))] }
 
-// gateLimit is how long a gate waits for its message. Under load the message arrives within milliseconds.
+// gateLimit is the time for which a gate waits for its message. Under load the message arrives within milliseconds.
 const gateLimit = 3 * time.Second
 
 // killAtGate kills a server in the middle of a transaction. The proxy does not forward the message that triggered the gate.
@@ -260,7 +260,7 @@ func (n *Nemesis) freezePostgres(context.Context) (string, error) {
 	return fmt.Sprintf("for %d ms", d.Milliseconds()), nil
 }
 
-// exhaustConnections opens all connections that PostgreSQL allows, so that the servers cannot open any.
+// exhaustConnections opens all connections that PostgreSQL allows, so that the servers cannot open a connection.
 func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -271,7 +271,7 @@ func (n *Nemesis) exhaustConnections(ctx context.Context) (string, error) {
 		}
 	}()
 	grab := func() bool {
-		conn, err := pgx.Connect(ctx, n.Stack.Postgres.AdminURL()) // a superuser, who can use the reserved connections too
+		conn, err := pgx.Connect(ctx, n.Stack.Postgres.AdminURL()) // as a superuser, who can also use the reserved connections
 		if err == nil {
 			taken = append(taken, conn)
 		}

@@ -1,4 +1,4 @@
-// Package hostile lets two tenants attack, and compares the service of another tenant with and without the attack.
+// Package hostile runs an attack by two tenants, and compares the service of another tenant with and without the attack.
 package hostile
 
 import (
@@ -23,16 +23,16 @@ import (
 	"lksms/test/soak/stack"
 )
 
-// Two companies and anonymous callers attack while a normal tenant works. The attack comes from an address of its own, with and without valid credentials. The
+// Two companies and anonymous callers attack while a normal tenant works. The attack comes from a separate address, with and without valid credentials. The
 // normal tenant must hardly be affected.
 const (
 	attackerAddress = "127.0.0.2"
 	maxRatio        = 1.5       // maximum ratio of the normal tenant's p99 and errors, with the attack to without
 	maxMemory       = 300 << 20 // maximum resident memory of the server in bytes
 	normalSenders   = 8
-	normalEvery     = 40 * time.Millisecond // interval of each sender
+	normalEvery     = 40 * time.Millisecond // interval between two calls of each sender
 	settling        = time.Second           // time for the last requests of the attack
-	phase           = 8 * time.Second       // short, so that other load on the machine affects phases with and without the attack alike
+	phase           = 8 * time.Second       // duration of a phase; short, so that other load on the machine affects phases with and without the attack equally
 )
 
 // evilNames are the attacking companies and their users.
@@ -92,7 +92,7 @@ func Run(ctx context.Context, soak *run.Run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, attacker.end()) }()
-	var runs [2]tally // without and with the attack
+	var runs [2]tally // the first tally is without the attack, the second with the attack
 	var ratios []float64
 	for round := 0; time.Since(soak.Began) < soak.Duration && ctx.Err() == nil; round++ {
 		var p99s [2]time.Duration
@@ -260,7 +260,7 @@ type uplink struct {
 }
 
 const (
-	uplinkRate  = 125 << 20 // bytes per second: a gigabit
+	uplinkRate  = 125 << 20 // bytes per second of a gigabit network
 	uplinkChunk = 64 << 10
 )
 

@@ -21,8 +21,8 @@ import (
 // evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled, taken, lists and pauses contain the recorded history. taken
 // counts the messages that the provider accepted. cancelled does not contain tasks that a client requeued.
 //
-// task_states and leases are copies of the views tasks and send_logs, so that each view is read only once. ends contains every log row that ended a lease or a
-// task, or requeued the task. life is the number of requeues of the task before the row.
+// task_states and leases are copies of the views tasks and send_logs, so that each view is read only once. ends contains every log row that ended a lease or
+// a task, or requeued the task. life is the number of requeues of the task before the row.
 const evidence = `
 CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
@@ -401,10 +401,10 @@ func CountersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (che
 	return v, nil
 }
 
-// idleGoroutines and deadTuples are the limits of an idle server and table. For a minute after the load, connections stay open and need two goroutines each: at
-// most 16 per driven sender to its provider, and at most 64 of webhooks to their receiver.
+// idleGoroutines and deadTuples are the limits of an idle server and table. For a minute after the load, connections stay open, and each connection needs two
+// goroutines. A driven sender has at most 16 connections to its provider, and the webhooks have at most 64 connections to their receiver.
 const (
-	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // Pushed plus sick and well; webhooks
+	idleGoroutines = 50 + 2*16*(load.Pushed+2) + 2*64 // Pushed plus the two senders sick and well; 2*64 for webhooks
 	deadTuples     = 100
 )
 
@@ -422,7 +422,7 @@ func Baseline(ctx context.Context, conn *pgx.Conn, s *stack.Stack) (check.Verdic
 			return fmt.Sprintf("%s has %g goroutines", srv.Name, goroutines), err
 		}, func() (string, error) {
 			used, err := srv.Gauge(ctx, `lksms_pool_connections{state="in_use"}`)
-			if used <= 1 { // the scrape itself uses one
+			if used <= 1 { // the scrape itself uses one connection
 				return "", err
 			}
 			return fmt.Sprintf("%s uses %g connections", srv.Name, used), err

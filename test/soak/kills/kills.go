@@ -47,7 +47,7 @@ var killKindNames = [killKinds]string{
 // killWeights are the frequencies of the kinds, of 20 in total. Kinds that make PostgreSQL recover are rare, because they take a second or two.
 var killWeights = [killKinds]int{9, 6, 2, 1, 2}
 
-// killMoment names the moment of a kill. isServed says that PostgreSQL had finished the statement or the COMMIT, but the server had not received the reply.
+// killMoment names the moment of a kill. isServed is true if PostgreSQL had finished the statement or the COMMIT, but the server had not received the reply.
 func killMoment(at proxy.Point, isServed bool) string {
 	switch {
 	case at == proxy.AtCommitReply:
@@ -75,7 +75,7 @@ type killer struct {
 	*faults.Nemesis
 	budget int
 	hits   []hit
-	misses int // kills for which no transaction of the path came in time
+	misses int // number of kills for which no transaction of the path came in time
 	until  time.Time
 }
 
@@ -85,9 +85,9 @@ const killSubmitters = 6
 
 // These are the time limits of a killer.
 const (
-	aimLimit   = 2 * time.Second  // until a transaction of the path comes
-	fallLimit  = 10 * time.Second // until the connection of an ended session closes
-	roundLimit = 15 * time.Minute // for all kills of a round
+	aimLimit   = 2 * time.Second  // maximum time until a transaction of the path comes
+	fallLimit  = 10 * time.Second // maximum time until the connection of an ended session closes
+	roundLimit = 15 * time.Minute // time limit for all kills of a round
 )
 
 // Run implements run.Injector.
@@ -150,7 +150,7 @@ func (k *killer) killOn(ctx context.Context, p *proxy.Path) error {
 	}
 	if kind == endSession || k.Rng.IntN(4) > 0 {
 		k.Say("%3d  %-41s%s", len(k.hits), killKindNames[kind], what)
-		return nil // so that the next kill can hit servers that still start or reconnect
+		return nil // the next kill can then hit servers that still start or reconnect
 	}
 	k.AwaitAnswers(faults.Fault{Name: killKindNames[kind], Database: kind != killServer}, fmt.Sprintf("  %3d  %s", len(k.hits), what))
 	return nil
@@ -230,7 +230,7 @@ func (k *killer) serverOf(p *proxy.Proxy) *stack.Server {
 
 // strikeSession kills a session, or PostgreSQL.
 func (k *killer) strikeSession(kind killKind, pid int) error {
-	if kind == endSession { // as pg_terminate_backend does
+	if kind == endSession { // the same as pg_terminate_backend
 		return syscall.Kill(pid, syscall.SIGTERM)
 	}
 	if kind == killSession {
@@ -270,16 +270,16 @@ func (k *killer) returnPostgres(ctx context.Context) error {
 // killedRound is the stored result of a round of kills.
 type killedRound struct {
 	Seed       uint64                    `json:"seed"`
-	Code       string                    `json:"code"` // the commit
+	Code       string                    `json:"code"` // commit of the server
 	Began      time.Time                 `json:"began"`
 	Seconds    float64                   `json:"seconds"`
 	Kills      int                       `json:"kills"`
-	Misses     int                       `json:"misses"` // kills for which no transaction of the path came in time
+	Misses     int                       `json:"misses"` // number of kills for which no transaction of the path came in time
 	ByPath     map[string]map[string]int `json:"by_path"`
 	ByMoment   map[string]int            `json:"by_moment"`
 	Accepted   int                       `json:"accepted"`
 	Leases     int                       `json:"leases"`
-	Pushed     int                       `json:"pushed"` // messages that the provider accepted
+	Pushed     int                       `json:"pushed"` // number of messages that the provider accepted
 	Unknown    int64                     `json:"unknown"`
 	Lost       int                       `json:"lost"`
 	Doubled    int                       `json:"doubled"`
@@ -287,8 +287,8 @@ type killedRound struct {
 	Broken     []string                  `json:"broken,omitempty"`
 }
 
-// lossInvariants and doubleInvariants are prefixes of the names of invariants. The first count lost messages. The second count tasks that were handed out twice
-// without an expired lease.
+// lossInvariants and doubleInvariants are prefixes of the names of invariants. The invariants of lossInvariants count lost messages. The invariants of
+// doubleInvariants count tasks that were handed out twice without an expired lease.
 var (
 	lossInvariants   = []string{"every accepted message exists", "every message has exactly one place", "the queue is empty", "an order is stored"}
 	doubleInvariants = []string{
@@ -357,15 +357,15 @@ type Options struct {
 	Portion int    // kills per round
 	Binary  string // path of a built server; empty: build it
 
-	code string // the commit of the server
+	code string // commit of the server
 }
 
-// Run runs rounds of kills until o.Kills have hit. Each round has a fresh database and a seed of its own.
+// Run runs rounds of kills until o.Kills kills have hit. Each round has a fresh database and a different seed.
 func Run(ctx context.Context, soak *run.Run, o Options) error {
 	soak.Began = time.Now()
 	soak.Duration, soak.RoundLength = 24*time.Hour, 24*time.Hour // the kills decide when a round ends
 	o.code = codeOf(ctx)
-	if soak.Seed != 0 { // repeat the round of this seed
+	if soak.Seed != 0 { // repeats the round of this seed
 		r, err := killRound(ctx, soak, o, soak.Seed, o.Kills, nil)
 		if err == nil {
 			(&killLog{Rounds: []killedRound{r}}).print(os.Stdout)
@@ -392,10 +392,10 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 		seed := rand.Uint64() >> 40
 		r, err := killRound(ctx, soak, o, seed, min(o.Portion, o.Kills-log.kills()), nil)
 		if err != nil && !errors.Is(err, run.ErrBroken) {
-			if ctx.Err() != nil { // interrupted before the check
+			if ctx.Err() != nil { // the run was interrupted before the check
 				return fmt.Errorf("round with seed %d: %w", seed, err)
 			}
-			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not return is a finding too
+			r.Seed, r.Broken = seed, append(r.Broken, err.Error()) // a PostgreSQL that does not return is also a violation
 		}
 		if keeping := log.add(r); keeping != nil {
 			return keeping
@@ -423,7 +423,7 @@ func Run(ctx context.Context, soak *run.Run, o Options) error {
 	return ctx.Err()
 }
 
-// manyKills is enough to hit every path, because the paths are aimed at in turn.
+// manyKills is enough to hit every path, because the kills aim at the paths in turn.
 const manyKills = 200
 
 // killRound runs one round of kills. It returns run.ErrBroken if an invariant does not hold.
@@ -482,7 +482,7 @@ func killRound(ctx context.Context, soak *run.Run, o Options, seed uint64, budge
 		check.Print(verdicts)
 		return r, run.ErrBroken
 	}
-	return r, nil // also after an interruption: the checks ran
+	return r, nil // also returned after an interruption, because the checks ran
 }
 
 // codeOf returns the current commit, or "unknown".

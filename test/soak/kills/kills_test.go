@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// The kills would never hit a path whose statement was renamed.
+// If a statement of a path were renamed, the kills would never hit this path.
 func TestEveryStatementOfAPathExists(t *testing.T) {
 	t.Parallel()
 	exist := map[string]bool{}
@@ -116,7 +116,7 @@ func (a *aimed) execInTx(isRolledBack bool, statements ...string) {
 	}
 }
 
-func TestAimStrikesOnlyOnItsPath(t *testing.T) {
+func TestAimKillsOnlyOnItsPath(t *testing.T) {
 	t.Parallel()
 	on := connectAimed(t)
 	mine := &proxy.Path{Name: "mine", Names: []string{"Mine"}, Without: []string{"Other"}}

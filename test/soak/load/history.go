@@ -23,7 +23,7 @@ type Outcome int
 const (
 	Answered Outcome = iota // the call was executed
 	Refused                 // the call was not executed, and never will be
-	Unknown                 // the call was perhaps executed: no response, or a response that asks for a retry
+	Unknown                 // the call was possibly executed: no response was received, or the response asks for a retry
 )
 
 // OutcomeOf returns the outcome of a response. A 5xx gives Unknown, because the server can lose its database after the COMMIT.
@@ -116,7 +116,7 @@ func (h *History) Took(claims ...Claimed) {
 	h.Claims = append(h.Claims, claims...)
 }
 
-// Reported records a report. logged says that the server has written a row of report_logs.
+// Reported records a report. logged is true if the server has written a row of report_logs.
 func (h *History) Reported(taskID string, o Outcome, logged bool) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -161,7 +161,7 @@ func (h *History) Batches() []*list {
 	return slices.Clone(h.Lists)
 }
 
-// beginPause records that a batch is paused or cancelled from now on.
+// beginPause records that a batch is paused or cancelled from this moment.
 func (h *History) beginPause(b *list) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -171,7 +171,7 @@ func (h *History) beginPause(b *list) {
 	}
 }
 
-// endPause records that tasks of a batch can be leased again from now on.
+// endPause records that tasks of a batch can be leased again from this moment.
 func (h *History) endPause(b *list) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -217,7 +217,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case res.StatusCode == http.StatusUnprocessableEntity && hasExpired(r):
-		// Not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
+		// This is not a breach: the message expired while the client repeated the request, or while the request waited during a failover.
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnprocessableEntity || res.StatusCode == http.StatusUnauthorized:
 		o.History.Breach("a valid request was rejected: %s %s: %d", r.Method, r.URL.Path, res.StatusCode)
 	case res.StatusCode == http.StatusTooManyRequests:

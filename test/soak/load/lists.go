@@ -21,7 +21,7 @@ import (
 
 const (
 	listers  = 6
-	listRows = 300 // maximum per list
+	listRows = 300 // maximum number of rows per list
 )
 
 // Lists are clients that upload lists, and confirm, pause, resume, cancel and requeue the batches.
@@ -52,7 +52,8 @@ type list struct {
 	paused      *pausePeriod // the current pause; nil: not paused
 }
 
-// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch may be leased for the first time.
+// pausePeriod is a period after the response to a pause or cancellation of a batch. During this period no task of the batch is allowed to be leased for the
+// first time.
 type pausePeriod struct {
 	BatchID      int64
 	Since, Until time.Time // Until is zero while the period is open
@@ -74,7 +75,7 @@ func (s *Lists) Run(ctx context.Context, round int) {
 	all.Wait()
 }
 
-// create uploads a list, and repeats the upload until it gets a response. It returns nil if KeyedTries uploads got none.
+// create uploads a list, and repeats the upload until it gets a response. It returns nil if KeyedTries uploads got no response.
 func (s *Lists) create(rng *rand.Rand) *list {
 	key := fmt.Sprintf("soak-%d-list-%d", s.Load.Seed, s.serial.Add(1))
 	var rows strings.Builder
@@ -88,7 +89,7 @@ func (s *Lists) create(rng *rand.Rand) *list {
 			rows.WriteString("123,x\n")
 		case 1:
 			b.Rows++
-			fmt.Fprintf(&rows, "13900000000,%s\n", text) // the same row follows below, so this one is a duplicate
+			fmt.Fprintf(&rows, "13900000000,%s\n", text) // the same row follows below, so this row is a duplicate
 			fallthrough
 		default:
 			b.Valid++
@@ -191,7 +192,7 @@ func (s *Lists) do(rng *rand.Rand, b *list, act listAct) {
 	case requeueList:
 		res, err := client.RequeueBatchWithResponse(CallContext(), b.ID)
 		record(res, err)
-	case listActs: // the number of acts, not an act
+	case listActs: // listActs is the number of acts and not an act
 	}
 	o := OutcomeOf(status, err)
 	s.Load.History.Calls[o].Add(1)

@@ -30,11 +30,11 @@ type Load struct {
 	History    *History
 	Provider   *Provider
 	servers    []*stack.Server
-	Clients    []*api.ClientWithResponses // one for each server
+	Clients    []*api.ClientWithResponses // one client for each server
 	Pools      []*http.Transport
 	Seed       uint64
 	Submitters int          // number of clients that submit
-	IsPlain    bool         // do not use switches and expires_at: the older version of an upgrade does not support them
+	IsPlain    bool         // the load does not use switches and expires_at: the older version of an upgrade does not support them
 	Serial     atomic.Int64 // serial number of the last message
 	Requeues   atomic.Int64 // number of successful requeues
 	Misdeed    [misdeeds]atomic.Int64
@@ -73,8 +73,8 @@ func New(seed uint64, h *History, p *Provider, servers []*stack.Server) (*Load, 
 	return l, nil
 }
 
-// The first senders have an interval, a limit or a balance, and several pollers each. Without locks in the server, their pollers together would exceed the
-// interval, limit or balance.
+// The first senders have an interval, a limit or a balance, and each of them has several pollers. Without locks in the server, the pollers of a sender
+// together would exceed its interval, limit or balance.
 const (
 	counted        = 3
 	countedPollers = 3
@@ -130,7 +130,7 @@ func (l *Load) newMessage(rng *rand.Rand, phone string, text *string) api.SendRe
 	case n == 2:
 		at := time.Now().Add(time.Duration(rng.IntN(2000)) * time.Millisecond)
 		m.ExpectSendTime = &at
-	case n == 3 && !l.IsPlain: // a sender can claim it before it expires
+	case n == 3 && !l.IsPlain: // a sender can claim the message before it expires
 		at := time.Now().Add(time.Second + time.Duration(rng.IntN(5000))*time.Millisecond)
 		m.ExpiresAt = &at
 	}
@@ -188,7 +188,7 @@ func (l *Load) Drain(ctx context.Context, empty func() bool) {
 	}
 }
 
-// CallContext returns the context of a call. A call has a time limit of its own, because the end of a round must not interrupt it.
+// CallContext returns the context of a call. A call has its own time limit, because the end of a round must not interrupt the call.
 func CallContext() context.Context { return context.Background() }
 
 // Any returns the client of a random server.
@@ -227,7 +227,7 @@ func (l *Load) submitOne(rng *rand.Rand) {
 	}
 }
 
-// Submit sends a request once. It returns the task id from the response, or "" if the response contains none.
+// Submit sends a request once. It returns the task id from the response. If the response contains no task id, it returns "".
 func (l *Load) Submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string, as ...api.RequestEditorFn) string {
 	res, err := client.SendSmsWithResponse(CallContext(), params, body, as...)
 	status, id := 0, ""
@@ -342,7 +342,7 @@ func (l *Load) Cancel(client *api.ClientWithResponses, id string) {
 	}
 }
 
-// Requeue requeues a task through both servers at the same time. At most one of the two requests may succeed.
+// Requeue requeues a task through both servers at the same time. At most one of the two requests is allowed to succeed.
 func (l *Load) Requeue(id string) {
 	l.History.requeue(id)
 	var all sync.WaitGroup
@@ -486,7 +486,7 @@ const (
 // Send reports a task in a random way that real senders use, or misuse.
 func (s *Sender) Send(t api.ClaimedTask) {
 	l := s.Load
-	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.AppID, Status: success} // without the lease, as in the original documents
+	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.AppID, Status: success} // the report does not contain the lease, as in the original documents
 	fenced := plain
 	fenced.LeaseID = &t.LeaseID
 	again := func(r api.ReportRequest) api.ReportRequest {
@@ -512,7 +512,7 @@ func (s *Sender) Send(t api.ClaimedTask) {
 		l.report(l.Any(s.Rng), r)
 		if s.Rng.IntN(2) == 0 {
 			l.Requeue(t.TaskID)
-			if s.Rng.IntN(2) == 0 { // a late report of the lease from before the requeue
+			if s.Rng.IntN(2) == 0 { // a late report on the lease from before the requeue
 				l.Misdeed[duplicated].Add(1)
 				l.report(l.Any(s.Rng), fenced)
 			}

@@ -40,7 +40,7 @@ func StartProvider() (*Provider, error) {
 	p := &Provider{url: "http://" + listener.Addr().String(), Accepted: map[string]int{}}
 	p.Server.Handler = p
 	p.Server.ReadHeaderTimeout = time.Second
-	go func() { _ = p.Server.Serve(listener) }() // runs until Close
+	go func() { _ = p.Server.Serve(listener) }() // the server runs until Close
 	return p, nil
 }
 
@@ -120,7 +120,7 @@ const (
 	ailments
 )
 
-// ail answers a request under /sick during a trouble, without accepting the message. It returns false if there is no trouble.
+// ail answers a request under /sick during a trouble, without accepting the message. If the provider has no trouble, it returns false.
 func (p *Provider) ail(w http.ResponseWriter, r *http.Request) bool {
 	switch p.ailment.Load() {
 	case unauthorized:

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// The end of a round has no fixed time limit, because much can be left after a long outage. A task that several troubles of providers delayed legitimately
-// waits for minutes. So the round fails only if nothing progresses although something could.
+// The end of a round has no fixed time limit, because much work can remain after a long outage. A task that several troubles of providers delayed can wait
+// for minutes, as intended. So the round fails only if nothing progresses although progress is possible.
 const (
 	slowestJob = 10 * time.Second // interval of evaluate-alert-rules, the slowest periodic job that the end of a round needs
 	StillLimit = 3 * slowestJob   // maximum time without progress while progress is possible

@@ -63,7 +63,7 @@ type routePeriod struct {
 type measure struct {
 	what   string             // prefix of the texts
 	first  int                // number of leases that count
-	column string             // SQL expression: the owner of a lease
+	column string             // SQL expression for the owner of a lease
 	parts  map[string]float64 // expected share by owner
 	off    float64            // allowed deviation of a share
 }
@@ -81,7 +81,7 @@ const (
 	well      = "sender-push-well"
 )
 
-// Elder is the company whose marketing messages wait too long. ElderSender is its only sender.
+// Elder is the company whose marketing messages wait too long. ElderSender is the only sender of Elder.
 const (
 	Elder       = "elder"
 	ElderSender = "sender-elder"
@@ -202,7 +202,7 @@ func (t *Tenants) AddRoute(route api.RouteRequest, since time.Time) {
 	t.routes = append(t.routes, routePeriod{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
 }
 
-// endRoute records that the route of bolt to a sender is now deleted or off. Servers can use a cached view of the routes for age longer.
+// endRoute records that the route of bolt to a sender is now deleted or off. For the time age, servers can still use a cached view of the routes.
 func (t *Tenants) endRoute(senderNo string, age time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -344,7 +344,7 @@ func (t *Tenants) guess(ctx context.Context, rng *rand.Rand) {
 		req.SetBasicAuth(names[rng.IntN(len(names))], fmt.Sprint("guess-", rng.Uint32()))
 		res, err := c.Do(req)
 		if err != nil {
-			continue // the server is perhaps down
+			continue // the server is possibly down
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
@@ -357,11 +357,11 @@ func (t *Tenants) guess(ctx context.Context, rng *rand.Rand) {
 
 const (
 	sharesMany, sharesFirst = 620, 500
-	fairMany, fairFirst     = 340, 400 // messages of each company
-	aloneMany               = 150      // messages of one company, before the other starts
+	fairMany, fairFirst     = 340, 400 // number of messages of each company, and number of leases that count
+	aloneMany               = 150      // number of messages of one company, before the other company starts
 )
 
-// Measure submits messages that all wait at the same time, and then lets senders claim them without faults. Each measurement has texts of its own, because
+// Measure submits messages that all wait at the same time, and then makes senders claim them without faults. Each measurement has different texts, because
 // earlier messages can still have an unknown outcome.
 func (t *Tenants) Measure(ctx context.Context, round int) error {
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.Seed, uint64(round)<<16|uint64(1<<13+n))) }
@@ -372,7 +372,7 @@ func (t *Tenants) Measure(ctx context.Context, round int) error {
 	}
 	sizes := []int{4, 7, 3, 1, 5, 2}
 	t.take(ctx, rng, sizes[(round-1)%len(sizes)], acmeThree, acmeOne)
-	// A company that joins later must get no credit for the time before.
+	// A company that joins later must not receive credit for the time before.
 	if err := t.pile(ctx, t.Users[0], api.Marketing, prefix+"alone-", aloneMany); err != nil {
 		return err
 	}
@@ -417,7 +417,7 @@ func (t *Tenants) pile(ctx context.Context, user tenant, kind api.MessageType, p
 // take lets senders poll concurrently, with limit tasks per claim, until no task is left. Each sender has two pollers, one at each server.
 func (t *Tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int, names ...string) {
 	var all sync.WaitGroup
-	var idle atomic.Int64 // consecutive polls of all senders that got no task
+	var idle atomic.Int64 // number of consecutive polls of all senders that returned no task
 	for i, name := range names {
 		for j, client := range t.load.Clients {
 			rng := rng(2*i + j)

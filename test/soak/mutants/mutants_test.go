@@ -43,7 +43,7 @@ func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 			if _, err := with.overlay(root, t.TempDir()); err == nil {
 				all, together = with, append(together, m)
 			} else if _, err := m.overlay(root, t.TempDir()); err == nil {
-				later = append(later, m) // it changes the same place as another mutant
+				later = append(later, m) // m changes the same part of the code as another mutant
 			} else {
 				t.Error(err)
 			}

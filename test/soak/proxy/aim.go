@@ -14,7 +14,7 @@ type Path struct {
 	Name     string
 	Names    []string // names of statements in db/queries; a name that ends with * is a prefix
 	texts    []string // beginnings of statements without a name
-	Without  []string // a transaction that sent one of these statements before is not of this path
+	Without  []string // a transaction that sent one of these statements before does not belong to this path
 	IsClient bool     // a client of the soak sends the statements, not a server
 }
 
@@ -63,7 +63,7 @@ func (p *Path) has(statement string, before []string) bool {
 	})
 }
 
-// nameOf returns the name that sqlc puts before a statement, or "" if the statement has none.
+// nameOf returns the name that sqlc puts before a statement. It returns "" if the statement has no name.
 func nameOf(statement string) string {
 	after, hasName := strings.CutPrefix(statement, "-- name: ")
 	if !hasName {
@@ -81,16 +81,17 @@ type Aim struct {
 	Taken  atomic.Bool
 }
 
-// trace is the state of the transaction on a connection. The proxy knows a statement before PostgreSQL executes it, which pg_stat_activity cannot show.
+// trace is the state of the transaction on a connection. The proxy reads a statement before PostgreSQL executes it. pg_stat_activity does not show such a
+// statement.
 type trace struct {
 	mu       sync.Mutex
-	pid      int               // of the backend
+	pid      int               // process id of the backend
 	texts    map[string]string // prepared statements, by their names in the protocol
 	bound    string            // the statement of the last Bind
 	before   []string          // names of the earlier statements of this transaction
-	of       *Aim              // the aim whose path the transaction is on; nil: none
+	of       *Aim              // the aim whose path the transaction is on; nil: no aim
 	tag      string            // command tag of the last completed command
-	isHeld   bool              // a kill will follow: do not forward ReadyForQuery to the server
+	isHeld   bool              // a kill follows: ReadyForQuery is not forwarded to the server
 	isServed bool              // PostgreSQL was ready before it was killed
 }
 

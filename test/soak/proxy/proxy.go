@@ -64,12 +64,12 @@ func (p *Proxy) Address() string { return p.listener.Addr().String() }
 // Stop closes the proxy and its connections.
 func (p *Proxy) Stop() {
 	p.Resume()
-	_ = p.listener.Close() // ends the accept loop
+	_ = p.listener.Close() // the close ends the accept loop
 	p.Reset()
 	p.done.Wait()
 }
 
-// Stall holds back every byte, also of new connections, until Resume.
+// Stall holds back every byte, also on new connections, until Resume.
 func (p *Proxy) Stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Proxy) accept() {
 func (p *Proxy) serve(server net.Conn) {
 	postgres, err := net.DialTimeout("unix", p.upstream, 5*time.Second)
 	if err != nil {
-		_ = server.Close() // as if PostgreSQL had refused the connection
+		_ = server.Close() // the same effect as a refused connection of PostgreSQL
 		return
 	}
 	l := &Link{Proxy: p, server: server, postgres: postgres, Over: make(chan struct{})}
@@ -177,7 +177,8 @@ func (l *Link) cut() {
 	_ = l.postgres.Close()
 }
 
-// relay forwards messages until a side closes or a gate stops it. opening says that the first message has no type byte, as from a client.
+// relay forwards messages until a side closes or a gate stops the connection. opening is true if the first message has no type byte, as in a message from a
+// client.
 func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind byte, message []byte) (pass bool)) {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriterSize(to, 64<<10)
 	for {
@@ -186,7 +187,7 @@ func (l *Link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind
 			return
 		}
 		opening = false
-		// All messages before the one that triggers a gate have already been forwarded.
+		// All messages before the message that triggers a gate have already been forwarded.
 		l.Proxy.waitWhileStalled()
 		if !watch(kind, message) {
 			return
@@ -254,7 +255,7 @@ func (l *Link) watchReply(kind byte, message []byte) bool {
 	return true
 }
 
-// meet triggers the gate of a point, if one is armed.
+// meet triggers the gate of a point if a gate is armed.
 func (l *Link) meet(at Point) (pass bool) {
 	if g := l.Proxy.takeGate(at); g != nil {
 		return g.Strike()

@@ -14,17 +14,17 @@ import (
 // leftOver is the work that has not ended. No client submits, cancels or requeues any more, so each task that ends changes done.
 type leftOver struct {
 	tasks, batches, jobs, notifications int
-	done                                string        // changes whenever a task or job ends or makes progress
-	doable                              string        // work that could make progress now; empty: all remaining work waits legitimately
-	latest                              time.Duration // until the end of the longest legitimate wait
-	reason                              string        // reason of that wait
+	done                                string        // changes each time a task or job ends or makes progress
+	doable                              string        // work that could make progress now; empty: all remaining work waits as intended
+	latest                              time.Duration // time until the end of the longest intended wait
+	reason                              string        // reason of this wait
 }
 
 func (l leftOver) String() string {
 	return fmt.Sprintf("%d tasks, %d batches, %d jobs, %d notifications", l.tasks, l.batches, l.jobs, l.notifications)
 }
 
-// countLeftOver counts the remaining work and its reasons. A task waits legitimately until it is due, while a sender has leased it, and while all senders of
+// countLeftOver counts the remaining work and its reasons. A task waits as intended until it is due, while a sender has leased it, and while all senders of
 // its pool are paused.
 const countLeftOver = `
 WITH resting AS MATERIALIZED (

@@ -40,7 +40,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	defer unload()
 	var clients sync.WaitGroup
 	clients.Go(func() { sc.run(loading, number) })
-	err := n.Run(fire) // the load runs until the last fault is over, because the nemesis waits for responses
+	err := n.Run(fire) // the load runs until the last fault has ended, because the nemesis waits for responses
 	var underLoad []check.Verdict
 	var waiting, held int
 	if err == nil {
@@ -64,7 +64,7 @@ func (s *Run) Round(ctx context.Context, number int, sc *Scene, n Injector) ([]c
 	s.Say("round %d: %s", number, emptied)
 	if sc.archive != nil {
 		if err := sc.archive.Restore(context.WithoutCancel(ctx)); err != nil {
-			sc.History.Breach("%v", err) // the checks name the lost tasks
+			sc.History.Breach("%v", err) // the checks list the lost tasks
 		}
 	}
 	if err := sc.Tenants.Measure(context.WithoutCancel(ctx), number); err != nil {

@@ -26,7 +26,7 @@ type Scene struct {
 	Tenants *load.Tenants
 	lists   *load.Lists
 	events  *events.Events
-	archive *crowds.Archive // nil: old partitions stay unchanged
+	archive *crowds.Archive // nil: old partitions remain unchanged
 	Crowds  []crowds.Crowd
 
 	HasAllClients bool // SetUp also creates the archive and the crowds of the soak; the drill and the upgrade do not use them
@@ -78,7 +78,7 @@ func (sc *Scene) Close() {
 	if sc.events != nil {
 		sc.events.Close()
 	}
-	_ = sc.Load.Provider.Server.Close() // no calls are left
+	_ = sc.Load.Provider.Server.Close() // no calls remain
 }
 
 // run runs all clients until ctx ends, and returns when every call has ended.
@@ -131,7 +131,7 @@ func (sc *Scene) Print() {
 	}
 }
 
-// check compares the whole history with the whole database. No client may run meanwhile.
+// check compares the whole history with the whole database. No client is allowed to run meanwhile.
 func (sc *Scene) check(ctx context.Context) ([]check.Verdict, error) {
 	var verdicts []check.Verdict
 	err := sc.stack.QueryWithin(ctx, invariants.CheckLimit, func(conn *pgx.Conn) (err error) {

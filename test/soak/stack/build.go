@@ -11,7 +11,7 @@ import (
 
 // NewDir creates the folder of a run.
 func NewDir() (string, error) {
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not in $TMPDIR: the path of a socket must be short
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // the folder is not in $TMPDIR, because the path of a socket must be short
 	if err != nil {
 		return "", fmt.Errorf("create folder: %w", err)
 	}

@@ -35,7 +35,7 @@ type patience struct{ ttl, loop, retry int }
 
 var (
 	drillPatience = patience{10, 2, 4}
-	shortPatience = patience{8, 1, 3} // for a short drill
+	shortPatience = patience{8, 1, 3} // used in a short drill
 )
 
 // drillRoles are the roles of the servers of a drill.
@@ -117,7 +117,7 @@ func StartCluster(ctx context.Context, dir, binary string, o ClusterOptions) (*S
 		return s, err
 	}
 	front := &Server{Name: "the front", URL: "http://127.0.0.1:" + c.front}
-	s.Endpoints = []*Server{front, front} // one for each client
+	s.Endpoints = []*Server{front, front} // one endpoint for each client
 	for _, srv := range s.Servers {
 		srv.supervise(ctx)
 	}
@@ -262,7 +262,7 @@ func (c *Cluster) startEtcd() (string, error) {
 }
 
 // storeKind returns the name of the section for etcd in Patroni's configuration. With version 3 of the etcd API, Patroni 3.0.2 overwrites the leader key
-// without checking its holder: a primary that was stopped takes the key back from its successor.
+// without checking its holder. A primary that was stopped then takes the key back from its successor.
 func (c *Cluster) storeKind() string {
 	if c.isThird {
 		return "etcd3"
@@ -297,7 +297,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 	address, rest := "127.0.0.1:"+n.Port, "127.0.0.1:"+n.APIPort
 	content, err := json.Marshal(object{ // JSON is valid YAML
 		"scope": "lksms", "name": n.Name,
-		"watchdog":    object{"mode": "off"}, // the watchdog would restart this machine
+		"watchdog":    object{"mode": "off"}, // a watchdog would restart this machine
 		"restapi":     object{"listen": rest, "connect_address": rest},
 		c.storeKind(): object{"hosts": []string{n.Etcd.address()}, "use_proxies": true}, // without use_proxies, Patroni would find etcd without the relay
 		"bootstrap": object{
@@ -309,7 +309,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 					"parameters": object{
 						"max_connections": 200, "shared_buffers": "64MB", "max_wal_size": "128MB", "min_wal_size": "32MB", "wal_keep_size": "64MB",
 						"max_slot_wal_keep_size": "256MB", "checkpoint_timeout": "30s", "autovacuum_naptime": "5s",
-						"dynamic_shared_memory_type": "mmap", // no shared memory remains when a node is killed
+						"dynamic_shared_memory_type": "mmap", // after a node was killed, no shared memory remains
 					},
 				},
 			},
@@ -323,7 +323,7 @@ func (c *Cluster) newNode(ctx context.Context, number int, store string) (*Node,
 			},
 			"pg_hba":     []string{"local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
 			"parameters": object{"unix_socket_directories": filepath.Join(c.dir, "run")},
-			// No operator is present: copy a node again if it cannot be rewound.
+			// No operator is present, so a node is copied again if it cannot be rewound.
 			"remove_data_directory_on_rewind_failure": true, "remove_data_directory_on_diverged_timelines": true,
 		},
 	})
@@ -409,7 +409,7 @@ func (c *Cluster) stop(keep bool) error {
 	return errors.Join(failed...)
 }
 
-// Primary returns the node that is the primary and holds the leader key according to its Patroni, or nil if no node does.
+// Primary returns the node that is the primary and, according to its Patroni, holds the leader key. It returns nil if no such node exists.
 func (c *Cluster) Primary(ctx context.Context) *Node {
 	for _, n := range c.Nodes {
 		if StatusOf(ctx, "http://127.0.0.1:"+n.APIPort+"/primary") == http.StatusOK {
@@ -438,8 +438,8 @@ func (c *Cluster) IsWhole(ctx context.Context) bool {
 	return err == nil && streaming == ClusterNodes-1 && (c.isAsync || synchronous > 0 && c.hasHeir(ctx)) && !inRecovery(ctx, conn)
 }
 
-// hasHeir reports whether Patroni knows a synchronous standby. Patroni notices that some seconds later than PostgreSQL. Until then Patroni promotes no node if
-// the primary dies.
+// hasHeir reports whether Patroni knows a synchronous standby. Patroni detects the standby some seconds later than PostgreSQL. Until then Patroni promotes no
+// node if the primary dies.
 func (c *Cluster) hasHeir(ctx context.Context) bool {
 	return slices.ContainsFunc(c.Nodes, func(n *Node) bool {
 		return StatusOf(ctx, "http://127.0.0.1:"+n.APIPort+"/sync") == http.StatusOK
@@ -461,7 +461,7 @@ func (n *Node) Kill(sig syscall.Signal, title string) error {
 	if err != nil {
 		return err
 	}
-	if title == "" { // stop the postmaster first: a session that starts later would keep the shared memory
+	if title == "" { // the postmaster is stopped first: a session that starts later would keep the shared memory
 		_ = syscall.Kill(pids[0], syscall.SIGSTOP)
 		if pids, err = postgresProcesses(n.data()); err != nil {
 			return err

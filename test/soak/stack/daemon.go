@@ -21,8 +21,8 @@ import (
 	"lksms/internal/platform/pgserver"
 )
 
-// daemon is a program that is restarted whenever it ends, like under a service manager, except after Hold or stop. The program runs as the account of
-// PostgreSQL.
+// daemon is a program that is restarted each time it ends, in the same way as under a service manager, except after Hold or stop. The program runs as the
+// account of PostgreSQL.
 type daemon struct {
 	dir, log string
 	command  []string
@@ -136,14 +136,14 @@ func (d *daemon) stop() {
 	d.done.Wait()
 }
 
-// relay forwards connections to an address. While it is cut, it passes no bytes but refuses no connection, like a broken network.
+// relay forwards connections to an address. While it is cut, it passes no bytes but refuses no connection. This behavior resembles a broken network.
 type relay struct {
 	listener net.Listener
 	target   string
 
 	mu     sync.Mutex
 	links  map[net.Conn]struct{}
-	severe chan struct{} // closed when the cut ends; nil: not cut
+	severe chan struct{} // closed when the cut ends; nil: the relay is not cut
 	done   sync.WaitGroup
 }
 
@@ -189,7 +189,7 @@ func (r *relay) Heal() {
 }
 
 func (r *relay) stop() {
-	_ = r.listener.Close() // ends the accept loop
+	_ = r.listener.Close() // the close ends the accept loop
 	r.Heal()
 	r.done.Wait()
 }
@@ -306,12 +306,12 @@ func endProcesses(dir string) error {
 	}
 }
 
-// programs are the beginnings of the names of programs that a drill starts. Other programs in its folder belong to a developer.
+// programs contains the beginnings of the names of programs that a drill starts. Other programs in its folder belong to a developer.
 var programs = []string{"postgres", "pg_", "initdb", "python3", "etcd", "haproxy", "pgbouncer", "lksms"}
 
 // processesIn returns the processes of the drill whose working directory is dir or below.
 func processesIn(dir string) (pids []int) {
-	entries, _ := os.ReadDir("/proc") // only Linux has /proc, and Patroni runs only there
+	entries, _ := os.ReadDir("/proc") // if /proc is missing, the list is empty: only Linux has /proc, and Patroni runs only on Linux
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -337,7 +337,7 @@ func removeTree(dir string) error {
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), NodePrefix) && entry.IsDir() {
-			_ = exec.Command("umount", filepath.Join(dir, entry.Name())).Run() // fails for a folder that is not a mount
+			_ = exec.Command("umount", filepath.Join(dir, entry.Name())).Run() // the command fails for a folder that is not a mount
 		}
 	}
 	return errors.Join(err, os.RemoveAll(dir))

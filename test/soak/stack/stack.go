@@ -145,14 +145,14 @@ func (s *Stack) RevivePostgres(ctx context.Context) error {
 	default:
 		return nil
 	}
-	if err := s.Postgres.Stop(); err != nil { // releases the lock on its folder
+	if err := s.Postgres.Stop(); err != nil { // the stop releases the lock on the folder
 		return err
 	}
 	return s.startPostgres(ctx)
 }
 
-// Query runs fn on a new connection as a superuser, because the soak changes settings and ends sessions. The connection does not use a proxy. The time limit is
-// a minute.
+// Query runs fn on a new connection as a superuser, because the soak changes settings and ends sessions. The connection does not use a proxy. Query has a
+// time limit of one minute.
 func (s *Stack) Query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	return s.QueryWithin(ctx, time.Minute, fn)
 }
@@ -165,7 +165,7 @@ func (s *Stack) AdminURL() string {
 	return s.Postgres.AdminURL()
 }
 
-// QueryWithin is Query with another time limit.
+// QueryWithin works like Query with another time limit.
 func (s *Stack) QueryWithin(ctx context.Context, limit time.Duration, fn func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -224,12 +224,12 @@ func (s *Stack) AwaitServing(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// Server is one lksms process. It is restarted whenever it ends, like under a service manager.
+// Server is one lksms process. Each time the process ends, it is restarted, like under a service manager.
 type Server struct {
 	Name    string
 	URL     string
 	LogPath string
-	Proxy   *proxy.Proxy // to its database; nil: no proxy of its own
+	Proxy   *proxy.Proxy // proxy to the database of the server; nil: the server has no proxy
 	Binary  string
 	args    []string
 	Env     []string
@@ -268,7 +268,7 @@ func newServer(name, dir, binary, databaseURL string) (*Server, error) {
 	return s, nil
 }
 
-// newServerOn is newServer without a proxy.
+// newServerOn works like newServer without a proxy.
 func newServerOn(databaseURL, name, dir, binary string, args ...string) (*Server, error) {
 	port, err := freePort()
 	if err != nil {
@@ -287,7 +287,8 @@ func newServerOn(databaseURL, name, dir, binary string, args ...string) (*Server
 
 func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
 
-// Linux uses ports from firstOutgoing on for outgoing connections. Such a port could be taken while its server is down.
+// firstPort is the first port for servers. Linux uses ports from firstOutgoing for outgoing connections. Such a connection could occupy the port of a server
+// while the server is down.
 const firstPort, firstOutgoing = 10000, 32768
 
 // freePort returns a port that a server can use again after each restart.
@@ -445,7 +446,7 @@ func (s *Server) Gauge(ctx context.Context, name string) (float64, error) {
 	return 0, fmt.Errorf("%s has no metric %s", s.Name, name)
 }
 
-// QueryAsClient is Query through ClientProxy, so that kills can hit the connection.
+// QueryAsClient works like Query through ClientProxy, so that kills can hit the connection.
 func (s *Stack) QueryAsClient(ctx context.Context, fn func(*pgx.Conn) error) error {
 	u, err := url.Parse(s.AdminURL())
 	if err != nil {

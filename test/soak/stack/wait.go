@@ -31,7 +31,7 @@ func Await(ctx context.Context, limit time.Duration, text string, isSo func(cont
 // readyLimit is the time limit of a readiness probe.
 const readyLimit = time.Second
 
-// StatusOf returns the HTTP status of a GET request, or 0 if no response came within readyLimit.
+// StatusOf returns the HTTP status of a GET request. It returns 0 if no response came within readyLimit.
 func StatusOf(ctx context.Context, address string) int {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()

@@ -17,7 +17,7 @@ type way int
 const (
 	throughHAProxy   way = iota // HAProxy asks each Patroni
 	throughPgBouncer            // PgBouncer in transaction mode, in front of HAProxy
-	amongHosts                  // the URL contains all nodes, and the server selects the one that accepts writes
+	amongHosts                  // the URL contains all nodes, and the server selects the node that accepts writes
 	ways
 )
 

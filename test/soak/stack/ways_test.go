@@ -12,7 +12,7 @@ func TestEachServerUsesEachWayInThreeSeeds(t *testing.T) {
 			seen[WayOf(server, seed)] = true
 		}
 		if len(seen) != int(ways) {
-			t.Errorf("server %d has %d ways", server, len(seen))
+			t.Errorf("server %d has %d entry points", server, len(seen))
 		}
 	}
 }

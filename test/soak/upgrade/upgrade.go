@@ -36,7 +36,7 @@ const (
 	upgradeLimit = 2 * time.Minute
 	// longTransaction is the maximum duration of the long transaction.
 	longTransaction = 15 * time.Second
-	// waitsOfMigration is how often a migration must wait for the long transaction before that transaction ends.
+	// waitsOfMigration is the number of times that a migration must wait for the long transaction before this transaction ends.
 	waitsOfMigration = 2
 )
 
@@ -161,7 +161,7 @@ type phase struct {
 // restart is the measured replacement of one server.
 type restart struct {
 	phase, server   string
-	stop, wait      time.Duration // until the old process ended; then until the new one was ready
+	stop, wait      time.Duration // stop: time until the old process ended; wait: time from then until the new process was ready
 	waitsOfMigrator int
 }
 
@@ -177,7 +177,7 @@ type upgrader struct {
 
 	restarts []restart
 	laps     []lap
-	unready  map[*stack.Server][]stack.Window // from SIGTERM until the next process was ready
+	unready  map[*stack.Server][]stack.Window // time spans from SIGTERM until the next process was ready
 }
 
 // lap is the time span of a phase.
@@ -249,8 +249,8 @@ func (u *upgrader) replace(ctx context.Context, t phase, s *stack.Server) (resta
 	return restart{phase: t.name, server: s.Name, stop: stopped.Sub(began), wait: now.Sub(stopped)}, err
 }
 
-// beginLongTransaction starts a transaction that locks every table for reading, like a backup. The transaction ends when a migration has waited for it
-// waitsOfMigration times, or when over is called. over returns the number of waits.
+// beginLongTransaction starts a transaction that locks every table for reading, like a backup. The transaction ends when a migration has waited
+// waitsOfMigration times for the transaction, or when over is called. over returns the number of waits.
 func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, err error) {
 	begun, end, done := make(chan error, 1), make(chan struct{}), make(chan int, 1)
 	go func() {
@@ -306,8 +306,8 @@ func (u *upgrader) beginLongTransaction(ctx context.Context) (over func() int, e
 	return sync.OnceValue(func() int { close(end); return <-done }), nil
 }
 
-// schemaStates are classes of SQLSTATE. Statements that do not fit the schema fail with them, and so do statements that could not get a lock or whose cached
-// plan became invalid.
+// schemaStates contains classes of SQLSTATE. A statement fails with a code of these classes if it does not fit the schema, could not get a lock, or has a
+// cached plan that became invalid.
 var schemaStates = []string{"SQLSTATE 42", "SQLSTATE 23", "SQLSTATE 0A", "SQLSTATE 55", "SQLSTATE 40", "SQLSTATE 22", "SQLSTATE XX"}
 
 // logVerdict searches the logs of all servers for errors.
@@ -342,7 +342,7 @@ func isTrouble(line []byte) bool {
 		Level, Msg, Error string
 	}
 	if json.Unmarshal(line, &entry) != nil {
-		return false // the banner, not JSON
+		return false // the line is the banner and not JSON
 	}
 	if entry.Level == "ERROR" {
 		// The clients count 5xx responses themselves. Cancelled requests and timeouts are expected on a slow machine.

@@ -41,7 +41,7 @@ func TestTrafficReturnsTheLongestGapAndTheLongestCall(t *testing.T) {
 	f.answers[load.SubmitCall] = []span{{at(5), at(6)}, {at(0), at(1)}, {at(1), at(9)}, {at(20), at(30)}}
 	without, took := f.longest(load.SubmitCall, stack.Window{From: from, To: at(11)})
 	if without != 5*time.Second || took != 8*time.Second {
-		t.Errorf("%s without, %s took", without, took)
+		t.Errorf("the longest gap is %s, the longest call is %s", without, took)
 	}
 }
 

@@ -39,8 +39,8 @@ func partsOf(st Progress) (parts []countryPart, err error) {
 // unless many were requeued. Counting 11,000 tasks takes 13 ms.
 const maxLeft = 11_000
 
-// leftOf returns the unsent rows by country. It counts the waiting tasks, and the rows that are not tasks yet. If these are too many to be counted, it assumes
-// that they have the same countries as all valid rows, so that its cost does not depend on the number of rows.
+// leftOf returns the unsent rows by country. It counts the waiting tasks, and the rows that are not tasks yet. If these rows are too many to be counted,
+// leftOf assumes that they have the same countries as all valid rows. Its cost therefore does not depend on the number of rows.
 func (r *Reader) leftOf(ctx context.Context, st Progress) ([]countryPart, error) {
 	parts, err := partsOf(st)
 	if err != nil || len(parts) == 0 {

@@ -26,7 +26,7 @@ var BuiltIn = map[int]string{
 
 // Format is a number format. The zero value, and a section that this package does not support, format a number with all its digits.
 type Format struct {
-	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing ones
+	sections []section // for positive numbers, negative numbers, and zero; the first section replaces missing sections
 }
 
 // section is the part of a format for numbers of one sign.
@@ -44,7 +44,7 @@ type section struct {
 // Shown is a formatted number.
 type Shown struct {
 	Text  string
-	Lossy bool // as in sheet.Cell: the file may lack digits of the number, or the number is no valid date
+	Lossy bool // as in sheet.Cell: the file possibly lacks digits of the number, or the number is not a valid date
 }
 
 // part is a literal text, a field of a date such as "yyyy", or the digits of a number ("0").
@@ -304,13 +304,13 @@ func plain(n float64) Shown {
 	return Shown{Text: text, Lossy: isRounded(n)}
 }
 
-// isRounded reports whether a number may have had more digits when it was typed. Excel replaces all digits after the fifteenth with zeros.
+// isRounded reports whether a number possibly had more digits when it was typed. Excel replaces all digits after the fifteenth with zeros.
 func isRounded(n float64) bool {
 	abs := math.Abs(n)
 	return abs >= exact || abs >= 1e15 && math.Mod(abs, 10) == 0
 }
 
-// number formats a number. A whole number gets no thousands separators, because it may be a phone number.
+// number formats a number. A whole number gets no thousands separators, because it can be a phone number.
 func (s section) number(n float64, sign string) Shown {
 	if isRounded(n) {
 		return plain(n)

@@ -105,7 +105,7 @@ func TestDatesAreFormattedLikeInExcel(t *testing.T) {
 	}
 }
 
-// Any format can format any number, and the text has a bounded length.
+// FuzzFormat checks that any format can format any number, and that the length of the text is bounded.
 func FuzzFormat(f *testing.F) {
 	for _, code := range BuiltIn {
 		f.Add(code, 45322.123)

@@ -28,7 +28,7 @@ func (t Tools) Client(limit time.Duration) *http.Client {
 	return client
 }
 
-// recorder shows each request to Tools.Asked and then sends it.
+// recorder shows each request to Tools.Asked, and then sends the request.
 type recorder struct {
 	http.RoundTripper
 	tools Tools

@@ -9,7 +9,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// Types of rows that a Reader returns.
+// These are the row types that a Reader returns.
 type (
 	// Held counts the tasks that one switch holds.
 	Held = dispatchq.TasksHeldRow
@@ -63,7 +63,7 @@ func (r Reader) Late(ctx context.Context, after float64, maxTasks int32, ignored
 	return late, postgres.Wrap("read waits", err, nil)
 }
 
-// Due returns how many of the pending tasks are due. It subtracts the tasks that are not due yet from pending. If more than maxLater tasks are not due
+// Due returns the number of pending tasks that are due. It subtracts the tasks that are not due yet from pending. If more than maxLater tasks are not due
 // yet, it counts the due tasks instead, up to maxDue.
 func (r Reader) Due(ctx context.Context, pending float64, maxLater, maxDue int64) (due float64, err error) {
 	err = claim.Dispatch(ctx, r.db, func(q *dispatchq.Queries) error {

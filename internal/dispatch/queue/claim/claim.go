@@ -13,8 +13,8 @@ import (
 type Request struct {
 	SenderNo string
 	Limit    int // maximum number of tasks
-	// InOneCall says that the sender sends all tasks of one rendering in one call. The claim then returns only tasks of one rendering, and together
-	// they use one interval of the sender.
+	// InOneCall is true if the sender sends all tasks of one rendering in one call. The claim then returns only tasks of one rendering, and all these tasks
+	// together use one interval of the sender.
 	InOneCall bool
 	// StartWithin is the duration of the leases until the sender starts them, at most the sender's own lease time. Nil: the leases need no start.
 	StartWithin *time.Duration
@@ -27,7 +27,7 @@ type Request struct {
 // Lease is a task that a sender holds until LeaseUntil. LeaseUntil is never after ExpiresAt.
 type Lease struct {
 	TaskID, PhoneNumber string
-	Content             string // text for the sender; it begins with the signature unless SignMode says otherwise
+	Content             string // text for the sender; SignMode decides whether it begins with the signature
 	Sign                string // signature at the beginning of Content, or added by the provider; empty: no signature
 	SignMode            string // sign_mode of the sender
 	LeaseID             int64
@@ -365,7 +365,7 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 }
 
 // passed returns pools in which the sender lags behind its rivals, but all remaining tasks must be sent by other senders (PoolsPassed). A pool is returned
-// only if the sender claimed fewer tasks than it was allowed to. The sender gives up its turn in these pools, so that its rivals do not wait for it.
+// only if the sender claimed fewer tasks than it was allowed to. The sender gives up its turn in these pools, so that its rivals do not wait for this sender.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{

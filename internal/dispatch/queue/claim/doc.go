@@ -1,26 +1,32 @@
-// Package claim decides how many tasks a sender may take now, from which pools and in which order, and leases these tasks. docs/dispatch.md has the
+// Package claim decides how many tasks a sender can claim now, from which pools and in which order, and leases these tasks. docs/dispatch.md describes the
 // rules. A claim is one transaction of these statements of dispatch/claim.sql:
 //
-//   - SenderAdmit reads the sender: its lease time, its shared pool, whether it has limits and routes. It locks nothing. Every claim runs it.
-//   - SenderBudget locks the sender's counters and returns how many tasks and segments it may take. For senders with an interval, limits or a balance.
-//   - RouteAdmit locks the sender's routes in whose pools tasks wait, and returns how much the other senders of these pools were served.
-//   - PoolRooms returns how much of the shared pool is left to other shared senders. For shared senders below one of a larger sort, or in trouble.
-//   - TaskOffer locks the tasks that the sender could take, in the order of each pool.
+//   - SenderAdmit reads the sender: its lease time, its shared pool, whether it has limits and routes. SenderAdmit locks no row. Every claim runs it.
+//   - SenderBudget locks the sender's counters and returns how many tasks and segments the sender can claim. It runs if the sender has an interval, limits
+//     or a balance.
+//   - RouteAdmit locks the sender's routes to pools with waiting tasks, and returns how many tasks the other senders of these pools were given.
+//   - PoolRooms returns how many tasks of the shared pool are left after the other shared senders. It runs for shared senders that are in trouble or have a
+//     smaller sort than another shared sender.
+//   - TaskOffer locks the tasks that the sender can claim, in the order of each pool.
 //   - TaskFlows locks the first tasks of companies of which several users or batches wait, in the order within the company.
-//   - TaskExchange exchanges ranks within a company. For claims that take a task at the rank of another one.
+//   - TaskExchange exchanges ranks within a company. It runs if the claim takes a task at the rank of another task.
 //   - TaskLease leases the chosen tasks.
-//   - PoolsPassed finds pools in which only tasks wait that the sender may not take. For senders that were behind in a pool and took less than they could.
-//   - SenderCharge writes the cost of the claim to the sender and its routes. For senders with something to count.
+//   - PoolsPassed finds pools in which all waiting tasks are forbidden for the sender. It runs if the sender was behind in a pool and claimed fewer tasks
+//     than it could.
+//   - SenderCharge adds the cost of the claim to the counters of the sender and its routes. It runs if the sender has counters.
 //
-// Between TaskOffer and TaskLease, the server merges the pools into one order (order.go). That is arithmetic on rows that nobody else can take
-// meanwhile. If a sender has few segments left, both may run again: a smaller task may follow one that was too large. A sender without interval,
-// limits, balance and routes locks nothing of its own.
+// Between TaskOffer and TaskLease, the server merges the pools into one order (order.go). The tasks are locked, so no other claim can take them meanwhile.
+// If the sender has few segments left, both statements can run again, because a smaller task can follow a task that was too large. A sender without
+// interval, limits, balance and routes locks only tasks.
 //
-// Ranks follow start-time fair queueing. A task gets the next rank of its company when it is queued, but not before the front of the queue, and moves
-// its company ahead by 1/weight. Pools have ranks of their own, so a claim compares distances from the first task of each pool, counted from
-// routes.next_turn. Flow ranks do the same among the flows of one company: where several flows wait, a claim takes at each rank of the company the task
-// with the smallest flow rank, and exchanges the ranks of the two tasks. Giving a second flow every second rank would need no exchange, but the first
-// flow's waiting tasks would keep their ranks, and ten users who queue a campaign one after another would get their company almost three shares.
-// Ranks of tasks that left the queue unsent are given again to the company (RankGaps, RankGapClose): otherwise it would wait for as many tasks of the
-// others.
+// Ranks follow start-time fair queueing. A task gets the next rank of its company when it is queued, but no rank before the front of the queue. Each task
+// moves the next rank of its company by 1/weight. Each pool has separate ranks, so a claim compares distances from the first task of each pool, counted from
+// routes.next_turn.
+//
+// Flow ranks work in the same way among the flows of one company. If several flows wait, a claim takes the task with the smallest flow rank at each rank of
+// the company, and exchanges the ranks of the two tasks. Without an exchange, a second flow could get every second rank, but the waiting tasks of the first
+// flow would keep their ranks: ten users who queue one campaign after another would get almost three shares for their company.
+//
+// If tasks leave the queue unsent, their company gets their ranks again (RankGaps, RankGapClose). Otherwise the company would wait for as many tasks of the
+// other companies.
 package claim

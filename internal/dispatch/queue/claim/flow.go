@@ -97,8 +97,8 @@ func (p claimPart) flowsOf(offered map[companyLane][]dispatchq.TaskOfferRow) dis
 	return asked
 }
 
-// passedOver returns the tasks that were not chosen although another task was chosen at their rank. ranks are the new ranks of the returned tasks. These are
-// the ranks of chosen tasks at which no task was chosen. All other ranks of the company remain unchanged.
+// passedOver returns the tasks that were not chosen although another task was chosen at their rank. ranks are the new ranks of the returned tasks: the ranks
+// of chosen tasks at which no task was chosen. All other ranks of the company remain unchanged.
 func passedOver(chosen []offer) (ids []string, ranks []float64) {
 	isChosen, isUsed := map[string]bool{}, map[string]bool{} // by task id, and by id of the task that had the rank
 	for _, o := range chosen {

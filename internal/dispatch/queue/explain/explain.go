@@ -64,7 +64,7 @@ type Messages struct {
 	Countries   []string // countries of all recipients; an empty text is an unknown country; nil: the countries are unknown
 }
 
-// HeldBy returns the switches that hold every message. These are the switches that do not depend on a country. If no such switch exists and a switch
+// HeldBy returns the switches that hold every message: the switches that do not depend on a country. If no such switch exists and a switch
 // holds each country, HeldBy returns the switches of the countries.
 func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 	isRouted, err := s.directory.IsRouted(ctx, m.Channel, m.CompanyID, m.MessageType)
@@ -114,8 +114,8 @@ func NeedOf(t queueq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// Candidates returns the senders that are allowed to claim a task. Senders that can claim it now come first. Each candidate contains the reason that a
-// claim would find. failedWith is the sender that failed with the task, because other senders are preferred; it can be empty. A task that is held by
+// Candidates returns the senders that are allowed to claim a task. Senders that can claim the task now come first. Each candidate contains the reason that a
+// claim would find. failedWith is the sender that failed with the task, because other senders are preferred. failedWith can be empty. A task that is held by
 // NoSharedSenders has no candidates.
 func (s *Service) Candidates(ctx context.Context, n sender.Need, failedWith string, heldBy []Switch) ([]sender.Candidate, bool, error) {
 	if slices.ContainsFunc(heldBy, func(w Switch) bool { return w.Kind == NoSharedSenders }) {

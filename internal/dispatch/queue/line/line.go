@@ -19,7 +19,7 @@ const (
 	// pollEvery is the time between two polls of the database while senders wait. A poll finds tasks that other servers stored and tasks that became
 	// due. A task that this server queues wakes a sender at once.
 	pollEvery = 200 * time.Millisecond
-	// usageEvery is the number of polls between two reads of the usage of waiting senders. This is two seconds.
+	// usageEvery is the number of polls between two reads of the usage of waiting senders. The time between the reads is two seconds.
 	usageEvery = 10
 	// maxWoken is the maximum number of senders that one announcement of tasks wakes. Senders that are woken because another sender received no task
 	// count, too.
@@ -32,7 +32,7 @@ const (
 // Question is the input of a poll. A poll without pools and without a walk still reports changes.
 type Question struct {
 	Pools []int64 // pools to probe for queued and due tasks
-	Walk  bool    // also find other pools with queued tasks, by id; the walk finds a due task only after a sweep has queued the task
+	Walk  bool    // also find other pools with queued tasks, by id; this search finds a due task only after a sweep has queued the task
 	After int64   // the walk begins after this pool id
 }
 
@@ -349,7 +349,7 @@ func (l *Line) PassOn(w WakeUp) {
 	l.wakeAll(l.first(w.pool, 1, nil), w.pool, w.left)
 }
 
-// Settle records whether a woken sender received tasks. If the sender received none, the next waiter is woken: a limit or a faster rival can stop one
+// Settle records whether a woken sender received tasks. If the sender received no task, the next waiter is woken: a limit or a faster rival can stop one
 // sender, but must not stop the others.
 func (l *Line) Settle(senderNo string, w WakeUp, got bool) {
 	l.mu.Lock()

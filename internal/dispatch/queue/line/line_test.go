@@ -82,7 +82,7 @@ func TestPoolIsQuietFromAnEmptyPollUntilTheNextTask(t *testing.T) {
 				t.Errorf("quiet: %t", got)
 			}
 			if l.IsQuiet(map[int64]float64{unasked: 0}) {
-				t.Error("a pool that no poll asked for is quiet")
+				t.Error("a pool that no poll has probed is quiet")
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestUnusedWakeUpGoesToTheNextSender(t *testing.T) {
 	tries()
 	l.pollFinding(pool)
 	if got, by := woken(last); len(got) != 1 {
-		t.Error("a sender that has not been tried was not woken")
+		t.Error("a sender that was not woken before was not woken")
 	} else {
 		last = l.joinAs("q", sender.Usage{Sort: -100}, pool)
 		l.Settle("q", by, true)
@@ -223,7 +223,7 @@ func TestPollWakesNoSecondSenderForATask(t *testing.T) {
 	l.Settle("a", by, true)
 	l.pollFinding(pool)
 	if names, _ := woken(b); len(names) != 1 {
-		t.Error("a task that is left wakes no sender")
+		t.Error("a remaining task wakes no sender")
 	}
 }
 
@@ -282,11 +282,11 @@ func TestFailedPollStillAnnouncesAChange(t *testing.T) {
 	select {
 	case <-p.changed:
 	default:
-		t.Error("the waiting sender did not hear of the change")
+		t.Error("the waiting sender was not notified of the change")
 	}
 }
 
-func TestClaimingSenderCountsAfterTheLastWaiterLeft(t *testing.T) {
+func TestClaimOfASenderIsCountedAfterTheLastWaiterLeft(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -342,7 +342,7 @@ func TestSenderWithoutTasksIsWokenAfterPollingRestarts(t *testing.T) {
 	first = l.joinAs("first", sender.Usage{}, pool)
 	l.Wake(pool, 1)
 	if names, _ := woken(first); len(names) != 1 {
-		t.Error("nobody was woken")
+		t.Error("no sender was woken")
 	}
 }
 
@@ -361,11 +361,11 @@ func TestOnePollServesAllSenders(t *testing.T) {
 		const n = 4
 		for range n {
 			if asked := <-looks; len(asked.Pools) != senders {
-				t.Errorf("a look for %d senders asks for %d pools", senders, len(asked.Pools))
+				t.Errorf("a poll for %d senders probes %d pools", senders, len(asked.Pools))
 			}
 		}
 		if took := time.Since(began); took < n*pollEvery {
-			t.Errorf("%d looks for %d senders in %v", n, senders, took)
+			t.Errorf("%d polls for %d senders in %v", n, senders, took)
 		}
 		l.Close()
 		l.Wait()

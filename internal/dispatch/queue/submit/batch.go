@@ -18,8 +18,8 @@ type Outcome struct {
 }
 
 // SubmitAll works like Submit for several submissions. The outcomes have the order of the submissions. A refused submission does not stop the others. An
-// error comes from the database. In a transaction of the caller, an error means that no submission was stored. Otherwise it means that no submission is known
-// to be stored.
+// error comes from the database. In a transaction of the caller, an error means that no submission was stored. Otherwise the error means that no submission
+// is known to be stored.
 func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
 	return s.submitAll(ctx, subs, origin.CompanyID, func(int) Origin { return origin })
 }
@@ -152,8 +152,8 @@ func (b *batch) giveBack(ctx context.Context, row batchRow) {
 
 // maxPortion is the maximum number of messages that one transaction stores for a batch without an Idempotency-Key. It is also the maximum number of repeats
 // and refused messages that one statement logs for any batch. The transaction locks the ranks of its company. Other submissions of this company wait for the
-// lock, and so do submissions of other companies that were merged with them. A large transaction also uses PostgreSQL for a long time, and single messages of
-// other users wait for it.
+// lock. Submissions of other companies that were merged with a waiting submission also wait. A large transaction also uses PostgreSQL for a long time, and
+// single messages of other users wait for it.
 const maxPortion = 100
 
 // store stores rows in portions, in their order. In a transaction of the caller, all rows are one portion. Several portions would lock the ranks in a

@@ -163,7 +163,7 @@ func TestBatchWithAnIdempotencyKeyIsStoredOnce(t *testing.T) {
 }
 
 // If the database rejects one row, only this row fails. The test covers a batch, a batch in one transaction, and concurrent single messages.
-func TestRowRejectedByTheDatabaseFailsAlone(t *testing.T) {
+func TestRowRejectedByTheDatabaseFailsOnlyItsMessage(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("ALTER TABLE messages ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
 	messages := make([]any, 100)

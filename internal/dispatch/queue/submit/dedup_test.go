@@ -126,7 +126,8 @@ func TestTimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	}
 }
 
-// The first message of a batch with a dedup key creates the task. This also holds if a later message is stored before it, or if the batch is one transaction.
+// The first message of a batch with a dedup key creates the task. The first message also creates the task if a later message is stored earlier, or if the
+// batch is one transaction.
 func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {apptest.KeyHeader, "one"}} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestFirstMessageWithADedupKeyInABatchCreatesTheTask(t *testing.T) {
 	}
 }
 
-// A transaction of a company locks the ranks of the company. Other submissions of the company must wait until it ends.
+// A transaction of a company locks the ranks of the company. Other submissions of the company must wait until the transaction ends.
 func TestBatchInOneTransactionLocksRanksLast(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}

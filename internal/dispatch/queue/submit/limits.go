@@ -12,7 +12,7 @@ import (
 	"lksms/internal/platform/setting"
 )
 
-// Limits are the maximum length of a short message of one type. The settings define them. The database accepts at most 1024 characters.
+// Limits are the maximum length of a short message of one type. The settings define these limits. The database accepts at most 1024 characters.
 type Limits struct{ characters, segments int64 }
 
 // Limits returns the limits of messages of a type.

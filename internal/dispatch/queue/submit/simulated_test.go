@@ -17,7 +17,7 @@ func testMessage(content string) map[string]any {
 	return map[string]any{"phone_number": apptest.Phone, "content": content, "test": true}
 }
 
-func TestTestMessagesAreSentUnlessTheSettingDisablesThem(t *testing.T) {
+func TestTestMessagesAreSentUnlessASettingDisablesThem(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("CN", "86", nil)
 	sent := b.SubmitBody(testMessage("sent")).TaskID
@@ -114,7 +114,7 @@ func TestAllKindsOfTestMessagesAreSimulated(t *testing.T) {
 		t.Errorf("claimed %v", got)
 	}
 	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE finish > 1"); n != 0 {
-		t.Error("a test that is not sent takes from the share of its company")
+		t.Error("a test message that is not sent reduces the share of its company")
 	}
 }
 

@@ -84,7 +84,7 @@ func (s *Service) Close() {
 	s.refusals.Wait()
 }
 
-// Origin is the user and the request of a submission. UserAgent can have any length; only its first 500 characters are stored.
+// Origin is the user and the request of a submission. UserAgent can have any length. Only its first 500 characters are stored.
 type Origin struct {
 	User        string
 	CompanyID   int64
@@ -238,7 +238,7 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	return found, nil
 }
 
-// logRepeats returns the tasks of rows, and logs the submissions that repeated them. The column place of a row contains the index of its submission.
+// logRepeats returns the tasks of rows, and logs the submissions that repeated these tasks. The column place of a row contains the index of its submission.
 func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []queueq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
 	n := len(rows)
 	p := queueq.SubmissionsRepeatedParams{

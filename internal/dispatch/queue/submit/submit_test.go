@@ -26,7 +26,7 @@ func TestS0_1_SubmitStoresATask(t *testing.T) {
 	// The limit is 200 characters, not 200 bytes.
 	long := strings.Repeat("验", 200)
 	if got := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": long}).FinalContent; got != long {
-		t.Errorf("200 characters came back as %d bytes", len(got))
+		t.Errorf("200 characters were returned as %d bytes", len(got))
 	}
 
 	for _, c := range []struct {

@@ -153,7 +153,7 @@ func TestExplanationAgreesWithClaims(t *testing.T) {
 	}
 	for _, no := range []string{"few", "poor", "small", "backup"} {
 		if got := b.Take(no, 10); len(got) != 0 {
-			t.Errorf("%s took %v", no, got)
+			t.Errorf("%s claimed %v", no, got)
 		}
 	}
 	b.SubmitMany("x", 100, nil)
@@ -162,10 +162,10 @@ func TestExplanationAgreesWithClaims(t *testing.T) {
 	}
 	next := apptest.Scan[string](b, "SELECT task_id FROM tasks WHERE status = 0 ORDER BY rank LIMIT 1")
 	if got := why(next); got["first"] != "ahead" || got["rival"] != "can" {
-		t.Errorf("after first took its share: %v", got)
+		t.Errorf("after first claimed its share: %v", got)
 	}
 	if got := b.Take("first", 100); len(got) != 0 {
-		t.Errorf("first took %d more", len(got))
+		t.Errorf("first claimed %d more tasks", len(got))
 	}
 	if got := b.Take("rival", 1); len(got) != 1 || got[0].TaskID != next {
 		t.Errorf("rival got %v", got)

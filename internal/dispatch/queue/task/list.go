@@ -287,12 +287,12 @@ func idsCreated(from, before *time.Time) (first, last string) {
 }
 
 // clockDifference is the maximum difference between the clock of a server and the clock of the database. Lists of tasks that were created in a time range
-// allow for it.
+// consider this difference.
 const clockDifference = time.Minute
 
-// skip returns the id before which a list continues after it has read the id last. Usually this is last. But if last contains a time and tasks of this time
-// do not match the filter, skip returns the latest id of the same day that can match. Ids of other forms sort before or after all ids of the day that contain
-// a time, so skip passes over no id of another form.
+// skip returns the id before which a list continues after it has read the id last. Usually this is last. last can contain a time whose tasks do not match the
+// filter. Then skip returns the latest id of the same day that can match. Ids of other forms sort before or after all ids of the day that contain a time, so
+// skip passes over no id of another form.
 func (f Filter) skip(last string) string {
 	at, ok := taskid.Time(last)
 	if !ok {

@@ -310,7 +310,7 @@ func TestListContainsATaskOnceIfItIsReportedMeanwhile(t *testing.T) {
 	}
 }
 
-// A list of a time range skips tasks of other times of the day. It contains every task of the time range, whatever the form of its id.
+// A list of a time range skips tasks of other times of the day. It contains every task of the time range, for ids of any form.
 func TestListOfATimeRangeSkipsOtherTimes(t *testing.T) {
 	b := apptest.New(t)
 	noon := time.Date(2025, 1, 3, 12, 0, 0, 0, time.UTC)

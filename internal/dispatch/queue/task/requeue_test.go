@@ -153,8 +153,8 @@ func TestReportFromBeforeARequeueChangesNothing(t *testing.T) {
 	b.ExpectCounts("0 new, 0 retries, 0 held, 0 sent, 1 failed")
 }
 
-// If several requeues run concurrently, exactly one requeues the task. A concurrent cancellation may or may not end the task. In both cases, no event is lost
-// or counted twice.
+// If several requeues run concurrently, exactly one of them requeues the task. A concurrent cancellation can end the task. In all cases, no event is lost or
+// counted twice.
 func TestConcurrentRequeuesAndCancellationsRequeueATaskOnce(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Fail("x")
@@ -291,7 +291,7 @@ func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	b.Requeue(id)
 	b.ExpectCounts("1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if got := b.Task(id); got.Delivery != nil || got.DeliveryCode != nil {
-		t.Errorf("the new life has the receipt of the one before: %+v", got)
+		t.Errorf("the requeued task has the receipt of the earlier attempt: %+v", got)
 	}
 	settleReceipt(b, id, 2, "LATE", before)
 	settleReceipt(b, id, 2, "LATE", before) // again
@@ -324,7 +324,7 @@ func TestReceiptFromBeforeARequeueCountsOnlyIfDelivered(t *testing.T) {
 	}
 }
 
-// A receipt and a requeue run concurrently. Whichever commits first, the requeued task has no delivery state from the receipt.
+// A receipt and a requeue run concurrently. In either order of their commits, the requeued task has no delivery state from the receipt.
 func TestRequeuedTaskHasNoDeliveryFromAConcurrentReceipt(t *testing.T) {
 	b := apptest.New(t)
 	requeued := func(ctx context.Context, id string) error {

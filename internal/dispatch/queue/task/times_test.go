@@ -10,8 +10,8 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
-// A task shows when it could first be claimed, how long it waited for its first claim, and how long it was processed, including retries, releases and a
-// requeue.
+// A task shows when it could first be claimed, and how long it waited for its first claim. It also shows how long it was processed, including retries,
+// releases and a requeue.
 func TestTaskShowsItsWaitAndItsDuration(t *testing.T) {
 	b := apptest.New(t)
 	get := func(id string) api.TaskDetail {

@@ -11,7 +11,7 @@ func TestTenMillionIDsAscend(t *testing.T) {
 	for range 10_000_000 {
 		id := New()
 		if id <= last {
-			t.Fatalf("%s came after %s", id, last)
+			t.Fatalf("%s was generated after %s", id, last)
 		}
 		last = id
 	}
@@ -26,6 +26,6 @@ func TestIDsAscendAfterTheClockIsSetBack(t *testing.T) {
 	ids := idMaker{}
 	before := ids.next(5 * hour)
 	if after := ids.next(4 * hour); after <= before {
-		t.Errorf("%s came after %s", after, before)
+		t.Errorf("%s was generated after %s", after, before)
 	}
 }

@@ -34,7 +34,7 @@ func newManagerClient(policy outbound.Policy) *managerClient {
 // maxRefusal is the maximum length in bytes of a response body in an error.
 const maxRefusal = 200
 
-// post sends alerts to the program at base. Every 2xx status is a success, whatever the body contains. A redirect is an error.
+// post sends alerts to the program at base. Every 2xx status is a success. The body is ignored. A redirect is an error.
 func (c *managerClient) post(ctx context.Context, base, authorization string, alerts []managerAlert) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -195,7 +195,7 @@ func bunches(due []alertq.AlertDeliveriesDueRow) (all [][]alertq.AlertDeliveries
 // keptFor is the time for which a notification waits for a channel that cannot send. Older news about an alert is useless.
 const keptFor = 24 * time.Hour
 
-// retrySeconds is the delay before the first retry of a failed notification. Each further failure doubles it.
+// retrySeconds is the delay before the first retry of a failed notification. Each further failure doubles the delay.
 const retrySeconds = 30
 
 // notify notifies people of a bunch of alerts and returns the number of delivered alerts. Each channel has its own notification, so that a failed

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/transport/httpapi/paging"
 )
 
-// PutContacts adds new contacts and changes existing ones.
+// PutContacts adds new contacts and changes existing contacts.
 func (h *Handlers) PutContacts(ctx context.Context, req api.PutContactsRequestObject) (api.PutContactsResponseObject, error) {
 	company, err := h.scope.CompanyID(ctx, req.Body.CompanyNo)
 	if err != nil {

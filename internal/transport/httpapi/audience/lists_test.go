@@ -78,7 +78,7 @@ func TestPreviewShowsParsedList(t *testing.T) {
 	}
 }
 
-func TestErrorOfUnreadableListExistsInBothLanguages(t *testing.T) {
+func TestErrorOfUnreadableListHasATextInEachLanguage(t *testing.T) {
 	b := apptest.New(t)
 	for form, want := range map[string][3]string{
 		apptest.Form("", "", "", "sheet", "x"):                          {"file", "is required", "必填"},

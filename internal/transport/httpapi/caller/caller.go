@@ -12,8 +12,8 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// Viewer returns which tasks and notifications the caller can read. A caller of a company can read those of its company, and another caller those of all
-// companies. A caller with the role submit can read only its own tasks and notifications.
+// Viewer describes which tasks and notifications the caller can read. A caller of a company can read the tasks and notifications of its company. Any other
+// caller can read the tasks and notifications of all companies. A caller with the role submit can read only its own tasks and notifications.
 func Viewer(ctx context.Context) task.Viewer {
 	seen := task.Viewer{CompanyID: OwnCompany(ctx)}
 	if who := gate.Of(ctx).Caller.User; who.Role == access.RoleSubmit {

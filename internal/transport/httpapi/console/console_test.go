@@ -82,7 +82,7 @@ func TestConsoleFilesAreServedWithCacheHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			if plain := get(t, h, "/console/assets/main-1a2b.js"); plain.Header().Get("ETag") == w.Header().Get("ETag") {
-				t.Error("two forms have one tag")
+				t.Error("two encodings have the same ETag")
 			}
 		}
 		if string(body) != script {

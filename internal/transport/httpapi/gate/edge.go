@@ -14,8 +14,8 @@ import (
 	"lksms/internal/transport/httpapi/gate/contract"
 )
 
-// clientIP returns the address of the client. This is the peer, unless the peer is a trusted proxy. Then it is the last address in X-Forwarded-For that is
-// not a trusted proxy, because a client can forge all earlier addresses.
+// clientIP returns the address of the client: the address of the peer, or, if the peer is a trusted proxy, the last address in X-Forwarded-For that is not a
+// trusted proxy. A client can forge all earlier addresses.
 func (g *Gate) clientIP(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -117,7 +117,7 @@ func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
-// nothingPolicy is the Content-Security-Policy of API responses. It forbids a browser to load or run anything from them.
+// nothingPolicy is the Content-Security-Policy of API responses. It forbids a browser to load or run anything from such a response.
 const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
 // headersOf returns the headers of every response. All responses share these slices: replace a slice, never change it.

@@ -116,7 +116,7 @@ func pageOf(manual string, texts *text.Catalogue, reason fault.Reason) *string {
 	return &page
 }
 
-// setHeaders sets the headers that tell the client how to continue after a fault.
+// setHeaders sets the headers that describe how the client can continue after a fault.
 func (g *Gate) setHeaders(header http.Header, r *http.Request, f *fault.Error) {
 	setFaultHeaders(header, r, f)
 	if f.Kind == fault.MethodNotAllowed {

@@ -44,7 +44,7 @@ type Options struct {
 	Roles          servers.Roles // roles of this server
 	BasePath       string        // base path of the URLs that clients use: empty, or a path that begins with / and does not end with /
 	Manual         string        // base URL of the manual; empty: this server does not serve the manual
-	TLS            bool          // responses tell browsers to use only HTTPS (HSTS)
+	TLS            bool          // responses make browsers use only HTTPS (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
 	Tracer         *tracing.Tracer
@@ -118,7 +118,7 @@ func (g *Gate) NoRoute(r *http.Request) error {
 	return fault.New(fault.NotFound, fault.RouteNotFound)
 }
 
-// methods returns the methods of the path of a request. These are the methods in the contract, or otherwise the methods of foreign operations.
+// methods returns the methods that the path of a request allows: the methods in the contract, or otherwise the methods of foreign operations.
 func (g *Gate) methods(r *http.Request) []string {
 	if all := g.contract.Methods(r); len(all) > 0 {
 		return all

@@ -114,8 +114,8 @@ func (g *gunzip) Read(b []byte) (n int, err error) {
 
 func (g *gunzip) Close() error { return nil }
 
-// holder returns the name under which the bodies of a caller are counted. This is the name of its company, so that all users of a company share one limit.
-// Without a company, it is the name of the provider or the user. For an unknown caller, holder returns "".
+// holder returns the name under which the bodies of a caller are counted: the name of its company, so that all users of a company share one limit.
+// Without a company, holder returns the name of the provider or the user. For an unknown caller, holder returns "".
 func (x *Exchange) holder() string {
 	if x.Caller.Provider != "" {
 		return "provider " + x.Caller.Provider

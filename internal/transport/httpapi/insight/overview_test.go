@@ -345,7 +345,7 @@ func TestStreamsLeaveConnectionsFreeAndEndWithServer(t *testing.T) {
 	for _, headers := range [][]string{nil, company} {
 		a := b.Expect(429, "request.too_much", "GET", "/api/v1/admin/stream", nil, headers...)
 		if a.Header.Get("Retry-After") == "" {
-			t.Error("nobody knows when to try again")
+			t.Error("the response has no Retry-After")
 		}
 	}
 	streams[1].res.Body.Close()

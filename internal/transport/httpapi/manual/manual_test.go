@@ -31,7 +31,7 @@ func TestEveryReasonHasAPageInEachLanguage(t *testing.T) {
 	}
 }
 
-func TestPages(t *testing.T) {
+func TestDocumentsAreServedAsPages(t *testing.T) {
 	t.Parallel()
 	handler := Handler(fstest.MapFS{
 		"README.md":       {Data: []byte("# Documents\n")},

@@ -270,7 +270,7 @@ func TestStreamOfSlowReaderIsClosed(t *testing.T) {
 			t.Error("the stream ended without an error")
 		}
 	case <-time.After(writeLimit + 5*time.Second):
-		t.Error("the stream goes on")
+		t.Error("the stream continues")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"lksms/internal/transport/httpapi/gate"
 )
 
-// PullEvents returns events after a cursor. Without such events, it waits for new ones (B13).
+// PullEvents returns events after a cursor. Without such events, PullEvents waits for new events (B13).
 func (h *Handlers) PullEvents(ctx context.Context, req api.PullEventsRequestObject) (api.PullEventsResponseObject, error) {
 	p, x := req.Params, gate.Of(ctx)
 	seen := caller.Viewer(ctx)

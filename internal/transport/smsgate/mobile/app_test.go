@@ -249,7 +249,7 @@ func (p *phone) read(raw []byte, into any) {
 	}
 }
 
-// pull corresponds to getNewMessages. The phone reports known messages again and queues new ones. pull returns the ids in the response.
+// pull corresponds to getNewMessages. The phone reports known messages again and queues new messages. pull returns the ids in the response.
 func (p *phone) pull() []string {
 	p.t.Helper()
 	return p.take(p.must(200, "GET", "/message?order="+strings.ToLower(p.processing), p.bearer(), nil))

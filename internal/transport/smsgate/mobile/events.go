@@ -82,7 +82,7 @@ func (p *pacer) idle() { p.apart = minEventInterval }
 // errNothing means that no event must be sent.
 var errNothing = errors.New("nothing waits for the phone")
 
-// events sends an event to a phone whenever messages wait for it, until the phone disconnects. The app ignores the data of the event.
+// events sends an event to a phone each time messages wait for the phone, until the phone disconnects. The app ignores the data of the event.
 func (s *server) events(w http.ResponseWriter, r *http.Request, phone Phone) error {
 	x := gate.Of(r.Context())
 	leave, err := s.options.Streams.Open(x.Caller.User.Username, "phones")

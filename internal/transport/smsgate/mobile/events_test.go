@@ -19,7 +19,7 @@ func TestEventIntervalGrowsWhilePhoneClaimsNothing(t *testing.T) {
 		return n
 	}
 	if n := postsIn(0, time.Hour, time.Time{}); n < 30 || n > 40 { // 3, 6, 12, 24, 48 and 96 seconds apart, then 120
-		t.Errorf("a phone that gets nothing is notified %d times in an hour", n)
+		t.Errorf("a phone that gets no messages is notified %d times in an hour", n)
 	}
 	for i := range 3 { // the phone claims messages after each event
 		from := time.Hour + time.Duration(3*i)*time.Second

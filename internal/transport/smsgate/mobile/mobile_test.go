@@ -51,10 +51,10 @@ func TestPhonePairsSendsAndReportsReceipt(t *testing.T) {
 		t.Errorf("the task is %+v", task)
 	}
 	if got := p.pull(); len(got) > 0 {
-		t.Errorf("the phone is given again what it reported: %v", got)
+		t.Errorf("the phone received messages again that it has reported: %v", got)
 	}
 	if !strings.Contains(string(p.must(200, "GET", "/device", "", nil)), `"externalIp":"127.0.0.1"`) {
-		t.Error("the app does not learn its address")
+		t.Error("the response does not contain the address of the app")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestPullReturnsHeldMessagesAgain(t *testing.T) {
 		}
 	}
 	if got := p.pull(); len(got) != 10 || !slices.Equal(got[:7], p.order[3:10]) || len(p.ids()) != 13 {
-		t.Errorf("the phone holds %v, and knows %v", got, p.ids())
+		t.Errorf("the phone has the messages %v, and the known ids %v", got, p.ids())
 	}
 	// A message whose lease has expired is returned under another id.
 	s.ExpireLeases()
@@ -131,7 +131,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	expectFree := func(why string) {
 		t.Helper()
 		if n := s.Count("SELECT count(*) FROM queue WHERE task_id = $1 AND lease_id IS NULL AND retry_count = 0", id); n != 1 {
-			t.Errorf("%s: the task is leased, to nobody", why)
+			t.Errorf("%s: the task is leased or counts a retry", why)
 		}
 		if n := s.Count("SELECT count(*) FROM phone_leases"); n != 0 {
 			t.Errorf("%s: %d leases are recorded", why, n)
@@ -142,7 +142,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 	expectFree("the note failed")
 	s.Exec("ALTER TABLE phone_leases DROP CONSTRAINT broken")
 
-	// Another phone is registered while this one claims.
+	// Another phone is registered while the first phone claims.
 	s.Exec(`CREATE FUNCTION replace_phone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN UPDATE phones SET device_no = 'next'; RETURN NEW; END $$`)
 	s.Exec("CREATE TRIGGER replace_phone AFTER UPDATE OF lease_id ON queue FOR EACH ROW EXECUTE FUNCTION replace_phone()")
 	if got := p.pull(); len(got) > 0 {
@@ -156,7 +156,7 @@ func TestMessageStaysUnleasedIfPhoneWasReplaced(t *testing.T) {
 }
 
 // A ServeMux routes HEAD to the GET handler. A pull without a response body would lease messages that the phone never receives.
-func TestHeadClaimsNothing(t *testing.T) {
+func TestHEADRequestClaimsNothing(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	s.Submit("text")
@@ -437,7 +437,7 @@ func TestConcurrentPullsRespectMessageLimitOfPhone(t *testing.T) {
 	}
 	all.Wait()
 	if got := p.pull(); len(got) != 10 {
-		t.Errorf("the phone holds %v", got)
+		t.Errorf("the phone has the messages %v", got)
 	}
 	if n := s.Count("SELECT count(*) FROM queue WHERE lease_until IS NOT NULL"); n != 10 {
 		t.Errorf("%d messages are leased", n)
@@ -450,7 +450,7 @@ func TestPullWaitsForOtherPullOfSamePhone(t *testing.T) {
 	s.Submit("text")
 	s.Exec("UPDATE phones SET pull_until = now() + interval '300 milliseconds'")
 	if started := time.Now(); len(p.pull()) != 1 || time.Since(started) < 200*time.Millisecond {
-		t.Errorf("after %v, the phone holds %v", time.Since(started), p.order)
+		t.Errorf("after %v, the phone has the messages %v", time.Since(started), p.order)
 	}
 }
 
@@ -490,7 +490,7 @@ func TestFullOrPausedPhoneDoesNotCountAsPolling(t *testing.T) {
 	}
 }
 
-func TestNewStreamOfPhoneEndsPreviousOne(t *testing.T) {
+func TestNewStreamOfPhoneEndsPreviousStream(t *testing.T) {
 	s := newServer(t)
 	p := s.newPhone("phone")
 	old := p.listen()
@@ -514,14 +514,14 @@ func TestPairingCodeDoesNotAffectCurrentPhone(t *testing.T) {
 	s.Submit("one")
 	p.pull()
 	if sim := p.known[p.only()].SimNumber; sim == nil || *sim != 1 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 	next := newPhone(t, s.client, s.address)
 	next.signInByCode(code)
 	s.Submit("two")
 	next.pull()
 	if sim := next.known[next.only()].SimNumber; sim == nil || *sim != 2 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 }
 
@@ -531,20 +531,20 @@ func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	replaced, code := s.pair("phone", map[string]any{}).Code, s.pair("phone", map[string]any{}).Code
 	p, second := newPhone(t, s.client, s.address), newPhone(t, s.client, s.address)
 	if status := second.tryCode(replaced); status != 401 {
-		t.Errorf("a code that was replaced answers %d", status)
+		t.Errorf("a replaced code is answered with %d", status)
 	}
 	p.signInByCode(code)
 	if status := second.tryCode(code); status != 401 {
-		t.Errorf("a used code answers %d", status)
+		t.Errorf("a used code is answered with %d", status)
 	}
 	old := s.pair("phone", map[string]any{}).Code
 	s.Exec("UPDATE phones SET code_until = now() - interval '1 second'")
 	if status := second.tryCode(old); status != 401 {
-		t.Errorf("a code that is over answers %d", status)
+		t.Errorf("an expired code is answered with %d", status)
 	}
 	for _, authorization := range []string{"", "Bearer private-token", basic("admin", "x"), "Code"} {
 		if status, _ := second.call("POST", "/device", authorization, map[string]any{"name": "x", "simCards": []any{}}); status != 401 {
-			t.Errorf("registering with %q answers %d", authorization, status)
+			t.Errorf("a registration with %q is answered with %d", authorization, status)
 		}
 	}
 	for range 3 {
@@ -552,7 +552,7 @@ func TestPairingCodeRegistersOnePhoneOnce(t *testing.T) {
 	}
 	right := s.pair("phone", map[string]any{}).Code
 	if status := second.tryCode(right); status != http.StatusTooManyRequests {
-		t.Errorf("after many wrong codes, another answers %d", status)
+		t.Errorf("after many wrong codes, another code is answered with %d", status)
 	}
 	p.pull() // a phone with a token does not wait for wrong codes of other phones
 	if n := s.Count("SELECT count(*) FROM phones WHERE code_hash = sha256(convert_to($1, 'UTF8'))", right); n != 1 {
@@ -570,7 +570,7 @@ func TestRegistrationReplacesPreviousPhoneOfSender(t *testing.T) {
 	p.pull()
 	next := s.registered("phone")
 	if len(next.order) > 0 {
-		t.Errorf("the next phone is given what the one before may have sent: %v", next.order)
+		t.Errorf("the next phone received messages that the previous phone possibly sent: %v", next.order)
 	}
 	for _, path := range []string{"/message", "/settings", "/events"} {
 		if status, _ := p.call("GET", path, p.bearer(), nil); status != 401 {
@@ -631,7 +631,7 @@ func TestPhoneObeysRateLimitOfSender(t *testing.T) {
 		t.Errorf("the phone is given %d messages", len(got))
 	}
 	if sim := p.known[p.order[0]].SimNumber; sim == nil || *sim != 2 {
-		t.Errorf("the message goes by SIM %v", sim)
+		t.Errorf("the message is sent with SIM %v", sim)
 	}
 	s.Expect(200, "", "PATCH", "/api/v1/admin/senders/phone", map[string]any{"status": "off", "limits": map[string]any{"per_hour": nil}})
 	if got := p.pull(); len(got) != 3 {
@@ -650,7 +650,7 @@ func TestPhoneReceivesEventWhenMessagesWait(t *testing.T) {
 			t.Errorf("the app does not know the event %q", event)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("no event came")
+		t.Fatal("no event was received")
 	}
 	p.pull()
 	if out := p.sendPending(); len(out) != 1 {
@@ -685,7 +685,7 @@ func TestInvalidReportsOfPhoneAreRejectedOrIgnored(t *testing.T) {
 			t.Errorf("%.60s answers %d %s", body, status, raw)
 		}
 		if status, _ := p.call("POST", "/device", "Code 000000000000", body); status < 400 || status >= 500 {
-			t.Errorf("registering with %.60s answers %d", body, status)
+			t.Errorf("a registration with %.60s is answered with %d", body, status)
 		}
 	}
 	for _, body := range []string{`[]`, `[{"id":"-1","state":"Sent"}]`, `[{"id":"` + id + `-","state":"Sent"}]`, `[{"id":"` + id + `-99999999999999999999","state":"Sent"}]`,
@@ -761,7 +761,7 @@ func TestMessageOfPhoneIsValidUntilItExpires(t *testing.T) {
 		t.Errorf("expired %d, %v", n, err)
 	}
 	if n := apptest.Scan[int](s.Bundle, "SELECT count(*)::int FROM phones WHERE rest_until > now()"); n != 0 {
-		t.Error("the phone is paused, although it was right")
+		t.Error("the phone is paused, although its report was correct")
 	}
 
 	p.clock = 0

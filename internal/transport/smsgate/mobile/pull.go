@@ -35,7 +35,7 @@ type Message struct {
 	PhoneNumber string // number in E.164, because the phone can roam in another country
 	Text        string
 	CreatedAt   time.Time // start of the lease
-	ValidUntil  time.Time // time when the message expires, or validMargin before the end of the lease, whichever is earlier
+	ValidUntil  time.Time // the earlier of two times: when the message expires, and validMargin before the end of the lease
 }
 
 // messageID returns the id of a lease's message for the phone. The app stores ids forever and does not send a known id again, so each lease has its own id.
@@ -168,7 +168,7 @@ func (s *Service) hasCapacity(ctx context.Context, p Phone) (bool, error) {
 	return room > 0, err
 }
 
-// held returns the messages that a phone holds, including those that have become invalid.
+// held returns the messages of which a phone has a lease, including messages that have become invalid.
 func (s *Service) held(ctx context.Context, p Phone) ([]mobileq.PhoneHeldRow, error) {
 	rows, err := s.q.PhoneHeld(ctx, mobileq.PhoneHeldParams{SenderID: p.senderID, DeviceNo: p.DeviceNo, Margin: validMargin})
 	if err != nil {

@@ -278,7 +278,7 @@ func (s *Service) end(ctx context.Context, reports []queue.Report) ([]string, er
 	return effects, err
 }
 
-// errLater is the fault for a receipt that cannot be stored now. The app reports it again.
+// errLater is the fault for a receipt that cannot be stored now. The app reports the receipt again.
 var errLater = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 30 * time.Second}
 
 // settle stores receipts. Fault: service.unavailable if one of them cannot be stored now.

@@ -115,7 +115,7 @@ func recipientState(t thirdpartyq.SmsgateTasksRow) (state, failure string) {
 	return smsgate.Sent, ""
 }
 
-// These are the delivery states of a task.
+// delivered and undelivered are delivery states of a task.
 const delivered, undelivered = 1, 2
 
 // whole returns the state of a message with n recipients by the rules of SMSGate. It is Pending, Cancelled or Processed if at least one recipient has that

@@ -192,7 +192,7 @@ func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
 	}, first), acme...)
 	if n := b.Count(`SELECT count(*) FROM messages WHERE sender_no = 'phone-1' AND priority = 0 AND expect_send_time = $1 AND expires_at = $2
 		AND source = 'smsgate' AND message_type = 1 AND submitted_by = 'user-of-acme'`, at, at.Add(time.Hour)); n != 1 {
-		t.Error("the task is not as asked for")
+		t.Error("the task differs from the request")
 	}
 	for priority, want := range map[int]int{0: 5, -128: 9, 127: 0, -1: 5, 50: 3} {
 		b.expect(202, "", "POST", "/messages", to(fields{"id": fmt.Sprint("p", priority), "priority": priority, "message": "x", "textMessage": nil}, second), acme...)
@@ -205,7 +205,7 @@ func TestFieldsOfMessageAreAppliedToItsTasks(t *testing.T) {
 	b.expect(202, "", "POST", "/messages", to(fields{"id": "slow", "priority": 127}, second), slow...)
 	ttl := b.expect(202, "", "POST", "/messages", to(fields{"ttl": 5}, second), acme...)
 	if left := apptest.Scan[float64](b.Bundle, "SELECT extract(epoch FROM expires_at - created_at)::float8 FROM messages WHERE request_data ->> 'smsgate_id' = $1", ttl.body.ID); left < 3 || left > 6 {
-		t.Errorf("it expires after %g s", left)
+		t.Errorf("the message expires after %g s", left)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package checktest contains rows from which the tests of several packages start.
+// Package checktest contains rows that the tests of several packages use as their initial state.
 package checktest
 
 // Sound inserts four messages: a waits again after an expired lease, b is leased, c was sent in its second lease, and d was cancelled.

@@ -11,7 +11,7 @@ import (
 )
 
 // One caller can use only its share of the memory, so that other callers can use the rest. If no memory is free, callers wait for a limited time.
-func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
+func TestMemoryIsLimitedForEachCallerAndInTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewMemory(16, 8)
 		take := func(caller string, n int64) func(int64) {
@@ -26,11 +26,11 @@ func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		var busy *fault.Error
 		began := time.Now()
 		if _, err := r.Take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != memoryWait {
-			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
+			t.Errorf("one byte beyond the memory of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)
 		if _, err := r.Take(t.Context(), "c", 1); err == nil {
-			t.Error("a byte beyond the room of all callers is admitted")
+			t.Error("a byte beyond the memory of all callers is allowed")
 		}
 		waited := make(chan func(int64))
 		go func() { waited <- take("c", 4) }()
@@ -40,12 +40,12 @@ func TestRoomIsLimitedForEachCallerAndInTotal(t *testing.T) {
 		give(4)
 		giveB(8)
 		if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-			t.Errorf("%d callers still hold room", len(r.callers))
+			t.Errorf("%d callers still occupy memory", len(r.callers))
 		}
 	})
 }
 
-func TestDisconnectedCallerReleasesRoom(t *testing.T) {
+func TestDisconnectedCallerReleasesMemory(t *testing.T) {
 	r := NewMemory(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -54,10 +54,10 @@ func TestDisconnectedCallerReleasesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Take(gone, "a", 8); err == nil {
-		t.Error("a caller that has left gets room")
+		t.Error("a disconnected caller gets memory")
 	}
 	give(8)
 	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-		t.Errorf("%d callers still hold room", len(r.callers))
+		t.Errorf("%d callers still occupy memory", len(r.callers))
 	}
 }

@@ -30,7 +30,7 @@ func TestResponsesAreDelayedForEachCaller(t *testing.T) {
 	now = now.Add(PaceWait + paceCredit)
 	for i := range paceBurst {
 		if wait := p.owe("a", now, PaceWait); wait > 0 {
-			t.Fatalf("answer %d waits %s although the debt is paid", i+1, wait)
+			t.Fatalf("response %d waits %s although no delay is due", i+1, wait)
 		}
 	}
 	// Credit for accepted requests does not increase the burst.

@@ -46,7 +46,7 @@ type Slots struct {
 type companySlots struct {
 	running    int
 	waiting    []chan struct{} // a channel is closed when its request gets a slot; first in, first out
-	since      time.Time       // when the first waiting request arrived, or when the company got its latest slot, whichever is later
+	since      time.Time       // the later of two times: when the first waiting request arrived, and when the company got its latest slot
 	pauseUntil time.Time
 }
 
@@ -68,7 +68,7 @@ func (s *Slots) See(company string) {
 	s.lastAt = time.Now()
 }
 
-// Take waits for a slot for a request of a company. leave frees the slot; only its first call has an effect. Faults: request.too_much, and
+// Take waits for a slot for a request of a company. leave frees the slot. Only the first call of leave has an effect. Faults: request.too_much, and
 // service.unavailable if the requests of other companies caused the wait.
 func (s *Slots) Take(ctx context.Context, company string) (leave func(), err error) {
 	mine, err := s.join(company)

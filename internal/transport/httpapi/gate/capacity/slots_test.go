@@ -65,7 +65,7 @@ func TestCostlyRequestsOfCompanyWaitWhileAnotherIsActive(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := all.Take(gone, "2"); !errors.Is(err, context.Canceled) {
-			t.Errorf("of a caller that has left: %v", err)
+			t.Errorf("for a disconnected caller: %v", err)
 		}
 		time.AfterFunc(time.Second, leave)
 		began = time.Now()
@@ -166,7 +166,7 @@ func TestCostlyRequestsUseAtMostHalfOfProcessors(t *testing.T) {
 	}
 	leave()
 	if !mayBegin(t, all, "last") {
-		t.Error("a request may not begin although another has ended")
+		t.Error("no request can begin although another request has ended")
 	}
 }
 

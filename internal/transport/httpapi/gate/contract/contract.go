@@ -1,4 +1,4 @@
-// Package contract reads the contract of the API and checks requests against it.
+// Package contract reads the contract of the API and checks requests against the contract.
 package contract
 
 import (
