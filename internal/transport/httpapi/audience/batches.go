@@ -147,22 +147,18 @@ func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) 
 	if st.Status == progress.Finished || st.Status == progress.Cancelled {
 		return api.GetBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 	}
-	countries, err := st.Countries()
+	e, err := h.services.Batches.Estimate(ctx, st)
 	if err != nil {
 		return nil, err
 	}
 	held, err := h.services.Explain.HeldBy(ctx, explain.Messages{
 		Channel: st.Channel, CompanyID: st.CompanyID, MessageType: st.MessageType, Submitter: st.SubmittedBy, SenderNo: st.SenderNo, BatchID: &st.ID,
-		Countries: countries,
+		Countries: e.Countries,
 	})
 	if err != nil {
 		return nil, err
 	}
 	data.HeldBy = new(convert.Switches(held))
-	e, err := h.services.Batches.Estimate(ctx, st)
-	if err != nil {
-		return nil, err
-	}
 	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
 	if len(held) > 0 {
 		data.Estimate.EarliestEnd, data.Estimate.LikelyEnd = nil, nil
