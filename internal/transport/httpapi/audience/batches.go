@@ -256,6 +256,14 @@ func remarkOf(ctx context.Context, stored []byte) (*string, error) {
 	return new(gate.Of(ctx).Text.Remark(wrong)), nil
 }
 
+// rowRemark returns the reason why a row is not sent, in the language of the request. It returns nil for a row that is sent.
+func rowRemark(ctx context.Context, code *int16, stored []byte) (*string, error) {
+	if code != nil && stored == nil {
+		return optional.NonZero(gate.Of(ctx).Text.BatchCodes[*code]), nil
+	}
+	return remarkOf(ctx, stored)
+}
+
 // ListBatchRows pages through the rows of a batch, in their order.
 func (h *Handlers) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequestObject) (api.ListBatchRowsResponseObject, error) {
 	from, err := paging.TextCursor(req.Params.Cursor)
@@ -283,7 +291,7 @@ func (h *Handlers) ListBatchRows(ctx context.Context, req api.ListBatchRowsReque
 }
 
 func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
-	remark, err := remarkOf(ctx, row.Fault)
+	remark, err := rowRemark(ctx, row.Code, row.Fault)
 	if err != nil {
 		return api.BatchRow{}, err
 	}
@@ -320,12 +328,12 @@ func (h *Handlers) ExportBatchErrors(ctx context.Context, req api.ExportBatchErr
 			return h.services.Batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
 				lines := make([][]string, len(rows))
 				for i, row := range rows {
-					remark, err := remarkOf(ctx, row.Fault)
+					remark, err := rowRemark(ctx, row.Code, row.Fault)
 					if err != nil {
 						return err
 					}
 					lines[i] = []string{
-						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Or(remark, optional.Value(row.Result)),
+						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
 					}
 				}
 				return out.Add(lines)
@@ -340,7 +348,7 @@ func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequest
 	if err != nil {
 		return nil, err
 	}
-	remark, err := remarkOf(ctx, p.Fault)
+	remark, err := rowRemark(ctx, optional.NonZero(p.Code), p.Fault)
 	if err != nil {
 		return nil, err
 	}
