@@ -1416,17 +1416,17 @@ const senderLimits = `-- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = $1::bigint AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = $1::bigint AND $4::bigint IS NULL AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, x.sort
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = $1::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = $1::bigint AND $4::bigint IS NULL AND p.company_id IS NULL AND x.is_shared AND x.is_available
     UNION ALL
-    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $2::bigint AND x.is_available
+    SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = $4::bigint AND x.is_available
 ),
 known AS MATERIALIZED (
     SELECT c.sender_id, c.weight, c.sort, (
-        SELECT z.is_silent FROM sender_silences($3::interval, $4::interval) z WHERE z.sender_id = c.sender_id
+        SELECT z.is_silent FROM sender_silences($5::interval, $6::interval) z WHERE z.sender_id = c.sender_id
     )::boolean AS is_silent
     FROM candidates c
 )
@@ -1440,12 +1440,18 @@ FROM known c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
 WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
+    AND NOT EXISTS (
+        SELECT FROM task_switches($1::bigint, $2::bigint, $3::text, '') w
+        WHERE w.switch IN ('country', 'company_country', 'channel_country') OR w.switch = 'shared_senders' AND $4::bigint IS NULL
+    )
 ORDER BY group_no, x.sender_no
 LIMIT 100
 `
 
 type SenderLimitsParams struct {
-	PoolID        *int64
+	PoolID        int64
+	CompanyID     int64
+	CountryNo     *string
 	SenderID      *int64
 	SilentAfter   time.Duration
 	RecordedApart time.Duration
@@ -1474,13 +1480,16 @@ type SenderLimitsRow struct {
 	GroupNo        int32
 }
 
-// SenderLimits returns up to 100 available senders with their limits. pool_id: the senders that serve the pool by a route or as shared senders. sender_id: only
-// this sender. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
+// SenderLimits returns up to 100 available senders with their limits: the senders that serve the pool by a route or as shared senders. sender_id: only this
+// sender. It returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
+// shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
 // a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
 // segments.
 func (q *Queries) SenderLimits(ctx context.Context, arg SenderLimitsParams) ([]SenderLimitsRow, error) {
 	rows, err := q.db.Query(ctx, senderLimits,
 		arg.PoolID,
+		arg.CompanyID,
+		arg.CountryNo,
 		arg.SenderID,
 		arg.SilentAfter,
 		arg.RecordedApart,

@@ -2325,7 +2325,7 @@ type Batch struct {
 	ExpectSendTime *time.Time     `json:"expect_send_time"`
 	ExpiresAt      *time.Time     `json:"expires_at"`
 
-	// HeldBy For a single batch that has not ended: the switches that hold all of its tasks, whatever their countries. If each country of its rows is held by a switch, these switches are listed, too.
+	// HeldBy For a single batch that has not ended: the switches that hold all of its remaining rows, whatever their countries. If each country of these rows is held by a switch, these switches are listed, too.
 	HeldBy *[]Switch `json:"held_by,omitempty"`
 
 	// MessageType `notification` by default
@@ -2437,10 +2437,10 @@ type BatchCreatedResponse struct {
 
 // BatchEstimate defines model for BatchEstimate.
 type BatchEstimate struct {
-	// Costs The segments that each sender would take of the rest of the batch, country by country, by the `sort` and the weights of the routes. A sender of several countries divides its limits and its balance among them by their rows, unless they have the same senders in the same order. For a sender with the `sign_mode` `none`, signatures do not count. Empty for a caller of one company.
+	// Costs The segments that each sender would take of the rest of the batch, country by country, by the `sort` and the weights of the routes. A sender of several countries divides its limits and its balance among them by their rows, unless they have the same senders in the same order. For a sender with the `sign_mode` `none`, signatures do not count. Rows that the switch of a country holds, or whose company forbids the shared senders, cost nothing. Empty for a caller of one company.
 	Costs []BatchCost `json:"costs"`
 
-	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, and a sender of several countries is free for each of them, as far as the senders of these countries together can send all of their rows. Null if no sender can send the rows to one of the countries, the senders cannot send all rows, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the batch starts, if all senders of a country are silent, they count, because they can be back by then.
+	// EarliestEnd The earliest possible end, if the senders send nothing else, by their intervals, limits and balances. The batch ends with the last of its countries. It is a bound, not a forecast: if the senders have no limits, it is now, and a sender of several countries is free for each of them, as far as the senders of these countries together can send all of their rows. Null if no sender can send the rows to one of the countries, or a switch holds these rows, the senders cannot send all rows, or the batch is paused or held (`held_by`). Silent senders do not count. Only before the batch starts, if all senders of a country are silent, they count, because they can be back by then.
 	EarliestEnd *time.Time `json:"earliest_end"`
 
 	// LikelyEnd The end at the average pace since the start. Null if too few rows have ended for a forecast (less than 100, and less than a tenth of the rows). Also null if the batch is not sending: it is not confirmed, paused, held (`held_by`) or waiting (`waits_for`).
@@ -2606,7 +2606,9 @@ type BatchPage struct {
 
 // BatchPreview defines model for BatchPreview.
 type BatchPreview struct {
-	Row  int64  `json:"row"`
+	Row int64 `json:"row"`
+
+	// Code As in the rows. Null if the row is held, or waits for its sender
 	Code *int16 `json:"code"`
 
 	// Cost As in a dry run of `sendSms`
@@ -2622,10 +2624,14 @@ type BatchPreview struct {
 	HTML *string `json:"html,omitempty"`
 
 	// PhoneNumber The phone number; on a channel other than `sms` the address
-	PhoneNumber string       `json:"phone_number"`
-	Remark      *string      `json:"remark"`
-	Segments    int          `json:"segments"`
-	Senders     []SenderView `json:"senders"`
+	PhoneNumber string `json:"phone_number"`
+
+	// Remark The reason, in the language of the request
+	Remark   *string `json:"remark"`
+	Segments int     `json:"segments"`
+
+	// Senders The possible senders; empty if the only sender of the batch no longer serves the company
+	Senders []SenderView `json:"senders"`
 
 	// Subject The title, if the row has one
 	Subject *string `json:"subject,omitempty"`
@@ -2869,7 +2875,8 @@ type BatchWait struct {
 	// - `scheduled`: the `expect_send_time` of the batch is in the future.
 	// - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 	//   the sender serves the company again; otherwise cancel the batch.
-	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance.
+	// - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
+	//   of their countries hold the rows.
 	// - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 	Reason BatchWaitReason `json:"reason"`
 
@@ -2885,7 +2892,8 @@ type BatchWait struct {
 //   - `scheduled`: the `expect_send_time` of the batch is in the future.
 //   - `sender_gone`: the only sender that is allowed to send the batch was deleted, or no longer serves the company. The batch continues if
 //     the sender serves the company again; otherwise cancel the batch.
-//   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance.
+//   - `no_sender`: all senders that are allowed to send the remaining rows are off, silent, paused, or out of quota or balance, or the switches
+//     of their countries hold the rows.
 //   - `expired`: the batch expired before it was confirmed, and can only be cancelled.
 type BatchWaitReason string
 

@@ -410,19 +410,20 @@ DELETE FROM batches b USING old WHERE b.id = old.id;
 -- name: BatchRowsDrop :one
 SELECT batch_partition_drop(@keep::interval)::bigint AS dropped;
 
--- SenderLimits returns up to 100 available senders with their limits. pool_id: the senders that serve the pool by a route or as shared senders. sender_id: only
--- this sender. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
+-- SenderLimits returns up to 100 available senders with their limits: the senders that serve the pool by a route or as shared senders. sender_id: only this
+-- sender. It returns no sender if a switch holds the messages of the company to the country (null: the country is unknown), or if the company forbids the
+-- shared senders that serve the pool. Switches that hold messages to all countries, for example a company that is off, have no effect. Silent senders are returned only if all senders are silent. group_no is 0 for the senders with the largest sort. ..._used is the used amount of
 -- a limit. funds is the usable balance of a sender with a balance. sign, forbids_signs, segment_size and counts_segments determine how the sender counts
 -- segments.
 -- name: SenderLimits :many
 WITH candidates AS MATERIALIZED (
     SELECT r.sender_id, r.weight::double precision AS weight, r.sort
     FROM routes r JOIN sender_standings x ON x.sender_id = r.sender_id
-    WHERE r.pool_id = sqlc.narg(pool_id)::bigint AND r.status = 'on' AND x.is_available
+    WHERE r.pool_id = @pool_id::bigint AND sqlc.narg(sender_id)::bigint IS NULL AND r.status = 'on' AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, x.sort
     FROM pools p JOIN sender_standings x ON x.channel_id = p.channel_id
-    WHERE p.id = sqlc.narg(pool_id)::bigint AND p.company_id IS NULL AND x.is_shared AND x.is_available
+    WHERE p.id = @pool_id::bigint AND sqlc.narg(sender_id)::bigint IS NULL AND p.company_id IS NULL AND x.is_shared AND x.is_available
     UNION ALL
     SELECT x.sender_id, 1, 0 FROM sender_standings x WHERE x.sender_id = sqlc.narg(sender_id)::bigint AND x.is_available
 ),
@@ -442,6 +443,10 @@ FROM known c
 JOIN senders s ON s.id = c.sender_id
 JOIN sender_standings x ON x.sender_id = c.sender_id
 WHERE c.is_silent = (SELECT bool_and(m.is_silent) FROM known m)
+    AND NOT EXISTS (
+        SELECT FROM task_switches(@pool_id::bigint, @company_id::bigint, sqlc.narg(country_no)::text, '') w
+        WHERE w.switch IN ('country', 'company_country', 'channel_country') OR w.switch = 'shared_senders' AND sqlc.narg(sender_id)::bigint IS NULL
+    )
 ORDER BY group_no, x.sender_no
 LIMIT 100;
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -588,11 +589,57 @@ func TestAnExpiredBatchCannotBeConfirmed(t *testing.T) {
 	if again.Count != 0 || len(again.Skipped) != 1 || again.Skipped[0].Reason != "task.expired" || again.Skipped[0].Count != 2 {
 		t.Errorf("requeued %+v", again)
 	}
-	for of, want := range map[string]string{
-		at: "2,'+8613800000000,hello,8,已过期\r\n3,'+8613800000001,hello,8,已过期\r\n", checked(b, "phone\n138\n", "content", "hello"): "2,138,hello,1,",
-	} {
-		if a := b.Expect(200, "", "GET", of+"/errors.csv", nil); !strings.Contains(a.Raw, want) {
-			t.Errorf("%s: %q lacks %q", of, a.Raw, want)
+	if a := b.Expect(200, "", "GET", checked(b, "phone\n138\n", "content", "hello")+"/errors.csv", nil); !strings.Contains(a.Raw, "2,138,hello,1,") {
+		t.Errorf("a batch that has not ended: %s", a.Raw)
+	}
+}
+
+// Each row with a code has a remark in the language of the request: in the list of rows, in the file of errors and in the preview. Some codes have no stored
+// fault: the code of an expired row, and the code of a row that the database rejected.
+func TestRemarksOfRowsHaveTheLanguageOfTheRequest(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	b.Exec("CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$")
+	b.Exec("CREATE TRIGGER refuse BEFORE INSERT ON messages FOR EACH ROW WHEN (NEW.recipient = '+8613800000001') EXECUTE FUNCTION refuse()")
+	rejected := checked(b, numbers(2)+"138\n13800000000\n", "content", "hello", "auto_confirm", "true")
+	feed(b)
+	b.Exec("DROP TRIGGER refuse ON messages")
+	expired := checked(b, numbers(1), "content", "hello", "expires_at", time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	b.Exec("UPDATE batches SET expires_at = now() WHERE status = 'ready'")
+	expectRemark := func(at string, row int64, language, want string, isListed bool) {
+		t.Helper()
+		preview := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", fmt.Sprintf("%s/preview?row=%d", at, row), nil, "Accept-Language", language))
+		if got := optional.Value(preview.Remark); got != want {
+			t.Errorf("preview of row %d in %s: %q, want %q", row, language, got, want)
+		}
+		if !isListed {
+			return
+		}
+		for _, one := range apptest.Decode[api.BatchRowPage](t, b.Expect(200, "", "GET", at+"/rows", nil, "Accept-Language", language)).Items {
+			if got := optional.Value(one.Remark); one.Row == row && got != want {
+				t.Errorf("row %d in %s: %q, want %q", row, language, got, want)
+			}
+		}
+		if a := b.Expect(200, "", "GET", at+"/errors.csv", nil, "Accept-Language", language); !strings.Contains(a.Raw, ","+want+"\r\n") {
+			t.Errorf("errors.csv in %s lacks %q: %s", language, want, a.Raw)
 		}
 	}
+	for language, remarks := range map[string][4]string{
+		"en": {
+			"the row could not be submitted because its recipient was erased or because of an internal error", "phone_number is not a phone number that can be dialled",
+			"phone_number repeats row 2", "the batch expires before the row can be submitted",
+		},
+		"zh": {"该行未能提交：收件人已被清除，或发生内部错误", "phone_number 不是可以拨打的手机号码", "phone_number 与第 2 行重复", "批次在该行可以提交之前过期"},
+	} {
+		for i, want := range remarks[:3] {
+			expectRemark(rejected, int64(i+3), language, want, true)
+		}
+		expectRemark(expired, 2, language, remarks[3], false)
+	}
+	b.Exec("UPDATE batches SET expires_at = NULL WHERE status = 'ready'")
+	get(b, expired, "confirm")
+	b.Exec("UPDATE batches SET expires_at = now() WHERE status = 'running'")
+	feed(b)
+	expectRemark(expired, 2, "en", "the batch expires before the row can be submitted", true)
+	expectRemark(expired, 2, "zh", "批次在该行可以提交之前过期", true)
 }

@@ -11,6 +11,7 @@ import (
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/callback"
 	"lksms/internal/dispatch/queue"
+	"lksms/internal/dispatch/queue/explain"
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/dispatch/segment"
 	"lksms/internal/platform/fault"
@@ -236,15 +237,27 @@ func (s *Service) Preview(ctx context.Context, viewer Viewer, id int64, rowNo in
 		RowNo: row.RowNo, Recipient: row.Recipient, Content: row.Content, Sign: row.Sign, ContactValues: row.ContactValues,
 	})
 	sub.ExpectSendTime, sub.ExpiresAt = b.ExpectSendTime, nil // the message can have expired by now
+	sub.WasChecked = true                                     // as at the submission: a change of countries holds the row
+	isServed, err := s.progress.Serves(ctx, b)
+	if err != nil {
+		return p, err
+	}
+	if !isServed { // the row waits for its sender
+		sub.SenderNo = ""
+	}
 	message, err := s.Submissions.Preview(ctx, sub, originOf(b))
 	var wrong *fault.Error
-	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is no longer valid, for example after a change of countries
+	if errors.As(err, &wrong) && len(wrong.Fields) > 0 { // the row is no longer valid, for example because its country now requires a signature
 		p.Code = codeOf(wrong)
 		p.Fault, err = fault.Encode(wrong.Fields[0])
 		return p, err //nolint:wrapcheck // says what it is
 	}
 	if err != nil {
 		return p, fmt.Errorf("preview row: %w", err)
+	}
+	if !isServed {
+		message.Senders, message.Cost = nil, message.Segments
+		message.HeldBy = slices.DeleteFunc(message.HeldBy, func(w explain.Switch) bool { return w.Kind == explain.NoSharedSenders }) // does not concern the only sender
 	}
 	p.Message = &message
 	if b.RenderingID == nil {

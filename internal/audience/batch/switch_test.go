@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	api "lksms/gen/client"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -88,22 +89,107 @@ func TestABatchIsHeldByItsCountries(t *testing.T) {
 	one := createJSON(b, map[string]any{"name": "one", "content": "x", "rows": rows("13800138000", "13800138001")})
 	both := createJSON(b, map[string]any{"name": "both", "content": "x", "rows": rows("13800138000", "+6591234567")})
 	check(b)
-	expect := func(when, at, want string) {
+	expect := func(when, at, heldBy string, hasEnd bool) {
 		t.Helper()
 		got := get(b, at)
-		if text := fmt.Sprint(*got.HeldBy); text != want {
-			t.Errorf("%s, %s is held by %s, want %s", when, got.Name, text, want)
+		if text := fmt.Sprint(*got.HeldBy); text != heldBy {
+			t.Errorf("%s, %s is held by %s, want %s", when, got.Name, text, heldBy)
 		}
-		if isHeld := want != "[]"; isHeld != (got.Estimate.EarliestEnd == nil) {
+		if hasEnd != (got.Estimate.EarliestEnd != nil) {
 			t.Errorf("%s, %s ends at %v", when, got.Name, got.Estimate.EarliestEnd)
 		}
 	}
-	expect("at first", one, "[]")
+	expect("at first", one, "[]", true)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "off"})
-	expect("without CN", one, "[{CN country}]")
-	expect("without CN", both, "[]")
+	expect("without CN", one, "[{CN country}]", false)
+	expect("without CN", both, "[]", false) // no sender sends to CN
 	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"countries_off": []string{"SG"}})
-	expect("without CN and SG", both, "[{CN country} {SG channel_country}]")
+	expect("without CN and SG", both, "[{CN country} {SG channel_country}]", false)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/CN", map[string]any{"status": "on"})
-	expect("with CN again", one, "[]")
+	expect("with CN again", one, "[]", true)
+}
+
+// If a switch holds all remaining rows of a batch, the batch is held by this switch, waits for a sender and has no end, although its other rows were sent. The
+// preview of a remaining row names the same switch. If only a part of the remaining rows is held, nothing is said of the batch, and it has no end.
+func TestABatchIsHeldByTheCountryOfItsRemainingRows(t *testing.T) {
+	for _, senderNo := range []string{"", "app"} {
+		t.Run(senderNo, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddCountry("CN", "86", nil)
+			b.AddCountry("DE", "49", nil)
+			b.AddSender(map[string]any{"sender_no": "app"})
+			b.Exec("UPDATE sender_states SET seen_at = now()")
+			fields := []string{"content", "hello", "auto_confirm", "true"}
+			if senderNo != "" {
+				fields = append(fields, "sender_no", senderNo)
+			}
+			at := checked(b, numbers(10)+germans(10), fields...)
+			feed(b)
+			explain := func(when, heldBy, waits, costs string, hasEnd bool) {
+				t.Helper()
+				got := get(b, at)
+				reason, e := "", got.Estimate
+				if got.WaitsFor != nil {
+					reason = string(got.WaitsFor.Reason)
+				}
+				if text := fmt.Sprint(*got.HeldBy); text != heldBy || reason != waits || costsOf(e.Costs) != costs {
+					t.Errorf("%s: held by %s, waits for %q, costs %s; want %s, %q, %s", when, text, reason, costsOf(e.Costs), heldBy, waits, costs)
+				}
+				if (e.EarliestEnd != nil) != hasEnd || e.LikelyEnd != nil && !hasEnd {
+					t.Errorf("%s: ends at %v, likely at %v", when, e.EarliestEnd, e.LikelyEnd)
+				}
+			}
+			explain("at first", "[]", "", "app:20", true)
+			b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries_off": []string{"DE"}})
+			explain("without DE", "[]", "", "app:10", false)
+			for _, task := range b.Take("app", 10) {
+				b.Report(task.TaskID, "app", 2, nil)
+			}
+			feed(b)
+			expect(b, get(b, at), "running", "20 rows, 20 valid, 10 waiting, 10 success")
+			explain("after the rows to CN", "[{DE company_country}]", "no_sender", "", false)
+			preview := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", at+"/preview?row=12", nil))
+			if preview.Code != nil || preview.HeldBy == nil || fmt.Sprint(*preview.HeldBy) != "[{DE company_country}]" {
+				t.Errorf("preview %+v", preview)
+			}
+			b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries_off": []string{}})
+			explain("with DE again", "[]", "", "app:10", true)
+		})
+	}
+}
+
+// Shared senders do not send for a company that forbids them. The estimate does not charge them, with routes to other countries and without routes.
+func TestAnEstimateIgnoresForbiddenSharedSenders(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("SG", "65", nil)
+	acme := b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "shared", "is_shared": true})
+	b.AddSender(map[string]any{"sender_no": "own", "is_shared": false})
+	b.Exec("UPDATE sender_states SET seen_at = now()")
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/acme", map[string]any{"uses_shared_senders": false})
+	rows := []any{map[string]any{"phone_number": "13800138000"}, map[string]any{"phone_number": "+6591234567"}}
+	one := createJSON(b, map[string]any{"name": "one", "content": "x", "rows": rows[1:], "auto_confirm": true}, acme...)
+	both := createJSON(b, map[string]any{"name": "both", "content": "x", "rows": rows, "auto_confirm": true}, acme...)
+	check(b)
+	feed(b)
+	expect := func(when, at, heldBy, waits, costs string) {
+		t.Helper()
+		got := get(b, at)
+		reason := ""
+		if got.WaitsFor != nil {
+			reason = string(got.WaitsFor.Reason)
+		}
+		if text := fmt.Sprint(*got.HeldBy); text != heldBy || reason != waits || costsOf(got.Estimate.Costs) != costs {
+			t.Errorf("%s, %s is held by %s, waits for %q, costs %s; want %s, %q, %s", when, got.Name, text, reason, costsOf(got.Estimate.Costs), heldBy, waits, costs)
+		}
+		if end := got.Estimate.EarliestEnd; end != nil {
+			t.Errorf("%s, %s ends at %v", when, got.Name, end)
+		}
+	}
+	expect("without routes", one, "[{acme shared_senders}]", "no_sender", "")
+	expect("without routes", both, "[{acme shared_senders}]", "no_sender", "")
+	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "own", "country_no": "CN"})
+	expect("with a route to CN", one, "[{acme shared_senders}]", "no_sender", "")
+	expect("with a route to CN", both, "[]", "", "own:1")
 }

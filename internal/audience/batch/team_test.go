@@ -7,6 +7,7 @@ import (
 	"time"
 
 	api "lksms/gen/client"
+	"lksms/internal/platform/optional"
 	"lksms/internal/testkit/apptest"
 )
 
@@ -312,6 +313,49 @@ func TestABatchReportsWhyItWaits(t *testing.T) {
 	}
 	if w := get(b, at, "pause").WaitsFor; w != nil {
 		t.Errorf("a paused batch waits for %+v", w)
+	}
+}
+
+// If the only sender of a batch no longer serves the company, or the company can no longer send to a country, the rows of the batch are held and not
+// invalid. Their previews have no code either, and name no sender that would send them.
+func TestThePreviewOfAHeldRowHasNoCode(t *testing.T) {
+	for name, change := range map[string]func(b *apptest.Bundle){
+		"a deleted sender": func(b *apptest.Bundle) { b.Expect(200, "", "DELETE", "/api/v1/admin/senders/one", nil) },
+		"a sender of another company": func(b *apptest.Bundle) {
+			b.AddCompany("acme", 1)
+			b.AddRoute("acme", "one", 1)
+			b.AddRoute("default", "app", 1)
+		},
+		"a narrowed company": func(b *apptest.Bundle) {
+			b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"SG"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.AddCountry("CN", "86", nil)
+			b.AddCountry("SG", "65", nil)
+			b.AddSender(map[string]any{"sender_no": "one"})
+			b.AddSender(map[string]any{"sender_no": "app"})
+			at := checked(b, numbers(2)+"13800000000\n", "content", "x", "sign", "甲", "sender_no", "one", "auto_confirm", "true")
+			change(b)
+			feed(b)
+			want := `2 +8613800000000 "x" waiting
+3 +8613800000001 "x" waiting
+4 +8613800000000 "x" duplicate 5: phone_number repeats row 2`
+			if got := strings.ReplaceAll(rows(b, at, ""), " task", ""); got != want {
+				t.Errorf("rows:\n%s\nwant\n%s", got, want)
+			}
+			for row, code := range map[int]int16{2: 0, 4: 5} {
+				p := apptest.Decode[api.BatchPreview](t, b.Expect(200, "", "GET", fmt.Sprintf("%s/preview?row=%d", at, row), nil))
+				if optional.Value(p.Code) != code || (p.Remark != nil) != (code != 0) || p.FinalContent == nil || *p.FinalContent != "【甲】x" || p.Segments != 1 || *p.Cost != 1 {
+					t.Errorf("preview of row %d: %+v", row, p)
+				}
+				isHeld := p.HeldBy != nil && fmt.Sprint(*p.HeldBy) == "[{CN company_country}]"
+				if isNarrowed := name == "a narrowed company"; isHeld != isNarrowed || !isNarrowed && (len(p.Senders) != 0 || p.HeldBy != nil) {
+					t.Errorf("row %d is held by %v, and sent by %v", row, p.HeldBy, p.Senders)
+				}
+			}
+		})
 	}
 }
 

@@ -18,9 +18,10 @@ import (
 
 // Estimate contains which senders will send the remaining rows of a batch, and when the batch can end.
 type Estimate struct {
-	Costs    []Cost
-	Earliest *time.Time // the end if the senders send nothing else; nil: no sender is available, or the senders have too little balance
-	Likely   *time.Time // the end at the measured rate; nil: too little was sent, or the batch does not continue
+	Costs     []Cost
+	Countries []string   // countries of the remaining rows; an empty text is an unknown country; nil: the batch is being checked, or no rows remain
+	Earliest  *time.Time // the end if the senders send nothing else; nil: no sender is available, or the senders have too little balance
+	Likely    *time.Time // the end at the measured rate; nil: too little was sent, or the batch does not continue
 }
 
 // Cost is the number of segments that a sender will charge for the remaining rows.
@@ -34,7 +35,7 @@ const horizon = 400 * 24 * time.Hour
 
 // Estimate reads the remaining rows of a batch, and the limits of the senders that its routes name now. Rows beyond the limits of a group of senders go to the
 // group with the next smaller sort. Within a group, the rows are divided by weight; later claims also depend on which senders are available. Each sender counts
-// segments as its claims do. A batch ends with the last of its countries.
+// segments as its claims do. A batch ends with the last of its countries. Rows that the switch of a country holds have no sender.
 func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	left, err := r.leftOf(ctx, st)
 	if err != nil {
@@ -42,11 +43,13 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 	}
 	counted := counts{reader: r, batchID: st.ID, left: left, known: map[counting][]float64{}}
 	var sets []*rowSet
+	var countries []string
 	sendsNow, canEnd := st.Status == Running && st.Wait == nil, true
 	for i, country := range left {
 		if math.Round(country.Rows) == 0 {
 			continue
 		}
+		countries = append(countries, country.CountryNo)
 		senders, err := r.sendersOf(ctx, st.Batch, country.CountryNo)
 		if err != nil {
 			return Estimate{}, err
@@ -63,7 +66,7 @@ func (r *Reader) Estimate(ctx context.Context, st Progress) (Estimate, error) {
 		sets = addCountry(sets, country.Rows, senders, segments)
 	}
 	took, isKnown := timeForAll(sets)
-	e := Estimate{Costs: costs(sets)}
+	e := Estimate{Costs: costs(sets), Countries: countries}
 	if !isKnown || !canEnd || len(sets) == 0 || st.Wait != nil && (st.Wait.Reason == WaitsForAny || st.Wait.Reason == WaitsInVain) {
 		return e, nil
 	}
@@ -339,20 +342,20 @@ func (c *counts) sample(ctx context.Context, one batchq.SenderLimitsRow, all []f
 }
 
 // sendersOf returns the available senders that can send the rows of a batch to a country, with their limits. It returns no senders if the only sender of the
-// batch no longer serves the company.
+// batch no longer serves the company, if a switch holds the rows to the country, or if the company forbids the shared senders that serve it.
 func (r *Reader) sendersOf(ctx context.Context, b batchq.Batch, countryNo string) ([]batchq.SenderLimitsRow, error) {
 	values, err := r.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := batchq.SenderLimitsParams{SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart}
-	if b.SenderNo == nil {
-		pool, err := r.directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
-		if err != nil {
-			return nil, fmt.Errorf("find pool: %w", err)
-		}
-		p.PoolID = &pool
-	} else {
+	pool, err := r.directory.PoolOf(ctx, b.Channel, b.CompanyID, b.MessageType, countryNo)
+	if err != nil {
+		return nil, fmt.Errorf("find pool: %w", err)
+	}
+	p := batchq.SenderLimitsParams{
+		PoolID: pool, CompanyID: b.CompanyID, CountryNo: optional.NonZero(countryNo), SilentAfter: values.Queue.SilentAfter(), RecordedApart: sender.SeenApart,
+	}
+	if b.SenderNo != nil {
 		sender, err := r.directory.ServingSender(ctx, b.Channel, b.CompanyID, b.MessageType, *b.SenderNo)
 		var refused *fault.Error
 		if errors.As(err, &refused) {

@@ -102,15 +102,6 @@ func (p *countryPart) scale(factor float64) {
 	}
 }
 
-// Countries returns the countries of the valid rows; an empty country is unknown. It returns nil while the batch is being checked.
-func (st Progress) Countries() (all []string, err error) {
-	parts, err := partsOf(st)
-	for _, part := range parts {
-		all = append(all, part.CountryNo)
-	}
-	return all, err
-}
-
 // isClaimed reports whether an available sender can send a part of the remaining rows of a batch. It counts the remaining rows only if some valid rows have no
 // such sender, because a list of batches calls it for each running batch.
 func (r *Reader) isClaimed(ctx context.Context, st Progress) (bool, error) {

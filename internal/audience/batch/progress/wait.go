@@ -13,7 +13,7 @@ import (
 const (
 	WaitsForTime   = "scheduled"
 	WaitsForSender = "sender_gone" // the only sender of the batch no longer exists, or no longer serves the company
-	WaitsForAny    = "no_sender"   // no sender that can send the batch is available and polls for tasks
+	WaitsForAny    = "no_sender"   // no sender that can send the remaining rows is available and polls for tasks, or a switch of their countries holds them
 	WaitsInVain    = "expired"     // the batch expired before it was confirmed
 )
 

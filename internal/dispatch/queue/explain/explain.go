@@ -61,32 +61,33 @@ type Messages struct {
 	Submitter   string
 	SenderNo    *string  // the only sender that is allowed to send the messages; nil: any sender
 	BatchID     *int64   // nil: the messages belong to no batch
-	Countries   []string // countries of all recipients; an empty text is an unknown country; nil: the countries are unknown
+	Countries   []string // countries of all waiting messages; an empty text is an unknown country; nil: the countries are unknown
 }
 
-// HeldBy returns the switches that hold every message: the switches that do not depend on a country. If no such switch exists and a switch
+// HeldBy returns the switches that hold every waiting message. These are the switches that do not depend on a country. If no such switch exists and a switch
 // holds each country, HeldBy returns the switches of the countries.
 func (s *Service) HeldBy(ctx context.Context, m Messages) ([]Switch, error) {
 	isRouted, err := s.directory.IsRouted(ctx, m.Channel, m.CompanyID, m.MessageType)
 	if err != nil {
 		return nil, fmt.Errorf("find routes: %w", err)
 	}
-	heldIn := func(country string) ([]Switch, error) {
+	heldIn := func(country string, omits func(Switch) bool) ([]Switch, error) {
 		pool, err := s.directory.PoolOf(ctx, m.Channel, m.CompanyID, m.MessageType, country)
 		if err != nil {
 			return nil, fmt.Errorf("find pool: %w", err)
 		}
 		all, err := s.Switches(ctx, pool, m.CompanyID, optional.NonZero(country), m.Submitter, m.BatchID)
-		return slices.DeleteFunc(all, func(w Switch) bool {
-			return w.Name == "" || w.Kind == NoSharedSenders && (m.SenderNo != nil || isRouted) // the first kind belongs to an unknown country; the second kind does not apply if a route possibly serves the messages
-		}), err
+		return slices.DeleteFunc(all, omits), err
 	}
-	all, err := heldIn("")
+	isBound := func(w Switch) bool { return w.Kind == NoSharedSenders && m.SenderNo != nil } // the only sender sends the messages, whatever the routes
+	all, err := heldIn("", func(w Switch) bool {
+		return w.Name == "" || w.Kind == NoSharedSenders && isRouted || isBound(w) // an empty name: the switch depends on the country; a route can serve some countries
+	})
 	if err != nil || len(all) > 0 {
 		return all, err
 	}
 	for _, country := range m.Countries {
-		held, err := heldIn(country)
+		held, err := heldIn(country, isBound)
 		if err != nil || len(held) == 0 {
 			return nil, err
 		}

@@ -147,22 +147,18 @@ func (h *Handlers) GetBatch(ctx context.Context, req api.GetBatchRequestObject) 
 	if st.Status == progress.Finished || st.Status == progress.Cancelled {
 		return api.GetBatch200JSONResponse{Code: convert.OK, Message: convert.Success, Data: data}, nil
 	}
-	countries, err := st.Countries()
+	e, err := h.services.Batches.Estimate(ctx, st)
 	if err != nil {
 		return nil, err
 	}
 	held, err := h.services.Explain.HeldBy(ctx, explain.Messages{
 		Channel: st.Channel, CompanyID: st.CompanyID, MessageType: st.MessageType, Submitter: st.SubmittedBy, SenderNo: st.SenderNo, BatchID: &st.ID,
-		Countries: countries,
+		Countries: e.Countries,
 	})
 	if err != nil {
 		return nil, err
 	}
 	data.HeldBy = new(convert.Switches(held))
-	e, err := h.services.Batches.Estimate(ctx, st)
-	if err != nil {
-		return nil, err
-	}
 	data.Estimate = &api.BatchEstimate{EarliestEnd: e.Earliest, LikelyEnd: e.Likely, Costs: []api.BatchCost{}}
 	if len(held) > 0 {
 		data.Estimate.EarliestEnd, data.Estimate.LikelyEnd = nil, nil
@@ -260,6 +256,14 @@ func remarkOf(ctx context.Context, stored []byte) (*string, error) {
 	return new(gate.Of(ctx).Text.Remark(wrong)), nil
 }
 
+// rowRemark returns the reason why a row is not sent, in the language of the request. It returns nil for a row that is sent.
+func rowRemark(ctx context.Context, code *int16, stored []byte) (*string, error) {
+	if code != nil && stored == nil {
+		return optional.NonZero(gate.Of(ctx).Text.BatchCodes[*code]), nil
+	}
+	return remarkOf(ctx, stored)
+}
+
 // ListBatchRows pages through the rows of a batch, in their order.
 func (h *Handlers) ListBatchRows(ctx context.Context, req api.ListBatchRowsRequestObject) (api.ListBatchRowsResponseObject, error) {
 	from, err := paging.TextCursor(req.Params.Cursor)
@@ -287,7 +291,7 @@ func (h *Handlers) ListBatchRows(ctx context.Context, req api.ListBatchRowsReque
 }
 
 func batchRowOf(ctx context.Context, row batch.Row) (api.BatchRow, error) {
-	remark, err := remarkOf(ctx, row.Fault)
+	remark, err := rowRemark(ctx, row.Code, row.Fault)
 	if err != nil {
 		return api.BatchRow{}, err
 	}
@@ -324,12 +328,12 @@ func (h *Handlers) ExportBatchErrors(ctx context.Context, req api.ExportBatchErr
 			return h.services.Batches.EachWrong(ctx, seen, req.BatchID, func(rows []batch.Row) error {
 				lines := make([][]string, len(rows))
 				for i, row := range rows {
-					remark, err := remarkOf(ctx, row.Fault)
+					remark, err := rowRemark(ctx, row.Code, row.Fault)
 					if err != nil {
 						return err
 					}
 					lines[i] = []string{
-						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Or(remark, optional.Value(row.Result)),
+						strconv.FormatInt(row.RowNo, 10), row.Recipient, row.Content, strconv.Itoa(int(optional.Value(row.Code))), optional.Value(remark),
 					}
 				}
 				return out.Add(lines)
@@ -344,7 +348,7 @@ func (h *Handlers) PreviewBatch(ctx context.Context, req api.PreviewBatchRequest
 	if err != nil {
 		return nil, err
 	}
-	remark, err := remarkOf(ctx, p.Fault)
+	remark, err := rowRemark(ctx, optional.NonZero(p.Code), p.Fault)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/language"
 
 	"lksms/gen/api"
+	"lksms/internal/audience/batch"
 	"lksms/internal/audience/batch/progress"
 	"lksms/internal/dispatch/queue"
 	"lksms/internal/dispatch/queue/explain"
@@ -33,6 +34,7 @@ type Catalogue struct {
 	place       func(fault.Place) string
 	explained   map[string]string // by task.Explanation.Reason; %d is the number of tasks ahead
 	BatchWaits  map[string]string // by progress.Wait.Reason
+	BatchCodes  map[int16]string  // remarks of rows with these codes and without a stored fault
 	switches    map[string]string // reasons that hold a task, by kind of switch; empty kind: the task is no longer held
 
 	switchesApart string
@@ -244,10 +246,14 @@ var english = &Catalogue{
 		task.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
 	DoubtfulEncoding: "The list was read as Chinese (GB18030), but looks like a text with Latin letters in Windows-1252. Check the rows; if names are wrong, upload the list again with encoding Windows-1252, or saved as UTF-8.",
+	BatchCodes: map[int16]string{
+		batch.IsRefused: "the row could not be submitted because its recipient was erased or because of an internal error",
+		batch.IsExpired: "the batch expires before the row can be submitted",
+	},
 	BatchWaits: map[string]string{
 		progress.WaitsForTime:   "It is scheduled for later.",
 		progress.WaitsForSender: "Its only sender does not exist any more, or does not serve the company any more: let the sender serve the company again, or cancel the batch.",
-		progress.WaitsForAny:    "No sender can claim its remaining rows now: every sender that serves them is off, silent, paused, or out of quota or balance.",
+		progress.WaitsForAny:    "No sender can claim its remaining rows now: every sender that serves them is off, silent, paused, or out of quota or balance, or a switch holds them.",
 		progress.WaitsInVain:    "It expired before it was confirmed: cancel it, and make a new batch.",
 	},
 	switches: map[string]string{
@@ -467,10 +473,14 @@ var chinese = &Catalogue{
 		task.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
 	DoubtfulEncoding: "列表按中文编码（GB18030）读取，但看起来像 Windows-1252 编码的西文。请核对各行；如果姓名不对，请指定 encoding 为 Windows-1252 后重新上传，或另存为 UTF-8。",
+	BatchCodes: map[int16]string{
+		batch.IsRefused: "该行未能提交：收件人已被清除，或发生内部错误",
+		batch.IsExpired: "批次在该行可以提交之前过期",
+	},
 	BatchWaits: map[string]string{
 		progress.WaitsForTime:   "已定时，稍后发送。",
 		progress.WaitsForSender: "指定的发送方已不存在，或不再为该公司服务：请恢复该发送方的服务，或取消批次。",
-		progress.WaitsForAny:    "目前没有发送方可以领取剩余的行：可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足。",
+		progress.WaitsForAny:    "目前没有发送方可以领取剩余的行：可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足，或开关扣住了这些行。",
 		progress.WaitsInVain:    "在确认之前已过期：请取消，并新建批次。",
 	},
 	switches: map[string]string{

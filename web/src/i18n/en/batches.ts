@@ -84,7 +84,7 @@ const texts: Texts<typeof zh> = {
   resumed: 'The batch goes on',
   senders: 'Senders',
   expired: 'The batch expired before it was confirmed. Cancel it, and make a new one.',
-  waitsForAny: 'The batch waits: no sender can claim its remaining rows now. Every sender that serves them is off, silent, paused, or out of quota or balance.',
+  waitsForAny: 'The batch waits: no sender can claim its remaining rows now. Every sender that serves them is off, silent, paused, or out of quota or balance, or a switch holds them.',
   waitsForSender: 'The batch waits: its only sender {name} does not exist any more, or does not serve the company any more. Let the sender serve the company again, or cancel the batch.',
   acts: { confirmed: 'Confirmed', paused: 'Paused', resumed: 'Resumed', cancelled: 'Cancelled', requeued: 'Failed sent again' },
   signColumn: 'Column with the signatures',

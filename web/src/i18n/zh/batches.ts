@@ -81,7 +81,7 @@ export default {
   resumed: '批次继续发送',
   senders: '发送方',
   expired: '批次在确认之前已过期。请取消，并新建批次。',
-  waitsForAny: '批次正在等待：目前没有发送方可以领取剩余的行。可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足。',
+  waitsForAny: '批次正在等待：目前没有发送方可以领取剩余的行。可以发送它们的发送方已暂停、无响应、熔断中，或限额、余额不足，或开关扣住了这些行。',
   waitsForSender: '批次正在等待：指定的发送方 {name} 已不存在，或不再为该公司服务。请恢复该发送方的服务，或取消批次。',
   acts: { confirmed: '确认', paused: '暂停', resumed: '继续', cancelled: '取消', requeued: '重发失败的' },
   signColumn: '签名列',
