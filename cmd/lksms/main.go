@@ -79,7 +79,11 @@ func main() {
 		}
 		return
 	}
-	parsed, err := parser.Parse(os.Args[1:])
+	args, err := readArguments(os.Args[1:])
+	var parsed *kong.Context
+	if err == nil {
+		parsed, err = parser.Parse(args)
+	}
 	if err == nil {
 		err = emptyArgument(parsed)
 	}

@@ -64,7 +64,7 @@ func (q *Queries) ErasureChecking(ctx context.Context, arg ErasureCheckingParams
 const erasureRowCandidates = `-- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
 WHERE r.batch_id = $1 AND r.row_no > $2
-    AND (right(number_digits(r.recipient), 8) = ANY ($3::text[]) OR lower(r.recipient) = ANY ($4::text[]))
+    AND (right(number_digits(r.recipient), 8) = ANY ($3::text[]) OR fold_case(r.recipient) = ANY ($4::text[]))
 ORDER BY r.row_no
 LIMIT $5::integer
 `
@@ -136,7 +136,7 @@ refused AS (
     UPDATE batch_rows r SET code = 7 -- rejected at its submission
     FROM held h
     WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
-        AND (r.recipient = ANY ($2::text[]) OR lower(r.recipient) = ANY ($3::text[]))
+        AND (r.recipient = ANY ($2::text[]) OR fold_case(r.recipient) = ANY ($3::text[]))
     RETURNING r.segments
 ),
 counted AS (

@@ -2316,7 +2316,7 @@ type Batch struct {
 	// Encoding The encoding with which the list is read: `UTF-8`, `UTF-16`, `GB18030` or `Windows-1252`; missing for a workbook and a tag
 	Encoding *string `json:"encoding,omitempty"`
 
-	// EncodingWarning The reason why the encoding is doubtful; check the rows before you confirm. Missing if the encoding is not doubtful
+	// EncodingWarning The reason why the encoding is doubtful; check the rows before you confirm. `auto_confirm` does not confirm such a batch. Missing if the encoding is not doubtful, or the request names `encoding`
 	EncodingWarning *string    `json:"encoding_warning,omitempty"`
 	EndedAt         *time.Time `json:"ended_at"`
 
@@ -2483,7 +2483,7 @@ type BatchForm struct {
 	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`. A batch with `encoding_warning` is not: it stays `ready`.
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
 	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
@@ -2652,7 +2652,7 @@ type BatchRequest struct {
 	// AddressColumn The column with the addresses, on a channel other than `sms`. If this field is missing, a column with a usual name (`email`, 邮箱, ...) or the only column is used.
 	AddressColumn *string `json:"address_column,omitempty"`
 
-	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`
+	// AutoConfirm Whether the batch is sent after its check without `confirmBatch`. A batch with `encoding_warning` is not: it stays `ready`.
 	AutoConfirm *bool `json:"auto_confirm,omitempty"`
 
 	// BizType The notification template of this business type on the channel, instead of `subject`, `content` and `html`; not for `sms`. Its placeholders `${name}` are names of columns; `${contact.name}` is the same as `${name}`.
@@ -8470,7 +8470,7 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character is a wildcard. A phone number can be written with or without `+86`, and with spaces and dashes.
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. Case does not matter, and no character is a wildcard. A phone number can be written with or without `+86`, and with spaces and dashes.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -8720,7 +8720,7 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character is a wildcard.
+	// Q Only senders whose `sender_no` or `name` contains this text. Case does not matter, and no character is a wildcard.
 	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
@@ -10763,7 +10763,7 @@ type ClientInterface interface {
 	//
 	// The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 	// with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-	// before `confirmBatch`, unless `auto_confirm` is true.
+	// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 	//
 	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 	// first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -10791,7 +10791,7 @@ type ClientInterface interface {
 	//
 	// The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 	// with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-	// before `confirmBatch`, unless `auto_confirm` is true.
+	// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 	//
 	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 	// first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -14531,7 +14531,7 @@ func (c *Client) ListBatches(ctx context.Context, params *ListBatchesParams, req
 //
 // The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 // with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-// before `confirmBatch`, unless `auto_confirm` is true.
+// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 //
 // A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 // first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -14569,7 +14569,7 @@ func (c *Client) CreateBatchWithBody(ctx context.Context, params *CreateBatchPar
 //
 // The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 // with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-// before `confirmBatch`, unless `auto_confirm` is true.
+// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 //
 // A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 // first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -27663,7 +27663,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 	// with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-	// before `confirmBatch`, unless `auto_confirm` is true.
+	// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 	//
 	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 	// first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -27691,7 +27691,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 	// with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-	// before `confirmBatch`, unless `auto_confirm` is true.
+	// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 	//
 	// A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 	// first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -47715,7 +47715,7 @@ func (c *ClientWithResponses) ListBatchesWithResponse(ctx context.Context, param
 //
 // The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 // with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-// before `confirmBatch`, unless `auto_confirm` is true.
+// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 //
 // A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 // first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a
@@ -47749,7 +47749,7 @@ func (c *ClientWithResponses) CreateBatchWithBodyWithResponse(ctx context.Contex
 //
 // The server stores the list, and checks its header at once: an unreadable file, a missing column, or a placeholder without a column gets 422
 // with the field. Then it checks the rows in the background (`status` is `checking`). A batch with valid rows is then `ready`. Nothing is sent
-// before `confirmBatch`, unless `auto_confirm` is true.
+// before `confirmBatch`, unless `auto_confirm` is true and the encoding of the list is not doubtful (`encoding_warning`).
 //
 // A file is CSV or XLSX, of at most 100 MiB and 1,048,576 rows. CSV can be UTF-8, UTF-16 or GB18030, with commas, semicolons or tabs. The
 // first row names the columns. In a workbook, the first sheet that is not hidden is read. `rows` is a JSON array of objects. A number that a

@@ -408,15 +408,15 @@ WITH found AS (
     ORDER BY 1, 2
     LIMIT $3::integer)
     UNION
-    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
-    WHERE c.company_id = $4 AND (lower(c.email COLLATE "C"), c.user_id) > ($5::text, $6::text)
-        AND lower(c.email COLLATE "C") < $1::text || chr(1114111) AND c.email IS NOT NULL
+    (SELECT fold_case(c.email) COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (fold_case(c.email) COLLATE "C", c.user_id) > ($5::text, $6::text)
+        AND fold_case(c.email) COLLATE "C" < $1::text || chr(1114111) AND c.email IS NOT NULL
     ORDER BY 1, 2
     LIMIT $3::integer)
     UNION
-    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
-    WHERE c.company_id = $4 AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > ($5::text, $6::text)
-        AND lower(c.dingtalk_name COLLATE "C") < $1::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    (SELECT fold_case(c.dingtalk_name) COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = $4 AND (fold_case(c.dingtalk_name) COLLATE "C", c.user_id) > ($5::text, $6::text)
+        AND fold_case(c.dingtalk_name) COLLATE "C" < $1::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
     ORDER BY 1, 2
     LIMIT $3::integer)
 )
@@ -424,8 +424,8 @@ SELECT c.company_id, c.user_id, c.phone, c.dingtalk_name, c.wechat_openid, c.ema
     (f.term = least(
         CASE WHEN starts_with(lower(c.user_id COLLATE "C"), $1::text) THEN lower(c.user_id COLLATE "C") END,
         CASE WHEN starts_with(c.phone COLLATE "C", $2::text) THEN c.phone COLLATE "C" END,
-        CASE WHEN starts_with(lower(c.email COLLATE "C"), $1::text) THEN lower(c.email COLLATE "C") END,
-        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), $1::text) THEN lower(c.dingtalk_name COLLATE "C") END
+        CASE WHEN starts_with(fold_case(c.email) COLLATE "C", $1::text) THEN fold_case(c.email) COLLATE "C" END,
+        CASE WHEN starts_with(fold_case(c.dingtalk_name) COLLATE "C", $1::text) THEN fold_case(c.dingtalk_name) COLLATE "C" END
     ))::boolean AS is_first
 FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT $3::integer) f
 JOIN contacts c ON c.company_id = $4 AND c.user_id = f.user_id

@@ -16,7 +16,7 @@ SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contac
 WHERE c.company_id = $1
     AND (
         c.user_id = ANY ($2::text[]) OR c.phone COLLATE "C" = ANY ($3::text[])
-        OR lower(c.email COLLATE "C") IN (SELECT lower(x.address COLLATE "C") FROM unnest($3::text[]) AS x (address))
+        OR fold_case(c.email) COLLATE "C" IN (SELECT fold_case(x.address) COLLATE "C" FROM unnest($3::text[]) AS x (address))
     )
 ORDER BY c.user_id
 LIMIT $4::integer

@@ -602,8 +602,8 @@ WHERE s.id < $3 AND ($4::text IS NULL OR s.sender_no = $4::text)
     AND ($5::text IS NULL OR s.status = $5::text)
     AND (
         $6::text IS NULL
-        OR strpos(lower(s.sender_no COLLATE "C"), lower($6::text COLLATE "C")) > 0
-        OR strpos(lower(s.name COLLATE "C"), lower($6::text COLLATE "C")) > 0
+        OR strpos(fold_case(s.sender_no), fold_case($6::text)) > 0
+        OR strpos(fold_case(s.name), fold_case($6::text)) > 0
     )
     AND ($7::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
@@ -674,7 +674,7 @@ type SenderListRow struct {
 }
 
 // SenderList returns senders with their remaining limits and their totals, newest first. part is a substring of the number or the name of the sender. The
-// comparison ignores the case of the letters A to Z, in any locale of the database.
+// comparison ignores case, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.SilentAfter,

@@ -54,7 +54,7 @@ type batchCreateCmd struct {
 	At             *time.Time `placeholder:"TIME" help:"Send nothing before this time."`
 	Expires        *time.Time `placeholder:"TIME" help:"Send nothing after this time."`
 	Test           bool       `help:"Mark its messages as tests."`
-	Confirm        bool       `help:"Send the batch as soon as it is checked."`
+	Confirm        bool       `help:"Send the batch as soon as it is checked, unless the encoding of its list is doubtful."`
 	IdempotencyKey string     `name:"idempotency-key" help:"Your name for this command: repeated within 24 hours, it makes no second batch."`
 	DryRun         dryRun     `embed:""`
 	Remote         Remote     `embed:""`
@@ -265,7 +265,7 @@ func batchRecord(b *client.Batch) record {
 		}
 	}
 	all := record{
-		{"batch", strconv.FormatInt(b.BatchID, 10)}, {"name", b.Name}, {"status", string(b.Status)}, {"remark", text(b.Remark)}, {"text", b.Content},
+		{"batch", strconv.FormatInt(b.BatchID, 10)}, {"name", b.Name}, {"status", string(b.Status)}, {"remark", text(b.Remark)}, {"encoding", text(b.EncodingWarning)}, {"text", b.Content},
 		{"rows", strings.Join(figures, ", ")}, {"segments", strconv.FormatInt(b.Segments, 10)},
 	}
 	if b.ConfirmedAt != nil {

@@ -85,7 +85,7 @@ WITH repeated AS (
     SELECT o.row_no, o.first_row
     FROM (
         SELECT r.row_no, min(r.row_no) OVER (
-            PARTITION BY CASE WHEN @folds_case::boolean THEN lower(r.recipient) ELSE r.recipient END,
+            PARTITION BY CASE WHEN @folds_case::boolean THEN fold_case(r.recipient) ELSE r.recipient END,
                 CASE WHEN @dedup::text = 'row' THEN unsigned_text(r.content, coalesce(r.sign, b.sign)) END,
                 CASE WHEN @dedup::text = 'row' THEN coalesce(r.sign, b.sign) END, CASE WHEN @dedup::text = 'row' THEN r.contact_values END
         ) AS first_row

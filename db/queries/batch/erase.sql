@@ -19,7 +19,7 @@ refused AS (
     UPDATE batch_rows r SET code = 7 -- rejected at its submission
     FROM held h
     WHERE r.batch_id = h.id AND r.row_no > h.fed_row AND r.code IS NULL
-        AND (r.recipient = ANY (@recipients::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
+        AND (r.recipient = ANY (@recipients::text[]) OR fold_case(r.recipient) = ANY (@addresses::text[]))
     RETURNING r.segments
 ),
 counted AS (
@@ -35,7 +35,7 @@ SELECT count(*) AS rows FROM refused;
 -- name: ErasureRowCandidates :many
 SELECT r.row_no, r.recipient FROM batch_rows r
 WHERE r.batch_id = @batch_id AND r.row_no > @after_row
-    AND (right(number_digits(r.recipient), 8) = ANY (@digits::text[]) OR lower(r.recipient) = ANY (@addresses::text[]))
+    AND (right(number_digits(r.recipient), 8) = ANY (@digits::text[]) OR fold_case(r.recipient) = ANY (@addresses::text[]))
 ORDER BY r.row_no
 LIMIT @portion::integer;
 

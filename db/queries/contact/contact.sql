@@ -69,15 +69,15 @@ WITH found AS (
     ORDER BY 1, 2
     LIMIT @most::integer)
     UNION
-    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
-    WHERE c.company_id = @company_id AND (lower(c.email COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
-        AND lower(c.email COLLATE "C") < @prefix::text || chr(1114111) AND c.email IS NOT NULL
+    (SELECT fold_case(c.email) COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (fold_case(c.email) COLLATE "C", c.user_id) > (@after_term::text, @after_id::text)
+        AND fold_case(c.email) COLLATE "C" < @prefix::text || chr(1114111) AND c.email IS NOT NULL
     ORDER BY 1, 2
     LIMIT @most::integer)
     UNION
-    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
-    WHERE c.company_id = @company_id AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
-        AND lower(c.dingtalk_name COLLATE "C") < @prefix::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    (SELECT fold_case(c.dingtalk_name) COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (fold_case(c.dingtalk_name) COLLATE "C", c.user_id) > (@after_term::text, @after_id::text)
+        AND fold_case(c.dingtalk_name) COLLATE "C" < @prefix::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
     ORDER BY 1, 2
     LIMIT @most::integer)
 )
@@ -85,8 +85,8 @@ SELECT sqlc.embed(c), f.term::text AS term,
     (f.term = least(
         CASE WHEN starts_with(lower(c.user_id COLLATE "C"), @prefix::text) THEN lower(c.user_id COLLATE "C") END,
         CASE WHEN starts_with(c.phone COLLATE "C", sqlc.narg(number)::text) THEN c.phone COLLATE "C" END,
-        CASE WHEN starts_with(lower(c.email COLLATE "C"), @prefix::text) THEN lower(c.email COLLATE "C") END,
-        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), @prefix::text) THEN lower(c.dingtalk_name COLLATE "C") END
+        CASE WHEN starts_with(fold_case(c.email) COLLATE "C", @prefix::text) THEN fold_case(c.email) COLLATE "C" END,
+        CASE WHEN starts_with(fold_case(c.dingtalk_name) COLLATE "C", @prefix::text) THEN fold_case(c.dingtalk_name) COLLATE "C" END
     ))::boolean AS is_first
 FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @most::integer) f
 JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id

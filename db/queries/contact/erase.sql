@@ -6,7 +6,7 @@ SELECT c.user_id, c.phone, c.email, c.dingtalk_name, c.wechat_openid FROM contac
 WHERE c.company_id = @company_id
     AND (
         c.user_id = ANY (@user_ids::text[]) OR c.phone COLLATE "C" = ANY (@recipients::text[])
-        OR lower(c.email COLLATE "C") IN (SELECT lower(x.address COLLATE "C") FROM unnest(@recipients::text[]) AS x (address))
+        OR fold_case(c.email) COLLATE "C" IN (SELECT fold_case(x.address) COLLATE "C" FROM unnest(@recipients::text[]) AS x (address))
     )
 ORDER BY c.user_id
 LIMIT sqlc.arg(most)::integer;

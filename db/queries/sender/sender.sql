@@ -48,7 +48,7 @@ ledger AS (
 SELECT made.id FROM made;
 
 -- SenderList returns senders with their remaining limits and their totals, newest first. part is a substring of the number or the name of the sender. The
--- comparison ignores the case of the letters A to Z, in any locale of the database.
+-- comparison ignores case, in any locale of the database.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -76,8 +76,8 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
     AND (
         sqlc.narg(part)::text IS NULL
-        OR strpos(lower(s.sender_no COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
-        OR strpos(lower(s.name COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+        OR strpos(fold_case(s.sender_no), fold_case(sqlc.narg(part)::text)) > 0
+        OR strpos(fold_case(s.name), fold_case(sqlc.narg(part)::text)) > 0
     )
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id

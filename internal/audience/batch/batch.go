@@ -158,7 +158,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	p = batchq.BatchCreateParams{
 		CompanyID: r.Origin.CompanyID, SubmittedBy: r.Origin.User, Name: r.Name, MessageType: r.MessageType, Priority: r.Priority,
 		Channel: r.Channel, PhoneColumn: r.AddressColumn, TemplateNo: optional.NonZero(r.TemplateNo), Content: r.Content,
-		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test, IsConfirmed: r.AutoConfirm,
+		Sign: optional.NonZero(r.Sign), SenderNo: optional.NonZero(r.SenderNo), Dedup: r.Dedup, IsTest: r.Test,
 		ExpectSendTime: r.ExpectSendTime, ExpiresAt: r.ExpiresAt, RequestID: r.Origin.RequestID, SourceIp: r.Origin.SourceIP,
 		UserAgent: r.Origin.UserAgent, DefaultRegion: r.DefaultRegion,
 	}
@@ -200,6 +200,7 @@ func (s *Service) prepared(ctx context.Context, r Request) (p batchq.BatchCreate
 	p.SignColumn = optional.NonZero(rows.SignColumn(m.names()))
 	encoding, isDoubtful := rows.Encoding()
 	p.Encoding, p.IsEncodingDoubtful = optional.NonZero(encoding), isDoubtful
+	p.IsConfirmed = r.AutoConfirm && !isDoubtful // a user must check the rows of a list whose encoding is doubtful
 	p.UploadID, p.PhoneColumn = uploadID(r.Upload), rows.AddressColumn()
 	if missing := rows.Missing(m.names()); len(missing) > 0 {
 		return p, nil, fault.InvalidField("content", fault.MissingColumns, missing)

@@ -211,6 +211,12 @@ func TestOnlyRowsWithEqualValuesAreDuplicates(t *testing.T) {
 	expect(b, get(b, at), "ready", "3 rows, 2 valid, 1 duplicate, 2 waiting")
 }
 
+func TestMailAddressesIgnoreCaseInAnyLocale(t *testing.T) {
+	b := apptest.New(t)
+	at := checked(b, "email\na1@exämple.com\na1@EXÄMPLE.com\nA1@Exämple.COM\na2@exämple.com\n", "channel", "email", "subject", "s", "content", "x")
+	expect(b, get(b, at), "ready", "4 rows, 2 valid, 2 duplicate, 2 waiting")
+}
+
 func TestTheErrorForAnInvalidBatchOfAChannelNamesTheField(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/5/email", map[string]any{"title": "t", "content": "c", "enabled": false})

@@ -56,3 +56,25 @@ func TestNationalNumbersOfAListUseTheDefaultRegion(t *testing.T) {
 		t.Error("the number of a contact was not parsed in the region of its company")
 	}
 }
+
+// Nobody would check the rows of a list with a doubtful encoding before they are sent.
+func TestAutoConfirmDoesNotConfirmADoubtfulEncoding(t *testing.T) {
+	b := apptest.New(t)
+	const list = "phone,name\n13800138000,M\xFCller\n13900139000,Gr\xFCn\n"
+	for _, c := range []struct{ name, encoding, status string }{
+		{"a doubtful encoding", "", "ready false false"},
+		{"a named encoding", "Windows-1252", "running true true"},
+	} {
+		at := checked(b, list, "content", "hello {name}", "phone_column", "phone", "auto_confirm", "true", "encoding", c.encoding)
+		one := apptest.Decode[api.Batch](t, b.Expect(200, "", "GET", at, nil))
+		if got := fmt.Sprint(one.Status, " ", one.ConfirmedBy != nil, " ", one.EncodingWarning == nil); got != c.status {
+			t.Errorf("%s: %s, want %s", c.name, got, c.status)
+		}
+		if n := b.Count("SELECT count(*) FROM audit WHERE entity = 'batch' AND entity_key = $1 AND after ->> 'is_confirmed' = 'true'", fmt.Sprint(one.BatchID)); (n == 1) != (c.encoding != "") {
+			t.Errorf("%s: %d confirmations in the audit", c.name, n)
+		}
+		if c.encoding == "" {
+			b.Expect(200, "", "POST", at+"/confirm", nil)
+		}
+	}
+}

@@ -200,15 +200,15 @@ func (p Place) from(prefix string) Place {
 // fieldsFound is the number of fields that Search reads.
 const fieldsFound = 4
 
-// Search returns up to limit contacts with a field that starts with a text, in the order of these fields, without duplicates. The case of the letters A to Z is
-// ignored. The next page starts after next. If next is nil, no page follows. Search reads a bounded number of entries: a page can contain fewer contacts, or no
-// contacts, although a page follows.
+// Search returns up to limit contacts with a field that starts with a text, in the order of these fields, without duplicates. Case is ignored. The next page
+// starts after next. If next is nil, no page follows. Search reads a bounded number of entries: a page can contain fewer contacts, or no contacts, although a
+// page follows.
 func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []Row, next *Place, err error) {
 	region, err := s.directory.DefaultRegion(ctx, &companyID)
 	if err != nil {
 		return nil, nil, err
 	}
-	prefix := strings.Map(lower, text)
+	prefix := strings.ToLower(text) // as fold_case of the database
 	from := after.from(prefix)
 	p := contactq.ContactSearchParams{
 		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
@@ -235,14 +235,6 @@ func (s *Service) Search(ctx context.Context, companyID int64, text string, afte
 		return found, &last, nil
 	}
 	return found, nil, nil
-}
-
-// lower is the function lower of PostgreSQL with the collation C.
-func lower(r rune) rune {
-	if 'A' <= r && r <= 'Z' {
-		return r + ('a' - 'A')
-	}
-	return r
 }
 
 var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)

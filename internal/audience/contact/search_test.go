@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	api "lksms/gen/client"
 	"lksms/internal/audience/contact"
@@ -83,6 +84,35 @@ func TestContactsAreFoundByThePrefixOfAField(t *testing.T) {
 	for query, field := range map[string]string{"q=": "q", "q=" + strings.Repeat("x", 101): "q", "q=%00": "q", "q=x&cursor=eA": "cursor", "q=x&cursor=!": "cursor"} {
 		if a := b.Expect(422, "request.invalid", "GET", contactsPath+"?"+query, nil); a.Fields() != field {
 			t.Errorf("%s: fields %q, want %q", query, a.Fields(), field)
+		}
+	}
+}
+
+// The function lower of PostgreSQL depends on the locale of the database.
+func TestASearchIgnoresCaseInAnyLocale(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(
+		map[string]any{"user_id": "1", "email": "X@EXÄMPLE.com", "dingtalk_name": "ÉMILE"},
+		map[string]any{"user_id": "2", "email": "x@exämple.com", "dingtalk_name": "émile"},
+		map[string]any{"user_id": "3", "email": "ПОЧТА@ПРИМЕР.example", "dingtalk_name": "王小明"},
+	)
+	for q, want := range map[string]string{"x@exämple.com": "1 2", "X@EXÄMPLE": "1 2", "émi": "1 2", "Émile": "1 2", "почта@При": "3", "王小": "3"} {
+		if got := strings.Join(search(b, q, 10), " "); got != want {
+			t.Errorf("%q finds %q, want %q", q, got, want)
+		}
+	}
+	var all strings.Builder
+	for r := rune(1); r <= unicode.MaxRune; r++ {
+		if unicode.ToLower(r) != r || unicode.ToUpper(r) != r || r < 0x3100 && unicode.IsPrint(r) {
+			all.WriteRune(r)
+		}
+	}
+	if got := apptest.Scan[string](b, "SELECT fold_case($1)", all.String()); got != strings.ToLower(all.String()) {
+		t.Error("fold_case differs from strings.ToLower: a migration must replace the function and its indexes")
+	}
+	for text := range strings.SplitSeq("ABC É Ä Σ İ Ж Ａ 𐐀 王A", " ") {
+		if got := apptest.Scan[string](b, "SELECT fold_case($1)", text); got != strings.ToLower(text) {
+			t.Errorf("fold_case(%q) is %q", text, got)
 		}
 	}
 }

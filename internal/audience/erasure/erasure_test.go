@@ -405,6 +405,17 @@ func TestAnErasureMatchesAddressesInAnyCase(t *testing.T) {
 	}
 }
 
+// The function lower of PostgreSQL depends on the locale of the database.
+func TestAnErasureMatchesMailAddressesInAnyLocale(t *testing.T) {
+	b := apptest.New(t)
+	b.PutContacts(map[string]any{"user_id": "a", "email": "Bob@EXÄMPLE.com"}, map[string]any{"user_id": "b", "email": "bob@example.com"})
+	b.Expect(200, "", "POST", path, `{"email":"bob@exämple.com"}`)
+	runAll(b)
+	if left := apptest.Scan[string](b, "SELECT string_agg(user_id, ' ') FROM contacts"); left != "b" {
+		t.Errorf("the contacts %s are left", left)
+	}
+}
+
 // runAll performs the erasures until they have ended.
 func runAll(b *apptest.Bundle) {
 	b.T.Helper()

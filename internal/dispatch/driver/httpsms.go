@@ -116,12 +116,12 @@ func (d *httpSMS) check() error {
 	return nil
 }
 
-// review rejects a configuration whose requests contain no recipient, or neither content nor template id. It also rejects a configuration that does
-// not define success.
+// review rejects a configuration whose requests contain no recipient or no content. It also rejects a configuration that does not define success.
 func (d *httpSMS) review() error {
 	for name, configured := range d.urls() {
 		used := d.used(configured)
-		for _, needed := range [][]string{{"recipient", "digits"}, {"content", "template_id"}} {
+		for _, part := range []messagePart{partRecipient, partContent} {
+			needed := placeholdersOf(part)
 			if !slices.ContainsFunc(needed, func(placeholder string) bool { return used[placeholder] }) {
 				if name == "url" {
 					name = "body"
@@ -187,6 +187,46 @@ func anyMap(m map[string]string) map[string]any {
 	return all
 }
 
+// messagePart is a part of a message that each request must contain.
+type messagePart int
+
+const (
+	partOther messagePart = iota
+	partRecipient
+	partContent
+)
+
+// placeholders are the placeholders of every configuration. A request needs one placeholder of each part except partOther.
+var placeholders = []struct {
+	name  string
+	part  messagePart
+	value func(m provider.Message, now time.Time) string
+}{
+	{"recipient", partRecipient, func(m provider.Message, _ time.Time) string { return m.Recipient }},
+	{"digits", partRecipient, func(m provider.Message, _ time.Time) string { return strings.TrimPrefix(m.Recipient, "+") }},
+	{"content", partContent, func(m provider.Message, _ time.Time) string { return m.Content }},
+	{"text", partContent, func(m provider.Message, _ time.Time) string { return segment.Unsigned(m.Sign, m.Content) }},
+	{"template_id", partContent, func(m provider.Message, _ time.Time) string { return m.TemplateID }},
+	{"sign", partOther, func(m provider.Message, _ time.Time) string { return m.Sign }},
+	{"title", partOther, func(m provider.Message, _ time.Time) string { return m.Title }},
+	{"task_id", partOther, func(m provider.Message, _ time.Time) string { return m.TaskID }},
+	{"attempt", partOther, func(m provider.Message, _ time.Time) string { return strconv.Itoa(int(m.Attempt)) }},
+	{"lease_id", partOther, func(m provider.Message, _ time.Time) string { return strconv.FormatInt(m.LeaseID, 10) }},
+	{"entered_unix_ms", partOther, func(m provider.Message, _ time.Time) string { return strconv.FormatInt(m.EnteredUnixMs(), 10) }},
+	{"unix", partOther, func(_ provider.Message, now time.Time) string { return strconv.FormatInt(now.Unix(), 10) }},
+	{"unix_ms", partOther, func(_ provider.Message, now time.Time) string { return strconv.FormatInt(now.UnixMilli(), 10) }},
+}
+
+// placeholdersOf returns the names of the placeholders that contain a part of the message.
+func placeholdersOf(part messagePart) (names []string) {
+	for _, p := range placeholders {
+		if p.part == part {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // filler replaces placeholders with values.
 type filler struct {
 	values map[string]string
@@ -194,12 +234,9 @@ type filler struct {
 
 func (d *httpSMS) filler(m provider.Message) filler {
 	now := time.Now()
-	values := map[string]string{
-		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
-		"text": segment.Unsigned(m.Sign, m.Content), "sign": m.Sign,
-		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
-		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.EnteredUnixMs(), 10),
-		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
+	values := make(map[string]string, len(placeholders))
+	for _, p := range placeholders {
+		values[p.name] = p.value(m, now)
 	}
 	for name, value := range d.config.Values {
 		values["values."+name] = value

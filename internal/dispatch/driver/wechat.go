@@ -164,6 +164,7 @@ func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 		if *failure == provider.Untried {
 			return "", 0, fmt.Errorf("fetch token: %w", ctx.Err())
 		}
+		failure.Answer = "" // an incomplete answer can contain the token
 		return "", 0, tokenError{*failure}
 	}
 	var token struct {

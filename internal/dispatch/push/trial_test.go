@@ -1,8 +1,11 @@
 package push_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	api "lksms/gen/client"
 	"lksms/internal/dispatch/queue"
@@ -114,5 +117,35 @@ func TestSenderTestRespectsSwitches(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", `{"uses_shared_senders":false}`)
 	if got := test(b); got.Outcome != api.OutcomeSent {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Operators need the beginning of an incomplete answer to see who answered.
+func TestTheBeginningOfAnIncompleteAnswerIsKept(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	for name, c := range map[string]struct {
+		does        http.HandlerFunc
+		says, error string
+	}{
+		"too large": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>hunter2"+strings.Repeat("x", 2<<20))
+		}, "200 <html>***xxx", "the provider's answer is too large"},
+		"broken off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"code":"0","echo":"hunter`)
+		}, `200 {"code":"0","echo":"***`, "the provider's answer is incomplete"},
+	} {
+		p.Does(c.does)
+		got := test(b)
+		if got.Outcome != api.OutcomeUnclear || got.Error == nil || *got.Error != c.error {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got.Answer == nil || !strings.HasPrefix(*got.Answer, c.says) || utf8.RuneCountInString(*got.Answer) > 2000 {
+			t.Errorf("%s: the answer is %v", name, got.Answer)
+		}
+		stored := apptest.Scan[string](b, "SELECT answer FROM deliveries WHERE task_id = $1", got.TaskID)
+		if !strings.HasPrefix(stored, c.says) {
+			t.Errorf("%s: the stored answer is %q", name, stored)
+		}
 	}
 }

@@ -66,6 +66,8 @@ func TestAConfigurationThatCannotSendMessagesIsRefused(t *testing.T) {
 		"the status":           {map[string]any{"body": both, "answer": byStatus}, ""},
 		"a field named status": {map[string]any{"body": both, "answer": map[string]any{"success": "status", "equals": []string{"ok"}}}, ""},
 		"a number":             {map[string]any{"body": both, "answer": map[string]any{"number": "id"}}, ""},
+		"a separate signature": {map[string]any{"body": map[string]any{"to": "${digits}", "t": "${text}", "s": "${sign}"}, "answer": byStatus}, ""},
+		"a signature alone":    {map[string]any{"body": map[string]any{"to": "${digits}", "s": "${sign}"}, "answer": byStatus}, "config.body"},
 		"a template":           {map[string]any{"query": map[string]any{"to": "${digits}", "template": "${template_id}"}, "answer": byStatus}, ""},
 	} {
 		config := map[string]any{"url": p.URL}

@@ -29,7 +29,10 @@ func httpAnswer(status int, body []byte) string {
 }
 
 // Mask hides the secrets of a sender in texts. The zero value hides nothing.
-type Mask struct{ replacer *strings.Replacer }
+type Mask struct {
+	replacer *strings.Replacer
+	forms    []string // the secrets in all notations, longest first
+}
 
 // MaskOf returns a mask for the secret fields of a configuration, the secret parts of its URLs (the fields in addresses), and the secrets in more.
 func MaskOf(secrets, addresses []string, config []byte, more []string) Mask {
@@ -59,11 +62,12 @@ func NewMask(secrets []string) Mask {
 			strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secret)), "="))
 	}
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // a secret can begin with another secret
+	forms = slices.Compact(forms)
 	var pairs []string
-	for _, form := range slices.Compact(forms) {
+	for _, form := range forms {
 		pairs = append(pairs, form, hidden)
 	}
-	return Mask{strings.NewReplacer(pairs...)}
+	return Mask{strings.NewReplacer(pairs...), forms}
 }
 
 // PlaceholderForm matches a placeholder ${key} in a configuration.
@@ -120,9 +124,21 @@ func (m Mask) Replace(text string) string {
 	return m.replacer.Replace(text)
 }
 
+// hideEnd hides the beginning of a secret at the end of a text: an answer can break off within a secret.
+func (m Mask) hideEnd(text string) string {
+	for _, form := range m.forms {
+		for n := min(len(form)-1, len(text)); n >= minSecret; n-- {
+			if strings.HasSuffix(text, form[:n]) {
+				return text[:len(text)-n] + hidden
+			}
+		}
+	}
+	return text
+}
+
 // hide hides the secrets in a text and then cuts it to MaxAnswer characters. In this order, no part of a secret remains at the end.
 func (m Mask) hide(text string) string {
-	text = m.Replace(text)
+	text = m.hideEnd(m.Replace(text))
 	if len(text) <= MaxAnswer {
 		return text
 	}

@@ -52,7 +52,8 @@ func plain(err error) string {
 // traceHeader is the header with the trace of a submission, which a provider can continue. The configuration of a sender can set another value.
 const traceHeader = "Traceparent"
 
-// Call sends a request. If no answer was received, o is the outcome. The body of an error answer can be incomplete.
+// Call sends a request. If no complete answer was received, o is the outcome, with the received beginning of the answer. The body of an error answer can be
+// incomplete.
 func Call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
 	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
 		req.Header.Set(traceHeader, traceparent)
@@ -60,12 +61,15 @@ func Call(client *http.Client, req *http.Request) (status int, body []byte, o *O
 	status, body, err := outbound.Do(client, req)
 	if err != nil && (status == 0 || status < 300) {
 		o := Failed(req.Context(), err)
+		if status != 0 {
+			o.Answer = httpAnswer(status, body)
+		}
 		return status, nil, &o
 	}
 	return status, body, nil
 }
 
-// Post sends body as JSON to a URL. If no answer was received, o is the outcome.
+// Post sends body as JSON to a URL. It returns the same as Call.
 func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {

@@ -23,3 +23,19 @@ func TestMaskedURLIsReadable(t *testing.T) {
 		}
 	}
 }
+
+// An answer can break off within a secret.
+func TestTheBeginningOfASecretAtTheEndIsMasked(t *testing.T) {
+	m := NewMask([]string{"hunter2-of-the-account"})
+	for text, want := range map[string]string{
+		`{"key":"hunter2-of-the-account`: `{"key":"***`,
+		`{"key":"hunter2-of-`:            `{"key":"***`,
+		`{"key":"hunt`:                   `{"key":"***`,
+		`{"key":"hun`:                    `{"key":"hun`, // too short to be a secret
+		`{"key":"hunting"}`:              `{"key":"hunting"}`,
+	} {
+		if got := m.hide(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
