@@ -225,8 +225,8 @@ type AlertsLostParams struct {
 	Subjects []string
 }
 
-// AlertsLost records that the condition of a rule is false for all subjects except `subjects`. It deletes the pending alerts of the other subjects, and clears
-// their firing alerts. If the clear time of an alert is in the future because the clock was set back, the clear time becomes now.
+// AlertsLost gets the `subjects` for which the condition of a rule is true. For all other subjects, the statement deletes the pending alerts and clears the
+// firing alerts. If the clear time of an alert is in the future because the clock was set back, the clear time becomes now.
 func (q *Queries) AlertsLost(ctx context.Context, arg AlertsLostParams) error {
 	_, err := q.db.Exec(ctx, alertsLost, arg.RuleID, arg.Subjects)
 	return err

@@ -1552,7 +1552,7 @@ type TaskStatesRow struct {
 	Delivery int16
 }
 
-// TaskStates returns the states of tasks, as the view tasks computes them, see SubmissionsRepeated. Tasks whose partition was dropped are not returned.
+// TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was dropped are not returned.
 // delivery: 1 delivered, 2 undelivered, 0 without receipt.
 func (q *Queries) TaskStates(ctx context.Context, taskIds []string) ([]TaskStatesRow, error) {
 	rows, err := q.db.Query(ctx, taskStates, taskIds)

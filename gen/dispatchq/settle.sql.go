@@ -378,8 +378,8 @@ type TaskReleaseRow struct {
 // keeps its lane and rank, and other senders of the pool can claim it. After the second problem, the task waits for delay, and keeps its rank. Each further
 // problem doubles the wait, up to max_delay. Therefore a message that causes problems of its senders does not block all other messages.
 //
-// The statement skips expired leases, which the sweep takes back. It releases the expired lease of an expired task, because no other sender can receive such a
-// task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
+// The statement skips expired leases, which the sweep takes back. But if the task has expired too, the statement releases its lease, because no other sender can
+// receive the task. If the routes have changed, the task moves to the pool that serves it now. It is then queued again, because a rank is valid only in its pool and
 // priority.
 func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]TaskReleaseRow, error) {
 	rows, err := q.db.Query(ctx, taskRelease,

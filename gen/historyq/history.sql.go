@@ -627,11 +627,10 @@ type TaskPartitionsMakeParams struct {
 	Ahead time.Duration
 }
 
-// TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions. It also does this:
-//
-//	Tasks of the last 30 days or of later days can arrive before their partition exists. The statement creates the partition and moves the tasks to it.
-//	If other partitions existed, such tasks cause an operator event.
-//	Some tasks are kept when their partition is dropped. When all these tasks have ended, the statement creates their partition again.
+// TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions.
+// If tasks arrived before their partition existed, the statement creates the partition and moves the tasks to it. It does this for tasks of the last 30 days
+// and of later days. It stores an operator event about them, unless these are the first partitions of the database. Some tasks are kept when their partition is
+// dropped. When all these tasks have ended, the statement creates their partition again.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
 	var made int32

@@ -444,9 +444,9 @@ ORDER BY r.task_id
 FOR SHARE
 `
 
-// TaskReceiptHold locks the outcomes of tasks until the end of the transaction. A concurrent requeue waits for this lock, or this statement waits for the
-// requeue. Therefore TaskReceipt reads whether its receipt arrived before or after a requeue, and a later requeue sees the receipt. The statement locks only
-// FAILED and CANCELLED tasks, because other tasks cannot be requeued.
+// TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task
+// happen one after the other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other
+// tasks cannot be requeued.
 func (q *Queries) TaskReceiptHold(ctx context.Context, taskIds []string) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskReceiptHold, taskIds)
 	if err != nil {

@@ -456,8 +456,8 @@ type StatisticsStageParams struct {
 	Durations      [][]byte
 }
 
-// Statements on statistics over time. Tests have their own message type, and are not counted in other dimensions. FactsTake moves a count from facts to
-// statistics_staged. When the minute of the count is over, the count is moved to all three steps of statistics.
+// Statements on statistics over time. Test messages have their own message type, and are not counted in other dimensions. FactsTake moves a count
+// from facts to statistics_staged. When the minute of the count is over, the count is added to three rows of statistics: of its minute, hour and day.
 // StatisticsStage adds the sums of FactsTake to statistics_staged, in the same transaction. All arrays have one element for each row.
 func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams) error {
 	_, err := q.db.Exec(ctx, statisticsStage,

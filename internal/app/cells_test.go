@@ -325,7 +325,7 @@ func (d *balancer) expectCellsOfOtherPaths() {
 }
 
 // The proxy limits only the requests of clients that try unknown names.
-func TestTheProxyOfCellsLimitsUnknownNames(t *testing.T) {
+func TestTheProxyLimitsClientsThatTryUnknownNames(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int64
 	d := newBalancer(t, stub(t, "a", &seen), stub(t, "b", &seen), "user:acme a")

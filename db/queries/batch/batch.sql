@@ -466,7 +466,7 @@ FROM (
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- TaskStates returns the states of tasks, as the view tasks computes them, see SubmissionsRepeated. Tasks whose partition was dropped are not returned.
+-- TaskStates returns the states of tasks. It computes them like the view `tasks`, but opens only the partitions of these tasks. Tasks whose partition was dropped are not returned.
 -- delivery: 1 delivered, 2 undelivered, 0 without receipt.
 -- name: TaskStates :many
 SELECT m.task_id, CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,

@@ -60,10 +60,10 @@ ON CONFLICT (company_id) DO UPDATE
 SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
     processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
--- TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions. It also does this:
---   Tasks of the last 30 days or of later days can arrive before their partition exists. The statement creates the partition and moves the tasks to it.
---   If other partitions existed, such tasks cause an operator event.
---   Some tasks are kept when their partition is dropped. When all these tasks have ended, the statement creates their partition again.
+-- TaskPartitionsMake creates the missing partitions for tasks from now until `ahead`, and returns the number of created partitions.
+-- If tasks arrived before their partition existed, the statement creates the partition and moves the tasks to it. It does this for tasks of the last 30 days
+-- and of later days. It stores an operator event about them, unless these are the first partitions of the database. Some tasks are kept when their partition is
+-- dropped. When all these tasks have ended, the statement creates their partition again.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
     SELECT d.day

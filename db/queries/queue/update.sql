@@ -259,9 +259,9 @@ logged AS (
 )
 SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
--- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. A concurrent requeue waits for this lock, or this statement waits for the
--- requeue. Therefore TaskReceipt reads whether its receipt arrived before or after a requeue, and a later requeue sees the receipt. The statement locks only
--- FAILED and CANCELLED tasks, because other tasks cannot be requeued.
+-- TaskReceiptHold locks the outcomes of tasks until the end of the transaction. So the receipt of a task and a requeue of the same task
+-- happen one after the other: TaskReceipt sees the requeue, or the requeue sees the receipt. The statement locks only FAILED and CANCELLED tasks, because other
+-- tasks cannot be requeued.
 -- name: TaskReceiptHold :many
 SELECT r.id FROM report_logs r
 WHERE r.task_id = ANY (@task_ids::text[]) AND r.outcome IN (3, 4) -- FAILED, CANCELLED

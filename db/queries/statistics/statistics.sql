@@ -1,5 +1,5 @@
--- Statements on statistics over time. Tests have their own message type, and are not counted in other dimensions. FactsTake moves a count from facts to
--- statistics_staged. When the minute of the count is over, the count is moved to all three steps of statistics.
+-- Statements on statistics over time. Test messages have their own message type, and are not counted in other dimensions. FactsTake moves a count
+-- from facts to statistics_staged. When the minute of the count is over, the count is added to three rows of statistics: of its minute, hour and day.
 
 -- StatisticsStage adds the sums of FactsTake to statistics_staged, in the same transaction. All arrays have one element for each row.
 -- name: StatisticsStage :exec

@@ -532,7 +532,7 @@ func TestAnEstimateDividesASenderAmongItsCountries(t *testing.T) {
 	b.AddCountry("DE", "49", nil)
 	for _, c := range []struct {
 		name   string
-		both   map[string]any // the sender of both countries, before the sender of CN
+		both   map[string]any // the sender for both countries; its sort is larger than that of the sender for CN
 		others bool           // each country has a further sender, to which the first one leaves rows
 		takes  time.Duration
 		costs  string

@@ -99,7 +99,7 @@ func TestUnstartedTaskIsRetriedAndStartedTaskIsUnclear(t *testing.T) {
 }
 
 // A sender that does not use starts keeps its leases for their full time.
-func TestLeaseWithoutStartLastsItsFullTime(t *testing.T) {
+func TestLeaseOfASenderThatNeverReportsAStartLastsItsFullTime(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "short", "lease_seconds": 60})
 	b.SubmitMany("x", 3, nil)

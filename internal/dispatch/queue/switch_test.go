@@ -238,7 +238,7 @@ func TestCompanyThatIsOffCannotSubmit(t *testing.T) {
 	w.send(w.beta, nil)
 }
 
-// Messages to a country that is off are accepted and held. A dry run returns this verdict before.
+// Messages to a country that is off are accepted and held. A dry run of such a message returns would_be_held.
 func TestMessagesToASwitchedOffCountryAreHeld(t *testing.T) {
 	w := newSwitchWorld(t)
 	w.patch("countries/CN", map[string]any{"status": "off"})

@@ -86,7 +86,7 @@ func TestSenderClaimsOnEachPollIfItIsSoonSilent(t *testing.T) {
 	}
 }
 
-// A claim that returned tasks begins the interval of its sender, so the next poll must claim again.
+// After a claim that returned tasks, the next poll of the sender claims again at once. It does not wait for tasks.
 func TestSenderClaimsAgainAfterItReceivedATask(t *testing.T) {
 	b := waiting(t)
 	apptest.Eventually(t, "the sender waits without a claim", func() bool { return sinceSeen(b, "app", 30) >= 30 })

@@ -341,7 +341,7 @@ func (w *randomWork) followUps() []step {
 
 // Random actions change the tasks of two companies, with folds and roll-ups at any time. The figures equal a recount of the logs by each dimension, for each
 // company and for all companies.
-func TestFiguresEqualLogs(t *testing.T) {
+func TestStatisticsEqualARecountOfTheLogs(t *testing.T) {
 	w := newRandomWork(t)
 	steps, did := slices.Concat(w.submissions(), w.dispatch(), w.followUps()), map[string]int{}
 	for range 250 {

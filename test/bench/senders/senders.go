@@ -253,7 +253,7 @@ func weigh(admin *measure.Client, weights []float64) error {
 	return nil
 }
 
-// enqueue submits each messages for every company.
+// enqueue submits messages for every company. each is the number of messages of one company.
 func enqueue(keys []*measure.Client, each int) error {
 	for _, key := range keys {
 		for from := 0; from < each; from += 1000 {

@@ -25,8 +25,7 @@ type work int
 
 const (
 	submitWork work = iota // a submission of one message is accepted
-	// readyWork is the first of the kinds of work of the servers. For the server with index i, the kind is readyWork + i: the path /ready of this server,
-	// called without HAProxy, returns 200.
+	// readyWork + i means that the path /ready of the server with index i returns 200, if it is called without HAProxy.
 	readyWork
 	works = readyWork + work(stack.ClusterServers)
 )

@@ -35,8 +35,8 @@ func partsOf(st Progress) (parts []countryPart, err error) {
 	return parts, nil
 }
 
-// maxLeft is the maximum number of waiting tasks, and of rows that are not tasks yet, that are counted by country. The queue contains fewer tasks of a batch,
-// unless many were requeued. Counting 11,000 tasks takes 13 ms.
+// maxLeft is the maximum number of waiting tasks, and of rows that are not tasks yet, that are counted by country. A batch normally has fewer than
+// maxLeft tasks in the queue, unless many of its tasks were requeued. Counting 11,000 tasks takes 13 ms.
 const maxLeft = 11_000
 
 // leftOf returns the unsent rows by country. It counts the waiting tasks, and the rows that are not tasks yet. If these rows are too many to be counted,

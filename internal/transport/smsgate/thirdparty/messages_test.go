@@ -3,7 +3,7 @@ package thirdparty
 import "testing"
 
 // A program that sends single messages does not wait for the costly requests of its company.
-func TestMessageToOneRecipientNeedsNoSlot(t *testing.T) {
+func TestMessageToOneRecipientDoesNotWaitForCostlyRequests(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]bool{
 		`{"phoneNumbers":["13800138000"],"textMessage":{"text":"x"}}`:              false,

@@ -102,7 +102,7 @@ func TestReplacedSchemasContainFieldsOfContract(t *testing.T) {
 }
 
 // The limits of the shape of a body allow every list that the contract allows.
-func TestListsOfContractFitIntoBody(t *testing.T) {
+func TestLimitsOfBodiesAllowTheListsOfTheContract(t *testing.T) {
 	c, err := Read()
 	if err != nil {
 		t.Fatal(err)
