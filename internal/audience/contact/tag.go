@@ -229,7 +229,7 @@ func (s *Service) Export(ctx context.Context, of Selection) (attributes []string
 // emptyBatch is the number of contacts that one statement removes from a deleted tag.
 const emptyBatch = 5000
 
-// EmptyTags removes all contacts from deleted tags, and returns the number of removals.
+// EmptyTags removes all contacts from deleted tags. It returns the number of removals.
 func (s *Service) EmptyTags(ctx context.Context) (int, error) {
 	ids, err := s.q.DeletedTags(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ const runBatch = 20
 // sweepOrigin is the origin of the tasks of planned notifications.
 var sweepOrigin = submit.Origin{RequestID: "notifications"}
 
-// Run enqueues the tasks of every due notification, in batches with one transaction each, and returns the number of notifications that it ran. A notification
+// Run enqueues the tasks of every due notification, in batches with one transaction each. It returns the number of notifications that it ran. A notification
 // to a tag counts once per portion. If a batch fails, its notifications run one by one, so that only a notification that cannot run fails.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	total := 0

@@ -198,7 +198,7 @@ func (s *Service) Drop(ctx context.Context, u Upload) error {
 	return postgres.Wrap("drop upload", s.q.UploadDrop(ctx, u.ID), nil)
 }
 
-// DeleteExpired deletes the uploads that nothing has used within an hour, and returns the number of deleted uploads.
+// DeleteExpired deletes the uploads that nothing has used within an hour. It returns the number of deleted uploads.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		return s.q.UploadsDeleteUnused(ctx, uploadq.UploadsDeleteUnusedParams{Keep: unusedFor, BatchSize: deleteBatch})

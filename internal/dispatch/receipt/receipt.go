@@ -210,7 +210,7 @@ func (s *Service) keep(ctx context.Context, calls []proven) ([]struct{}, error) 
 // Close waits for the runs in progress.
 func (s *Service) Close() { s.calls.Wait() }
 
-// DeleteExpired deletes old callbacks and receipts in batches, and returns the number of deleted rows.
+// DeleteExpired deletes old callbacks and receipts in batches. It returns the number of deleted rows.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.CallbacksDeleteExpired(ctx, receiptq.CallbacksDeleteExpiredParams{BatchSize: deleteBatch, Keep: KeptFor})

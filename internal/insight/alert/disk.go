@@ -11,7 +11,7 @@ import (
 	"lksms/internal/platform/postgres"
 )
 
-// MeasureDisks records the size and free space of the file systems of this server's folders, and returns the number of measured file systems. Each server
+// MeasureDisks records the size and free space of the file systems of this server's folders. It returns the number of measured file systems. Each server
 // runs MeasureDisks.
 func (s *Service) MeasureDisks(ctx context.Context) (int, error) {
 	n := 0

@@ -74,7 +74,7 @@ func (s *Service) Recovered(ctx context.Context, tasks int) error {
 // deleteBatch is the number of changes that one statement deletes.
 const deleteBatch = 1000
 
-// DeleteExpired deletes changes that are older than the setting history.log_days, and returns the number of deleted changes.
+// DeleteExpired deletes changes that are older than the setting history.log_days. It returns the number of deleted changes.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	return s.settings.DeleteExpiredLogs(ctx, deleteBatch, func(keep time.Duration) (int64, error) {
 		n, err := s.q.AuditDeleteExpired(ctx, auditq.AuditDeleteExpiredParams{BatchSize: deleteBatch, Keep: keep})

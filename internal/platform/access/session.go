@@ -190,7 +190,7 @@ func (s *Service) SignOutEverywhere(ctx context.Context, username string) error 
 	return postgres.Wrap("end sessions", err, nil)
 }
 
-// DeleteExpiredSessions deletes the expired sessions, and returns the number of deleted sessions.
+// DeleteExpiredSessions deletes the expired sessions. It returns the number of deleted sessions.
 func (s *Service) DeleteExpiredSessions(ctx context.Context) (int, error) {
 	idle, most, err := s.sessionLimits(ctx)
 	if err != nil {

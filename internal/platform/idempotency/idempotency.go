@@ -79,7 +79,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 // sweepBatch is the maximum number of rows that one DELETE deletes.
 const sweepBatch = 5000
 
-// Sweep deletes the keys that are older than a day, and returns the number of deleted keys. Each batch is a separate transaction.
+// Sweep deletes the keys that are older than a day. It returns the number of deleted keys. Each batch is a separate transaction.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {

@@ -65,7 +65,7 @@ const maxMessages = 3
 // maxCalls is the maximum number of concurrent calls to receivers.
 const maxCalls = 8
 
-// Notify makes the due deliveries, including escalations, and returns the number of successful deliveries. No transaction is open during a call to a
+// Notify makes the due deliveries, including escalations. It returns the number of successful deliveries. No transaction is open during a call to a
 // receiver. Several servers can run Notify at the same time.
 func (t *Notifier) Notify(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {

@@ -350,7 +350,7 @@ func (s *Service) Cancel(ctx context.Context, origin submit.Origin, id string) (
 // deleteBatch is the number of messages that one statement of DeleteExpired deletes.
 const deleteBatch = 10_000
 
-// DeleteExpired deletes messages whose tasks were dropped from the history, and returns the number of deleted messages.
+// DeleteExpired deletes messages whose tasks were dropped from the history. It returns the number of deleted messages.
 func (s *Service) DeleteExpired(ctx context.Context) (int, error) {
 	n, err := postgres.InBatches(deleteBatch, func() (int64, error) { return s.q.SmsgateMessagesDeleteExpired(ctx, deleteBatch) })
 	return n, postgres.Wrap("delete messages", err, nil)
