@@ -38,13 +38,6 @@ END
 $$;
 COMMENT ON FUNCTION fold_case(text) IS
     'A text in lower case, as strings.ToLower of Go: the same in each locale. Compare folded texts with COLLATE "C".';
--- While the new indexes are created, writes to contacts wait. Before the indexes are dropped, the migration waits for queries of contacts.
-CREATE INDEX contacts_dingtalk_name_folded_idx ON contacts (company_id, (fold_case(dingtalk_name) COLLATE "C"), user_id) WHERE dingtalk_name IS NOT NULL;
-CREATE INDEX contacts_email_folded_idx ON contacts (company_id, (fold_case(email) COLLATE "C"), user_id) WHERE email IS NOT NULL;
-DROP INDEX contacts_dingtalk_name_idx, contacts_email_idx;
 
 -- migrate:down
-CREATE INDEX contacts_dingtalk_name_idx ON contacts (company_id, lower(dingtalk_name COLLATE "C"), user_id) WHERE dingtalk_name IS NOT NULL;
-CREATE INDEX contacts_email_idx ON contacts (company_id, lower(email COLLATE "C"), user_id) WHERE email IS NOT NULL;
-DROP INDEX contacts_dingtalk_name_folded_idx, contacts_email_folded_idx;
 DROP FUNCTION fold_case(text);
