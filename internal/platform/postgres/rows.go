@@ -86,16 +86,19 @@ func InBatches(batch int64, change func() (int64, error)) (int, error) {
 	}
 }
 
-// Again repeats run once if a partition was created while run was in progress, or if PostgreSQL ended the transaction because of a deadlock: the other
-// transaction has ended by then. In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request can succeed
-// later.
+// Again repeats run, up to maxTries times, if a partition was created while run was in progress, or if PostgreSQL ended the transaction because of a deadlock.
+// In a transaction of the caller, Again does not repeat run, because the transaction has failed: the whole request can succeed later.
 func Again[Out any](ctx context.Context, db *DB, run func() (Out, error)) (Out, error) {
-	out, err := run()
-	if (isMoved(err) || IsDeadlock(err)) && !db.InTx(ctx) {
-		return run()
+	for tries := 1; ; tries++ {
+		out, err := run()
+		if tries == maxTries || db.InTx(ctx) || !isMoved(err) && !IsDeadlock(err) {
+			return out, err
+		}
 	}
-	return out, err
 }
+
+// maxTries is the maximum number of runs of Again. The second run can end with a deadlock too, if the other transaction has not continued yet.
+const maxTries = 3
 
 // Statements that change partitions have a short lock timeout, because other statements wait behind them.
 const (
