@@ -53,7 +53,7 @@ func (q *sequence) submission(t *rapid.T, c *company) submission {
 	s.priority = optional(t, "priority", 0, 1, 5, 9)
 	s.sign = oneOf(t, "sign", "", "", "", "公司")
 	s.after = optional(t, "expect_send_time", time.Second, 4*time.Minute)
-	s.lasts = optional(t, "expires_at", 500*time.Millisecond, 3*time.Minute)
+	s.lasts = optional(t, "expires_at", 2*time.Second, 3*time.Minute)
 	s.dedupKey = oneOf(t, "dedup_key", "", "", "", "a", "b")
 	return s
 }

@@ -238,7 +238,7 @@ func (o Observer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// hasExpired reports whether r submits a message whose expires_at has passed.
+// hasExpired reports whether r submits a message whose expires_at has passed, or is less than a second ahead: the server refuses both.
 func hasExpired(r *http.Request) bool {
 	if r.GetBody == nil {
 		return false
@@ -250,7 +250,7 @@ func hasExpired(r *http.Request) bool {
 	var m struct {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	return json.NewDecoder(body).Decode(&m) == nil && !m.ExpiresAt.IsZero() && m.ExpiresAt.Before(time.Now())
+	return json.NewDecoder(body).Decode(&m) == nil && !m.ExpiresAt.IsZero() && m.ExpiresAt.Before(time.Now().Add(time.Second))
 }
 
 // Verdicts returns the violations that the responses show without the database.
