@@ -29,8 +29,8 @@ type Verdict struct {
 	Err  error          // a fault refuses the message; after another error, the decision is unknown
 }
 
-// decided reports whether the message was admitted or refused.
-func (v Verdict) decided() bool {
+// IsDecided reports whether the message was admitted or refused. Otherwise Err says why the decision is unknown.
+func (v Verdict) IsDecided() bool {
 	var refused *fault.Error
 	return v.Err == nil || errors.As(v.Err, &refused)
 }
@@ -58,7 +58,7 @@ func (s *Service) Admit(ctx context.Context, messages []Message) []Verdict {
 		if m.WasAccepted {
 			v.Err = directory.Held(v.Err)
 		}
-		if m.Recipient == "" && v.decided() {
+		if m.Recipient == "" && v.IsDecided() {
 			v.Err = fault.InvalidField("phone_number", fault.Blank, nil)
 		}
 	}

@@ -139,12 +139,9 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 	}
 	var pools []int64
 	for i, row := range rows {
-		var refused *fault.Error
 		switch pool := verdicts[i].Pool.ID; {
-		case errors.As(verdicts[i].Err, &refused):
-			continue
 		case verdicts[i].Err != nil:
-			return nil, verdicts[i].Err
+			continue
 		case row.SenderNo != "" && !slices.Contains(pools, pool):
 			pools = append(pools, pool)
 		}
@@ -156,7 +153,8 @@ func (s *Service) readmit(ctx context.Context, ids []string) (admitted []string,
 	return admitted, err
 }
 
-// judge decides whether the recipients of tasks are allowed to receive their messages now.
+// judge decides whether the recipients of tasks are allowed to receive their messages now. The verdicts with an error are refusals: judge fails if a decision is
+// unknown.
 func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMessagesRow, []admit.Verdict, error) {
 	rows, err := s.inParts.RequeueMessages(ctx, ids)
 	if err != nil {
@@ -169,7 +167,13 @@ func (s *Service) judge(ctx context.Context, ids []string) ([]queueq.RequeueMess
 			SenderNo: row.SenderNo, AsOf: asOf,
 		}
 	}
-	return rows, s.admit.Admit(ctx, messages), nil
+	verdicts := s.admit.Admit(ctx, messages)
+	for _, v := range verdicts {
+		if !v.IsDecided() {
+			return nil, nil, v.Err
+		}
+	}
+	return rows, verdicts, nil
 }
 
 // RefusedRecipients returns the ids whose recipients are not allowed to receive a message now. Tasks with these ids cannot be requeued.
@@ -223,14 +227,8 @@ func (s *Service) requeueable(ctx context.Context, viewer Viewer, id string) err
 	if err != nil {
 		return fmt.Errorf("judge recipient of task: %w", err)
 	}
-	for _, verdict := range verdicts {
-		var refused *fault.Error
-		switch {
-		case errors.As(verdict.Err, &refused):
-			return fault.New(fault.Conflict, fault.TaskRecipientRefused)
-		case verdict.Err != nil:
-			return verdict.Err
-		}
+	if slices.ContainsFunc(verdicts, func(v admit.Verdict) bool { return v.Err != nil }) {
+		return fault.New(fault.Conflict, fault.TaskRecipientRefused)
 	}
 	return nil
 }

@@ -15,6 +15,24 @@ import (
 	"lksms/internal/testkit/apptest"
 )
 
+// A task must not be reported as refused if the directory cannot be read.
+func TestAnUnknownDecisionAboutARecipientIsAnError(t *testing.T) {
+	b := apptest.New(t)
+	b.AddCountry("CN", "86", nil)
+	b.AddCountry("DE", "49", nil)
+	id := b.SubmitBody(map[string]any{"phone_number": "+4915112345678", "content": "x"}).TaskID
+	b.Claim("app", 1)
+	b.Report(id, "app", 3, nil)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
+	if refused, err := b.App.Tasks.RefusedRecipients(t.Context(), []string{id}); err != nil || !slices.Equal(refused, []string{id}) {
+		t.Errorf("refused %v, %v", refused, err)
+	}
+	b.Exec("ALTER TABLE directory_version RENAME TO unreadable")
+	if refused, err := b.App.Tasks.RefusedRecipients(t.Context(), []string{id}); err == nil {
+		t.Errorf("refused %v without an error", refused)
+	}
+}
+
 func TestRequeueResetsTheAttemptsOfATask(t *testing.T) {
 	b := apptest.New(t)
 	operator := b.AddUser("operator", "admin", nil)
