@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
-)
 
-// byteOrderMark begins texts of some editors. It is no part of the text.
-const byteOrderMark = "\uFEFF"
+	"lksms/internal/platform/bom"
+)
 
 // readArguments returns the arguments of a command line without byte order marks at the start of an argument or of the value of a flag. The error names
 // the first argument that is not UTF-8: kong and JSON would replace its bytes, and the server would store a different text.
@@ -17,9 +16,9 @@ func readArguments(given []string) ([]string, error) {
 		if !utf8.ValidString(arg) {
 			return nil, fmt.Errorf("%s is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8", nameArgument(given, i))
 		}
-		args[i] = strings.TrimPrefix(arg, byteOrderMark)
+		args[i] = strings.TrimPrefix(arg, bom.Mark)
 		if flag, value, hasValue := strings.Cut(arg, "="); hasValue && strings.HasPrefix(flag, "-") {
-			args[i] = flag + "=" + strings.TrimPrefix(value, byteOrderMark)
+			args[i] = flag + "=" + strings.TrimPrefix(value, bom.Mark)
 		}
 	}
 	return args, nil

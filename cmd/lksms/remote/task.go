@@ -14,6 +14,7 @@ import (
 
 	"lksms/client"
 	api "lksms/gen/client"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/config"
 )
 
@@ -91,7 +92,7 @@ func (c *SendCmd) message() (client.Message, error) {
 		if err != nil {
 			return m, fmt.Errorf("read the text: %w", err)
 		}
-		m.Content = new(strings.TrimRight(strings.TrimPrefix(string(read), "\uFEFF"), "\r\n"))
+		m.Content = new(strings.TrimRight(strings.TrimPrefix(string(read), bom.Mark), "\r\n"))
 	}
 	if m.Content != nil && !utf8.ValidString(*m.Content) {
 		return m, Usage("the text is not UTF-8: convert it, for example with iconv -f GB18030 -t UTF-8")

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-var mark = []byte("\uFEFF")
+// Mark is the byte order mark that begins texts of some programs. It is no part of the text.
+const Mark = "\uFEFF"
 
 // Skip returns text without a byte order mark at its beginning.
-func Skip(text []byte) []byte { return bytes.TrimPrefix(text, mark) }
+func Skip(text []byte) []byte { return bytes.TrimPrefix(text, []byte(Mark)) }
 
 // Decode returns text in UTF-8, without a byte order mark. It decodes UTF-16 with a byte order mark, and GB18030 (GBK, GB2312), which older Chinese providers
 // send. Text in any other encoding, and UTF-8 with a few broken characters, is returned unchanged.

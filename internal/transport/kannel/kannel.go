@@ -17,6 +17,7 @@ import (
 
 	"lksms/internal/dispatch/queue/submit"
 	"lksms/internal/platform/access"
+	"lksms/internal/platform/bom"
 	"lksms/internal/platform/fault"
 	"lksms/internal/platform/logtext"
 	"lksms/internal/platform/postgres"
@@ -216,7 +217,7 @@ func (s *server) read(r *http.Request, all url.Values) ([]submit.Submission, err
 	x := gate.Of(r.Context())
 	to := receivers(all)
 	text, err := textOf(all)
-	text = strings.TrimPrefix(text, "\uFEFF")   // removes a byte order mark
+	text = strings.TrimPrefix(text, bom.Mark)
 	if utf8.RuneCountInString(text) > maxText { // checked before each recipient gets a copy
 		err, text = fault.InvalidField("content", fault.TooLong, maxText), logtext.Text(text)
 	}

@@ -39,6 +39,9 @@ func (s *Service) Erase(ctx context.Context, p *erase.Person, run erase.Runner) 
 				ids = append(ids, row.ID)
 			}
 		}
+		if len(ids) == 0 {
+			continue
+		}
 		err = run(ctx, func(ctx context.Context) (erase.Counts, error) {
 			n, err := s.q.ErasureSubmissions(ctx, queueq.ErasureSubmissionsParams{Ids: ids, Erased: result.Erased})
 			return erase.Counts{erase.Submissions: n}, err

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"lksms/internal/platform/bom"
 )
 
 // pageLimit is the maximum time for which a client can block one call of CSVWriter.Add.
@@ -25,7 +27,7 @@ func WriteCSV(w http.ResponseWriter, name string, header []string, fill func(*CS
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	w.WriteHeader(http.StatusOK)
-	_, err := w.Write([]byte("\uFEFF")) // without this byte order mark, Excel assumes another encoding
+	_, err := w.Write([]byte(bom.Mark)) // without the byte order mark, Excel assumes another encoding
 	if err == nil {
 		err = out.Add([][]string{header})
 	}
